@@ -7,7 +7,7 @@ if it exceeds image noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from scipy import special
 
@@ -15,18 +15,19 @@ from netbisect.bisect.model.detection_results import DifferenceVerdict, Repeated
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.jobs import MeasureJob
-from netbisect.bisect.model.metric import metric_of
+from netbisect.bisect.model.metric import metric_of, split_settings
 from netbisect.bisect.model.results import (
     Effect,
     MeasureResult,
     Move,
     RevisionComparison,
+    SettingEffect,
     Trial,
     Unfinished,
 )
 from netbisect.bisect.model.revision_key import short
 from netbisect.bisect.stats import boot_modes
-from netbisect.bisect.stats.effect import difference, values
+from netbisect.bisect.stats.effect import difference, paired, values
 
 SPARE = 3
 """Maximum extra boots to replace boots without a sample."""
@@ -59,7 +60,8 @@ def next_move(job: MeasureJob, evidence: Evidence) -> Move:
         wanted = []  # identical kernels
     if not wanted:
         return MeasureResult(
-            tuple(_compare(job, evidence, revision) for revision in job.revisions[1:])
+            tuple(_compare(job, evidence, revision) for revision in job.revisions[1:]),
+            tuple(_settings(job, evidence)),
         )
     return _trial(job, evidence, wanted)
 
@@ -159,6 +161,17 @@ def _compare(job: MeasureJob, evidence: Evidence, revision: str) -> RevisionComp
     return RevisionComparison(
         revision, tuple(found), "" if found else "there are too few samples of it"
     )
+
+
+def _settings(job: MeasureJob, evidence: Evidence) -> Iterator[SettingEffect]:
+    """Effects of the settings on each kernel, paired by trial."""
+    for revision in job.revisions:
+        trials = [one.ln_pps for one in counted_observations(job, evidence, revision)]
+        for series in job.scenarios:
+            plain, settings = split_settings(series)
+            ratios = [one[series] - one[plain] for one in trials if {series, plain} <= one.keys()]
+            if settings and len(ratios) >= _LEAST:
+                yield SettingEffect(revision, paired(ratios, series))
 
 
 def _ln_pps(job: MeasureJob, side: Sequence[Observation], scenario: str) -> list[float]:

@@ -16,6 +16,10 @@ from functools import lru_cache
 
 METRIC_MARK = "~"
 """Separates the name of a scenario from a metric."""
+SETTINGS_MARK = "@"
+"""Separates the name of a scenario from settings: `inet4-forwarding@net.isr.maxthreads=4`, or
+`inet6-forwarding@sysctl:net.inet6.ip6.redirect=1`.
+"""
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
 UNIT = re.compile(r"(?:%|[A-Za-z]+(?:/[A-Za-z]+)?)\Z")
 
@@ -65,3 +69,9 @@ def metric_of(series: str) -> SeriesMetric:
 def scenario_of(series: str) -> str:
     """The name of the scenario of a series."""
     return series.rpartition(METRIC_MARK)[0] if metric_of(series).name else series
+
+
+def split_settings(series: str) -> tuple[str, str]:
+    """The series without settings, and the settings of its scenario, or ""."""
+    base, _, settings = scenario_of(series).partition(SETTINGS_MARK)
+    return metric_of(series).of(base), settings

@@ -157,11 +157,22 @@ class RevisionComparison:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingEffect:
+    """A series with settings compared with that without, on one kernel."""
+
+    revision: str
+    effect: Effect
+    """Its scenario is the series with settings."""
+
+
+@dataclass(frozen=True, slots=True)
 class MeasureResult:
     """The measurement is complete."""
 
     held: tuple[RevisionComparison, ...]
     """All revisions but the first, in the order of the job."""
+    settings: tuple[SettingEffect, ...] = ()
+    """By revision and series with settings."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -411,6 +411,18 @@ class ComparedRevision:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparedSetting:
+    """A setting compared with the scenario without it, on the kernel of one revision."""
+
+    testbed: str
+    run: Annotated[int, "2 for what repeats the first."]
+    scenario: str
+    setting: Annotated[str, "NAME=VALUE,sysctl:NAME=VALUE"]
+    subject: str
+    difference: Annotated[Difference, "Of pairs of runs, one per trial."]
+
+
+@dataclass(frozen=True, slots=True)
 class SecondRun:
     """The second run of a difference compared with the first."""
 
@@ -475,6 +487,7 @@ class RequestDocument:
     margin_percent: Annotated[float, "A drop that matters."]
     parts: tuple[RequestPart, ...]
     differences: tuple[ComparedRevision, ...]
+    settings: tuple[ComparedSetting, ...]
     repeats: tuple[SecondRun, ...]
     spent: CostSpent
     opened_at: Time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from netbisect.bisect.model.detection_results import DifferenceVerdict, RepeatedDifference
@@ -17,6 +18,11 @@ _WORDS = {
     DifferenceVerdict.SAME: "no regression",
     DifferenceVerdict.OPEN: "not settled",
 }
+
+
+SETTINGS_NOTE = (
+    "The settings, each compared with the scenario without it on the same kernel, trial by trial:"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,20 @@ class DifferenceLine:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingLine:
+    """A setting compared with the scenario without it, on one kernel."""
+
+    testbed: str
+    run: int
+    scenario: str
+    """Without the setting, for people."""
+    setting: str
+    subject: str
+    """For people."""
+    effect: Effect
+
+
+@dataclass(frozen=True, slots=True)
 class RequestAnswer:
     """Result of a finished request."""
 
@@ -62,6 +82,7 @@ class RequestAnswer:
     margin: float
     """A drop that matters, as |ln ratio|."""
     lines: tuple[DifferenceLine, ...]
+    settings: tuple[SettingLine, ...] = ()
     repeats: tuple[tuple[str, str, RepeatedDifference], ...] = ()
     """Testbed, subject, and how the second run lies to the first."""
     remarks: tuple[str, ...] = ()
@@ -136,6 +157,8 @@ def mail(answer: RequestAnswer) -> tuple[str, str]:
     text = [wrap(words.clean(answer.sentence))]
     if answer.lines:
         text.append(table(rows(answer)))
+    if answer.settings:
+        text += [wrap(SETTINGS_NOTE), table(setting_rows(answer))]
     text += [wrap(words.clean(one)) for one in (*consistency(answer), *answer.remarks)]
     if answer.cost:
         text.append(wrap(f"Cost: {answer.cost}."))
@@ -147,10 +170,9 @@ def mail(answer: RequestAnswer) -> tuple[str, str]:
 
 def rows(answer: RequestAnswer) -> list[tuple[str, ...]]:
     """The differences as a table, its head first."""
-    several = len({line.run for line in answer.lines}) > 1
     found: list[tuple[str, ...]] = [("testbed", "scenario", "revision", "change", "boots", "")]
     for line in answer.lines:
-        place = f"{line.testbed}, run {line.run}" if several else line.testbed
+        place = _place(answer, line)
         effect = line.effect
         change = words.change(effect) if effect else "none"
         boots = f"{effect.good_boots}+{effect.bad_boots}" if effect else ""
@@ -158,6 +180,22 @@ def rows(answer: RequestAnswer) -> list[tuple[str, ...]]:
         row = (place, line.scenario, line.subject, change, boots, remark)
         found.append(tuple(map(words.clean, row)))
     return found
+
+
+def setting_rows(answer: RequestAnswer) -> list[tuple[str, ...]]:
+    """The effects of settings as a table, its head first."""
+    head = ("testbed", "scenario", "setting", "revision", "change", "boots")
+    found: list[tuple[str, ...]] = [head]
+    for line in answer.settings:
+        change, boots = words.change(line.effect), str(line.effect.bad_boots)
+        row = (_place(answer, line), line.scenario, line.setting, line.subject, change, boots)
+        found.append(tuple(map(words.clean, row)))
+    return found
+
+
+def _place(answer: RequestAnswer, line: DifferenceLine | SettingLine) -> str:
+    several = len({one.run for one in answer.lines}) > 1
+    return f"{line.testbed}, run {line.run}" if several else line.testbed
 
 
 def consistency(answer: RequestAnswer) -> list[str]:
@@ -235,6 +273,8 @@ def as_text(found: RequestDocument) -> str:
             row = (place, one.scenario, one.subject, change, one.why or one.word)
             rows.append(tuple(map(words.clean, row)))
         lines.append(table(rows))
+    if found.settings:
+        lines += [wrap(SETTINGS_NOTE), table(list(_setting_lines(found)))]
     for again in found.repeats:
         agrees = "agrees with" if again.consistent else "differs from"
         sentence = f"The second run on {again.testbed} {agrees} the first: {again.subject} in"
@@ -244,6 +284,14 @@ def as_text(found: RequestDocument) -> str:
     ]
     lines += [table(history), found.address]
     return "\n".join(lines)
+
+
+def _setting_lines(found: RequestDocument) -> Iterator[tuple[str, ...]]:
+    yield ("testbed", "scenario", "setting", "revision", "change")
+    for one in found.settings:
+        place = f"{one.testbed}, run {one.run}" if found.runs > 1 else one.testbed
+        row = (place, one.scenario, one.setting, one.subject, _change(one.difference))
+        yield tuple(map(words.clean, row))
 
 
 def _change(one: Difference) -> str:

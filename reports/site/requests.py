@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -77,7 +78,7 @@ def page(
         files: Addresses of its values.
         document: Address of the request as JSON.
     """
-    pictures = list(_pictures(parts))
+    pictures = [*_factors(answer), *_pictures(parts)]
     return make_page(
         "request.html",
         f"Request {found.number}: {found.kind} {words.listing(list(found.labels))}",
@@ -90,6 +91,8 @@ def page(
         revisions=list(_revisions(found)),
         answer=answer if found.state in {"answered", "failed"} else None,
         rows=requests.rows(answer) if answer.lines else [],
+        settings=requests.setting_rows(answer) if answer.settings else [],
+        settings_note=requests.SETTINGS_NOTE,
         remarks=[*requests.consistency(answer), *answer.remarks],
         hidden=[one for one in map(requests.hidden, answer.lines) if one],
         cost=answer.cost,
@@ -118,6 +121,66 @@ def _pictures(parts: Sequence[PartView]) -> Iterator[tuple[Markup, str]]:
             yield progress.boots(scenario, f"boots-{i}-{j}"), "One mark per boot."
 
 
+def _factors(answer: RequestAnswer) -> Iterator[tuple[Markup, str]]:
+    """A drawing of the effects for each factor with settings: revisions, and settings."""
+    if not answer.settings:
+        return
+    several = len({(line.testbed, line.run) for line in answer.settings}) > 1
+    revisions = [(f"{line.subject}, {line.scenario}", line, line.effect) for line in answer.lines]
+    settings = [
+        (f"{line.setting}, {line.scenario}, {line.subject}", line, line.effect)
+        for line in answer.settings
+    ]
+    for factor, lines, margin in (
+        ("revisions", revisions, answer.margin),
+        ("settings", settings, 0.0),
+    ):
+        rows = [
+            (f"{name}, {line.testbed} {line.run}" if several else name, effect)
+            for name, line, effect in lines
+            if effect is not None
+        ]
+        if rows:
+            yield _effects(rows, factor, margin), _FACTOR
+
+
+def _effects(rows: Sequence[tuple[str, Effect]], factor: str, margin: float) -> Markup:
+    """Effects with their intervals, a row each.
+
+    Args:
+        rows: Name and effect.
+        factor: Revisions or settings.
+        margin: Smallest drop that matters, as |ln ratio|; 0 for no line.
+    """
+
+    def paint(axes: Axes) -> None:
+        percent = metric_of(rows[0][1].scenario).percent
+        ends = [
+            [metric_of(one.scenario).percent(ln) for ln in (one.low, one.ln_ratio, one.high)]
+            for _, one in rows
+        ]
+        axes.axvline(0.0, color=INK, linewidth=0.8)
+        if margin:
+            axes.axvline(percent(-margin), color=BAD, linewidth=1.0, linestyle="--")
+        segments(axes, ((low, y, high, y) for y, (low, _, high) in enumerate(ends)), BOOT, 2.2)
+        dots(axes, [(middle, y) for y, (_, middle, _) in enumerate(ends)], INK, 5.0)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_yticks(
+            range(len(rows)), [textwrap.fill(words.clean(name), 34) for name, _ in rows]
+        )
+        axes.set_xlabel("%")
+
+    drawn = draw(
+        paint,
+        0.8 + 0.45 * len(rows),
+        name=f"factor-{factor}",
+        title=f"Effects of the {factor}",
+        text="; ".join(f"{name}: {words.change(one)}" for name, one in rows),
+    )
+    return Markup(drawn)  # noqa: S704 - our own drawing, its texts escaped
+
+
+_FACTOR = "Effects with 95 % intervals; the dashed line is the smallest drop that matters."
 _PATH = (
     "One row per step. The darker a cell, the higher the probability of its commits before the "
     "step. A ring marks the tested revision, a cross one without a result."

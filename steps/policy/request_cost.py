@@ -14,7 +14,6 @@ from netbisect.bisect.model.jobs import (
     NightlyJob,
     ProfileJob,
 )
-from netbisect.bisect.model.metric import scenario_of
 from netbisect.reports.documents.api import SearchEstimate, TestbedCost
 from netbisect.steps.service.numeric import measurement
 from netbisect.workers.config.scenario import settings_of
@@ -25,7 +24,7 @@ _SEARCH_BOOTS = 20
 
 def price_of_trial(job: Job, prices: Prices) -> float:
     """Seconds of a trial, with a boot for each set of tunables."""
-    tunables = (settings_of(scenario_of(name)).tunables for name in job.scenarios)
+    tunables = (settings_of(name).tunables for name in job.scenarios)
     boots = len({tuple(sorted(one.items())) for one in tunables})
     return boots * prices.boot + prices.run * len(job.scenarios)
 

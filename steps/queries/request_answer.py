@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from netbisect.bisect.model.detection_results import DifferenceVerdict, RepeatedDifference
 from netbisect.bisect.model.jobs import (
@@ -11,6 +11,7 @@ from netbisect.bisect.model.jobs import (
     Job,
     MeasureJob,
 )
+from netbisect.bisect.model.metric import split_settings
 from netbisect.bisect.model.results import (
     Confirmed,
     Culprit,
@@ -26,7 +27,7 @@ from netbisect.bisect.model.results import (
     Unfinished,
 )
 from netbisect.reports.pages import requests
-from netbisect.reports.pages.requests import DifferenceLine, Head, RequestAnswer
+from netbisect.reports.pages.requests import DifferenceLine, Head, RequestAnswer, SettingLine
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN
 from netbisect.steps.service.numeric import measurement
@@ -81,6 +82,7 @@ def answer(
         sentence=_sentence(ledger, lab, verdict, last, repeats),
         margin=_margin(parts),
         lines=tuple(lines),
+        settings=tuple(line for one in parts for line in _setting_lines(ledger, lab, one)),
         repeats=tuple(repeats),
         remarks=tuple(remark for one in last for remark in remarks_of(ledger, lab, one)),
         folders=tuple(_readmes(settings, request, parts)),
@@ -194,6 +196,16 @@ def _lines(ledger: Ledger, lab: Lab, record: JobRecord) -> list[DifferenceLine]:
         label = ledger.commits.label(name)
         lines.append(DifferenceLine(job.testbed, record.run, title, label, effect, low, high, word))
     return lines
+
+
+def _setting_lines(ledger: Ledger, lab: Lab, record: JobRecord) -> Iterator[SettingLine]:
+    if not isinstance(record.finding, MeasureResult):
+        return
+    for one in record.finding.settings:
+        plain, setting = split_settings(one.effect.scenario)
+        label = ledger.commits.label(one.revision)
+        place = record.job.testbed, record.run
+        yield SettingLine(*place, title_of(lab, plain), setting, label, one.effect)
 
 
 def _effects(job: Job, finding: Result | None) -> tuple[Sequence[Effect], str]:

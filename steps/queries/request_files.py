@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import MeasureJob
+from netbisect.bisect.model.metric import split_settings
 from netbisect.bisect.model.results import MeasureResult
 from netbisect.reports.documents import json_schema
 from netbisect.reports.documents.netbenches_study import ComparedScenario, Set, Study
@@ -73,6 +75,27 @@ def write_missing(ledger: Ledger, settings: Settings, lab: Lab, history: History
             write(ledger, settings, lab, history, request)
 
 
+def _by_setting(
+    ledger: Ledger, lab: Lab, job: MeasureJob, evidence: Evidence
+) -> list[ComparedScenario]:
+    """The settings of each scenario side by side, by revision."""
+    groups: dict[tuple[str, str], list[Set]] = {}
+    for name in job.scenarios:
+        plain, settings = split_settings(name)
+        for revision, numbers in measurement.counted_numbers(job, evidence, name).items():
+            if len(numbers) >= POINTS_MIN:
+                sets = groups.setdefault((plain, revision), [])
+                sets.append(Set(settings or "without", numbers))
+    label = ledger.commits.label
+    return [
+        ComparedScenario(
+            f"settings of {request_answer.title_of(lab, plain)} at {label(revision)}", sets
+        )
+        for (plain, revision), sets in groups.items()
+        if len(sets) > 1
+    ]
+
+
 def _study(
     ledger: Ledger,
     lab: Lab,
@@ -93,6 +116,7 @@ def _study(
         ]
         if len(sets) > 1:
             scenarios.append(ComparedScenario(request_answer.title_of(lab, name), sets))
+    scenarios += _by_setting(ledger, lab, job, evidence)
     if not scenarios:
         return None
     first, *others = (ledger.commits.label(one) for one in job.revisions)

@@ -67,6 +67,17 @@ def follow(
         margin_percent=wish["margin_percent"],
         parts=tuple(view.part(one) for one in record),
         differences=_differences(answer),
+        settings=tuple(
+            types.ComparedSetting(
+                line.testbed,
+                line.run,
+                line.scenario,
+                line.setting,
+                line.subject,
+                document_parts.difference(line.effect),
+            )
+            for line in answer.settings
+        ),
         repeats=tuple(
             types.SecondRun(
                 testbed, one.scenario, subject, one.ln_ratio, one.low, one.high, one.consistent

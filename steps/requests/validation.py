@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from netbisect.bisect.model.entities import Commit
-from netbisect.bisect.model.metric import metric_of, scenario_of
+from netbisect.bisect.model.metric import SETTINGS_MARK, metric_of, scenario_of, split_settings
 from netbisect.bisect.model.revision_key import commit_of, parts_of, short, with_patch
 from netbisect.steps.policy.request_spec import (
     ALL,
@@ -34,7 +34,6 @@ from netbisect.store.git.resolve import Review, commit_named, resolve, whereabou
 from netbisect.workers.build import phabricator
 from netbisect.workers.build.patches import BY_HAND, Patch, PatchError, read
 from netbisect.workers.config.lab import Lab
-from netbisect.workers.config.scenario import SETTINGS_MARK, base_of
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.tunables import parse_settings
 
@@ -178,7 +177,9 @@ def _scenarios(spec: RequestSpec, testbed: Testbed, faults: FieldErrors) -> tupl
             faults.add("tunables", str(error))
         else:
             found += [
-                metric_of(name).of(f"{base_of(scenario_of(name))}{SETTINGS_MARK}{settings}")
+                metric_of(name).of(
+                    f"{split_settings(scenario_of(name))[0]}{SETTINGS_MARK}{settings}"
+                )
                 for name in plain
             ]
     return tuple(dict.fromkeys(found))

@@ -92,6 +92,37 @@ def test_a_patch_is_requested_twice(house: PlayedHouse) -> None:
         assert (house.settings.reports / unquote(name)).is_file()
 
 
+def test_two_revisions_are_requested_with_and_without_settings(house: PlayedHouse) -> None:
+    """A table and a plot per factor: revisions, and settings on the same kernel."""
+    setting = "sysctl:net.inet.ip.redirect=1"
+    house.images = {"295150": "a", "320897": "b"}
+    for image, level in (("a", 1_000_000), ("b", 900_000)):
+        boots = [level * one for one in (1.0, 1.02, 0.99, 1.01, 0.98)]
+        house.play("l5630", FORWARDING, image, boots)
+        house.play("l5630", f"{FORWARDING}@{setting}", image, [0.95 * one for one in boots])
+    house.request(
+        *("compare", "r295150", "r320897", "--testbed", "l5630", "--boots", "5"),
+        *("--scenario", FORWARDING, "--sysctl", "net.inet.ip.redirect=1"),
+    )
+    house.run()
+    document = house.show(1)
+    source = SiteSource(house.settings.database, lab=house.lab, home=house.settings)
+    page = LivePages(source, house.ledger).file("request-1.html") or ""
+    readme = house.readme(1, "l5630-1")
+
+    assert [(one["setting"], one["subject"]) for one in document["settings"]] == [
+        (setting, label) for label in document["labels"]
+    ]
+    for one in document["settings"]:
+        assert one["difference"]["percent"] == pytest.approx(-5.0)
+        assert one["difference"]["percent_high"] < -4.8
+    assert len(document["differences"]) == 2
+    assert "<title>Effects of the revisions</title>" in re.sub(r' id="[^"]*"', "", page)
+    assert "<title>Effects of the settings</title>" in re.sub(r' id="[^"]*"', "", page)
+    assert '<h2 id="settings">Settings</h2>' in page
+    assert f"On settings of forwarding, inet4 at {document['labels'][1]}:" in readme
+
+
 class _Patched(dict[str, str]):
     """Every patch on this commit is that one."""
 

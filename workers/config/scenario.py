@@ -9,7 +9,13 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
-from netbisect.bisect.model.metric import SeriesMetric, metric_of, scenario_of
+from netbisect.bisect.model.metric import (
+    SETTINGS_MARK,
+    SeriesMetric,
+    metric_of,
+    scenario_of,
+    split_settings,
+)
 from netbisect.workers.config import toml
 from netbisect.workers.config.custom_measurement import HostCommand, MetricTable
 from netbisect.workers.config.toml import FileError, Scalar
@@ -21,11 +27,6 @@ from netbisect.workers.config.tunables import (
     parse_settings,
 )
 from netbisect.workers.config.validation import check, check_name, check_unique
-
-SETTINGS_MARK = "@"
-"""Separates the name of a scenario from settings: `inet4-forwarding@net.isr.maxthreads=4`, or
-`inet6-forwarding@sysctl:net.inet6.ip6.redirect=1`.
-"""
 
 _OWN_FILE = "scenario.toml"
 """File of a scenario in a folder of its own."""
@@ -137,7 +138,7 @@ class Scenario:
     """Variables of the commands."""
 
     def __post_init__(self) -> None:
-        check_name(base_of(self.name))
+        check_name(split_settings(self.name)[0])
         check(
             self.traffic or self.metrics,
             "expected the table [traffic], or metrics and the table [measure]",
@@ -218,19 +219,13 @@ def _described(metric: SeriesMetric) -> str:
     return f"{metric.name!r} in {metric.unit!r}, {better} is better"
 
 
-def base_of(name: str) -> str:
-    """The name of the scenario file, without the settings that follow it."""
-    return name.partition(SETTINGS_MARK)[0]
-
-
 def settings_of(name: str) -> NamedSettings:
     """The settings in the name of a scenario.
 
     Raises:
         ValueError: as `parse_settings`.
     """
-    _, mark, text = name.partition(SETTINGS_MARK)
-    return parse_settings(text) if mark else NamedSettings()
+    return parse_settings(split_settings(name)[1]) if SETTINGS_MARK in name else NamedSettings()
 
 
 def by_tunables(scenarios: Iterable[Scenario]) -> list[list[Scenario]]:
@@ -259,7 +254,7 @@ def load_scenario(name: str, folders: Sequence[Path] = ()) -> Scenario:
     """
     if SETTINGS_MARK in name:
         try:
-            return load_scenario(base_of(name), folders).with_settings(name)
+            return load_scenario(split_settings(name)[0], folders).with_settings(name)
         except ValueError as error:
             raise FileError(f"scenario {name!r}: {error}") from error
     places = [*folders, builtin_scenarios()]

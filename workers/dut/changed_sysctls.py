@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from netbisect.workers.config.scenario import Scenario
-from netbisect.workers.config.toml import Scalar
 from netbisect.workers.dut.freebsd_tools import parse_sysctls
 from netbisect.workers.transport.ssh import Machine
 
@@ -16,7 +15,7 @@ class ChangedSysctls:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._original: dict[str, Scalar] = {}
+        self._original: dict[str, str] = {}
 
     def restoring(self, scenario: Scenario) -> Scenario:
         """The scenario, with the original values of what only earlier ones have changed."""
@@ -36,7 +35,7 @@ class ChangedSysctls:
         names = list(names)
         return parse_sysctls(self._machine.ask(["sysctl", "-ie", *names])[0]) if names else {}
 
-    def _changed(self, values: dict[str, str]) -> dict[str, Scalar]:
+    def _changed(self, values: dict[str, str]) -> dict[str, str]:
         """Original values of what differs from them now; values that have gone are left out."""
         return {
             name: value

@@ -74,6 +74,34 @@ def test_boots_are_interleaved() -> None:
     assert held.effects[0].ln_ratio == pytest.approx(-0.1, abs=0.01)
 
 
+def test_settings_are_compared_on_the_same_kernel_trial_by_trial() -> None:
+    """Boots differ by several per cent, and cancel; trials with one of the two are left out."""
+    slow = f"{FORWARDING}@sysctl:net.inet.ip.redirect=1"
+    job = replace(TWO, revisions=(A, B), scenarios=(FORWARDING, slow, PF), boots=3)
+    boots = {A: (14.0, 14.1, 14.05), B: (13.9, 13.95, 14.0)}
+    found = [
+        Observation(f"{one}{n}", one, one, {FORWARDING: level, slow: level - by, PF: level})
+        for one, levels in boots.items()
+        for n, (level, by) in enumerate(zip(levels, (0.1, 0.101, 0.099), strict=True))
+    ]
+    odd = Observation("odd", A, A, {slow: 9.0})
+    evidence = Evidence(observations=(*found, odd), kernels=built(A, B))
+    answer = plan.next_move(job, evidence, Prices())
+
+    assert isinstance(answer, MeasureResult)
+    assert [(one.revision, one.effect.scenario) for one in answer.settings] == [
+        (A, slow),
+        (B, slow),
+    ]
+    for one in answer.settings:
+        assert one.effect.ln_ratio == pytest.approx(-0.1)
+        assert one.effect.bad_boots == 3
+        # t(0.975, 2) = 4.303; the standard deviation of the differences is 0.001.
+        assert one.effect.high - one.effect.ln_ratio == pytest.approx(
+            4.3027 * 0.001 / 3**0.5, rel=1e-3
+        )
+
+
 @pytest.mark.parametrize(("bad", "named"), [(A, A), (B, B)])
 def test_one_unmeasurable_of_two_is_unfinished(bad: str, named: str) -> None:
     answer, order = play(TWO, {}, skipped={bad: "the patch does not apply"})

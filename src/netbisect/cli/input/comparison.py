@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
 
-from netbisect.bisect.model.metric import metric_of
+from netbisect.bisect.model.metric import metric_of, split_settings
 from netbisect.cli.input import MAX_SUGGESTIONS, suggestion
 from netbisect.cli.input.detection import of_database
 from netbisect.reports.documents.netbenches_study import ComparedScenario, FlameGraph, Set
@@ -19,7 +18,6 @@ from netbisect.reports.render.ministat_input import read_points
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.netbenches import files
 from netbisect.store.netbenches.files import NetbenchesError, Parser
-from netbisect.workers.config.scenario import SETTINGS_MARK, base_of
 from netbisect.workers.config.toml import load
 from netbisect.workers.measure import pktgen
 
@@ -219,7 +217,8 @@ def chosen(
         return _settings(found, revisions[0], choice.scenarios or sorted(names), say)
     used: list[ImageResults] = []
     scenarios = []
-    for name in choice.scenarios or sorted(names):
+    names = list(choice.scenarios) or sorted(names)
+    for name in names:
         its = _of_scenario(found, name, say)
         images = [its[revision] for revision in revisions if revision in its]
         if len(images) > 1 and revisions[0] in its:
@@ -233,6 +232,12 @@ def chosen(
         raise click.ClickException(
             f"nothing to compare: no scenario was measured with {revisions[0]} and another revision"
         )
+    for revision in revisions:
+        images = _images(found, revision, names, lambda _: None)
+        scenarios += [
+            replace(one, name=f"settings of {one.name} at {images[0].label}")
+            for one in _by_setting(images)
+        ]
     return ChosenScenarios(tuple(scenarios), _conditions(used))
 
 
@@ -242,36 +247,42 @@ def _settings(
     names: Iterable[str],
     say: Callable[[str], None],
 ) -> ChosenScenarios:
-    """One revision: its scenarios side by side, or the tunables of each where some have them.
+    """One revision: its scenarios side by side, or the settings of each where some have them.
 
     Raises:
         click.ClickException: There is only one.
     """
-    found = [one for one in found if one.revision == revision]
-    measured = (_of_scenario(found, name, say) for name in names)
-    images = [its[revision] for its in measured if its]
-    groups: dict[str, list[ImageResults]] = {}
-    for one in images:
-        groups.setdefault(base_of(one.scenario), []).append(one)
-    compared = {name: its for name, its in groups.items() if len(its) > 1}
-    if not compared and len(images) > 1:
-        compared = {images[0].label: images}
-    if not compared:
+    images = _images(found, revision, names, say)
+    scenarios = _by_setting(images)
+    if not scenarios and len(images) > 1:
+        sets = [Set(one.scenario, one.pps, one.scenario) for one in images]
+        scenarios = [ComparedScenario(images[0].label, sets)]
+    if not scenarios:
         raise click.ClickException(
             f"nothing to compare: expected another revision beside {revision}, or a second scenario"
         )
-    scenarios = [
-        ComparedScenario(name, [Set(_setting(one, name), one.pps, one.scenario) for one in its])
-        for name, its in compared.items()
-    ]
-    return ChosenScenarios(tuple(scenarios), _conditions([*chain(*compared.values())]))
+    return ChosenScenarios(tuple(scenarios), _conditions(images))
 
 
-def _setting(image: ImageResults, name: str) -> str:
-    """What distinguishes a set: its tunables, or else its scenario."""
-    if base_of(image.scenario) != name:
-        return image.scenario
-    return image.scenario.partition(SETTINGS_MARK)[2] or "without"
+def _images(
+    found: Iterable[ImageResults],
+    revision: str,
+    names: Iterable[str],
+    say: Callable[[str], None],
+) -> list[ImageResults]:
+    """The images of a revision, one per scenario."""
+    found = [one for one in found if one.revision == revision]
+    measured = (_of_scenario(found, name, say) for name in names)
+    return [its[revision] for its in measured if its]
+
+
+def _by_setting(images: Iterable[ImageResults]) -> list[ComparedScenario]:
+    """Scenarios that were measured with and without settings; their settings side by side."""
+    groups: dict[str, list[Set]] = {}
+    for one in images:
+        name, settings = split_settings(one.scenario)
+        groups.setdefault(name, []).append(Set(settings or "without", one.pps, one.scenario))
+    return [ComparedScenario(name, sets) for name, sets in groups.items() if len(sets) > 1]
 
 
 def _of_scenario(

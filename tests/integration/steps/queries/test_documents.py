@@ -74,6 +74,7 @@ def request(_: Any) -> Any:
             types.ComparedRevision("c2558", 1, HOSTILE, HOSTILE, no_end, -0.2, 0.1, "slower", ""),
             types.ComparedRevision("c2558", 1, "", "", None, None, None, "inconclusive", HOSTILE),
         ),
+        settings=(types.ComparedSetting("c2558", 1, HOSTILE, HOSTILE, HOSTILE, no_end),),
         repeats=(types.SecondRun("c2558", "", HOSTILE, 0.0, -0.1, 0.1, True),),
         spent=types.CostSpent(1, 2, 3, 4.0),
         opened_at=1.0,

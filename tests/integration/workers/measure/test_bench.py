@@ -41,6 +41,13 @@ def measure(
             bench.clean_up()
 
 
+def settings(logs: Path, scenario: str = "inet4-forwarding") -> dict[str, str]:
+    """The settings of the router before the packets of a run."""
+    seen = json.loads((logs / f"{scenario}.observed.json").read_text())
+    found: dict[str, str] = seen["before"]["settings"]
+    return found
+
+
 def test_flows_on_one_queue_are_a_warning_of_the_sample(c2558: RunningLab, tmp_path: Path) -> None:
     """With the packets of each queue beside the run; the sample is valid."""
     c2558.control("break", "c2558-dut", "one-queue")
@@ -60,11 +67,13 @@ def test_flows_on_one_queue_are_a_warning_of_the_sample(c2558: RunningLab, tmp_p
 def test_optional_sysctls_are_set_where_they_are_known(
     running_lab: RunningLab, tmp_path: Path
 ) -> None:
-    """Also those of a port, by whatever name its driver has; others are left out."""
+    """And restored; also those of a port, by whatever name its driver has. Others are left out."""
     dut = "c2558-dut"
     (sample,) = measure(running_lab, tmp_path, FORWARDING)
     assert sample.valid, sample.problems
-    assert running_lab.ssh(dut, "sysctl -n dev.igb.2.fc kern.random.harvest.mask") == "0\n351\n"
+    during = settings(tmp_path)
+    assert (during["dev.igb.2.fc"], during["kern.random.harvest.mask"]) == ("0", "351")
+    assert running_lab.ssh(dut, "sysctl -n dev.igb.2.fc kern.random.harvest.mask") == "3\n511\n"
     running_lab.ssh(dut, "sysctl net.inet.ip.fastforwarding", status=1)
 
 
@@ -100,7 +109,7 @@ def test_a_driver_that_renames_the_ports_is_measured_like_any_other(
     assert not [fact for fact in facts if isinstance(fact, Failure)]
     assert "em0: flags" in c2558.ssh("c2558-dut", "ifconfig -a")
     assert [sample.valid for sample in measured] == [True, True]
-    assert c2558.ssh("c2558-dut", "sysctl -n dev.em.1.fc") == "0\n"
+    assert settings(c2558.logs)["dev.em.1.fc"] == "0"
 
 
 def test_from_one_firewall_to_the_next_nothing_is_left(
@@ -109,12 +118,7 @@ def test_from_one_firewall_to_the_next_nothing_is_left(
     """Each has its own modules loaded while it is measured, and no other's."""
     names = ("inet4-pf-stateful", "inet4-ipfw-stateful", "inet4-forwarding")
     measure(running_lab, tmp_path, *map(load_scenario, names))
-    loaded = [
-        json.loads((tmp_path / f"{name}.observed.json").read_text())["before"]["settings"][
-            "the list of loaded modules"
-        ]
-        for name in names
-    ]
+    loaded = [settings(tmp_path, name)["the list of loaded modules"] for name in names]
     assert loaded == ["kernel pf.ko", "ipfw.ko kernel", "kernel"]
 
 

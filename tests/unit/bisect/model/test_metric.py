@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netbisect.bisect.model.metric import SeriesMetric, metric_of, scenario_of
+from netbisect.bisect.model.metric import SeriesMetric, metric_of, scenario_of, split_settings
 
 CPU = SeriesMetric("cpu", "%", lower=True)
 
@@ -27,6 +27,8 @@ def test_tunables_belong_to_the_scenario() -> None:
     name = CPU.of("inet4@net.isr.maxthreads=4")
     assert scenario_of(name) == "inet4@net.isr.maxthreads=4"
     assert metric_of(name) == CPU
+    assert split_settings(name) == (CPU.of("inet4"), "net.isr.maxthreads=4")
+    assert split_settings("inet4") == ("inet4", "")
 
 
 def test_a_rise_of_a_number_that_should_be_low_is_a_fall_of_the_level() -> None:
