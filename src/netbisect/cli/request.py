@@ -91,7 +91,7 @@ def _request_options(command: Command) -> Command:
                 "testbeds",
                 metavar="NAME",
                 multiple=True,
-                help="Testbed (default: the only one of the lab). May be repeated.",
+                help="Testbed (default: the only one). Repeatable.",
             ),
             click.option(
                 "--scenario",
@@ -106,15 +106,14 @@ def _request_options(command: Command) -> Command:
                 "tunables",
                 metavar="NAME=VALUE[,...]",
                 multiple=True,
-                help="Also measure the scenarios with these loader tunables. May be repeated.",
+                help="Also with these loader tunables. Repeatable.",
             ),
             click.option(
                 "--sysctl",
                 "sysctls",
                 metavar="NAME=VALUE[,...]",
                 multiple=True,
-                help="Also measure the scenarios with these sysctls, in the same boot; "
-                "`--tunable NAME=VALUE,sysctl:NAME=VALUE` combines both. May be repeated.",
+                help="Also with these sysctls. Repeatable.",
             ),
             click.option(
                 "--branch", default="", help="Branch (default: the first of the settings)."
