@@ -99,8 +99,8 @@ def _view(case: Case) -> dict[str, Any]:
     conditions = [(words.clean(k), words.clean(v)) for k, v in case.conditions.items()]
     return {
         "case": case,
-        "opening": opening.five_lines(case),
-        # The five lines are complete if the search is running or has found one commit.
+        "opening": opening.first_lines(case),
+        # The first lines are complete if the search is running or has found one commit.
         "headline": ""
         if isinstance(case.finding, Culprit | None)
         else words.clean(summary.headline(case)),

@@ -1,4 +1,4 @@
-"""The subject of a mail about an alert, and its first five lines."""
+"""The subject of a mail about an alert, and its first lines."""
 
 from __future__ import annotations
 
@@ -50,13 +50,15 @@ def _commits(case: Case) -> str:
     return named + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
 
 
-def five_lines(case: Case) -> list[tuple[str, str]]:
-    """Five lines: change, size, confidence, committer, and action."""
+def first_lines(case: Case) -> list[tuple[str, str]]:
+    """Change, size, confidence, committer, and action; a change in the other direction, if any."""
     effects = summary.effects(case)
+    other = words.opposite(effects)
     much = f"{words.change(effects[0])}, " if effects else ""
     lines = [
         ("what", _what(case)),
         ("how much", f"{much}{case.title(case.lead)} on {case.testbed}"),
+        *([("but", f"{words.change(other)}, {case.title(other.scenario)}")] if other else []),
         ("how sure", _certainty(case)),
         ("committed by", _committer(case)),
         ("to do", _to_do(case)),

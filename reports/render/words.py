@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, assert_never
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.detection_results import MIN_EFFECT
 from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import (
     Confirmed,
@@ -171,6 +172,16 @@ def direction(effect: Effect) -> str:
     """Direction of a change: `slower` or `faster`, of other metrics `worse` or `better`."""
     words = ("worse", "better") if metric_of(effect.scenario).name else ("slower", "faster")
     return words[effect.ln_ratio >= 0]
+
+
+def opposite(effects: Sequence[Effect]) -> Effect | None:
+    """The largest change against the leading one: a gain beside a drop, or a drop beside a gain.
+
+    Its whole interval is beyond the least effect, so that an offset of an image is not reported.
+    """
+    sign = -1 if effects and effects[0].ln_ratio > 0 else 1
+    clear = [one for one in effects if min(sign * one.low, sign * one.high) > MIN_EFFECT]
+    return max(clear, key=lambda one: abs(one.ln_ratio), default=None)
 
 
 def duration(seconds: float) -> str:
@@ -350,10 +361,12 @@ def _lead(effects: tuple[Effect, ...], title: Name) -> str:
 
 
 def _culprit(finding: Culprit, label: Name, title: Name) -> str:
-    lead = finding.effects[0]
+    lead, other = finding.effects[0], opposite(finding.effects)
+    also = f", and {title(other.scenario)} {direction(other)}: {change(other)}" if other else ""
     chance = max(finding.chance, finding.belief.chances[finding.revision])
     return (
         f"Commit {label(finding.revision)} made {title(lead.scenario)} {direction(lead)}: "
-        f"{change(lead)}. Verified against its parent {label(finding.parent)} with interleaved "
-        f"boots, {boots(lead)}. Probability that it is this commit: {certainty(chance)}."
+        f"{change(lead)}{also}. Verified against its parent {label(finding.parent)} with "
+        f"interleaved boots, {boots(lead)}. Probability that it is this commit: "
+        f"{certainty(chance)}."
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
-from alert_ledger import DAY, FORWARDING, Clock, announce, to
+from alert_ledger import DAY, DROP, FORWARDING, GAIN, Clock, announce, to
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Boot, Kernel, Sample
@@ -71,6 +72,14 @@ def test_a_baseline_begins_with_a_change_that_stands(
         again = to(ledger, alert, AlertState.REOPENED)
         assert again.culprit == "r15"
         assert baseline(ledger) == SINCE_CULPRIT
+
+
+def test_a_gain_beside_a_drop_belongs_to_the_alert(ledger: Ledger) -> None:
+    """Its series begins a baseline too, so that the gain is not compared again."""
+    measured(ledger)
+    cpu = replace(DROP, scenario="inet4-forwarding~cpu.percent.lower")
+    announce(ledger, "r10", "r20", cpu, GAIN)
+    assert baseline(ledger) == [20, 25, 30, 35]
 
 
 # --------------------------------------------------------------------------------- recovery

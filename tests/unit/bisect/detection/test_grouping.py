@@ -138,3 +138,16 @@ def test_images_of_the_lead_confirm_its_effect() -> None:
     assert job.commits == 20
     assert job.agreed is not None
     assert job.agreed.scenario == "inet6"
+
+
+@pytest.mark.parametrize(("change", "lead"), [(0.3, "cpu"), (-0.3, "pps")])
+def test_metrics_of_one_run_are_one_comparison(change: float, lead: str) -> None:
+    """A drop leads, however clear a gain; of two drops, the clearer one."""
+    series = {"cpu": history(1, (20, 0.0), (1, -0.1)), "pps": history(2, (20, 0.0), (1, change))}
+    numbers = {f"r{place}": place for place in range(21)}
+    night = NightlyJob("main", "apu", "r20", ("cpu", "pps"), 5)
+    wanted = screen_night(night, series, numbers).wanted
+
+    assert wanted is not None
+    assert (wanted.lead, wanted.scenarios) == (lead, ("cpu", "pps"))
+    assert wanted.suspected < 0

@@ -42,6 +42,16 @@ def test_the_subject_names_a_verified_commit() -> None:
     assert alerts.outcome(several).subject.startswith(f"{start} (and 2 more): forwarding")
 
 
+def test_a_gain_beside_the_drop_is_in_the_first_lines() -> None:
+    case = make("culprit_case")
+    drop, *others = case.finding.effects  # type: ignore[union-attr]
+    gain = replace(others[0], ln_ratio=0.07, low=0.05, high=0.09)
+    case = replace(case, finding=replace(case.finding, effects=(drop, gain, *others[1:])))  # type: ignore[type-var, arg-type]
+
+    assert "  but           +7.3 % (+5.1 to +9.4), forwarding, inet6\n" in alerts.outcome(case).text
+    assert "  but  " not in alerts.outcome(make("culprit_case")).text
+
+
 def test_long_commits_and_scenarios_are_cut_in_the_subject() -> None:
     case = with_subject(make("culprit_case"), "e1000: " + "x" * 300)
     subject = alerts.outcome(case).subject

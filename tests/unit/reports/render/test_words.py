@@ -147,6 +147,23 @@ def test_clean_text_is_one_line_of_characters_that_can_be_sent(text: str) -> Non
             ),
         ),
         (
+            Culprit(
+                "a" * 40,
+                "b" * 40,
+                BELIEF,
+                (
+                    Effect("fwd4~cpu.percent.lower", -0.1, -0.11, -0.09, 1e-9, 12, 11),
+                    Effect("fwd4", 0.05, 0.03, 0.07, 1e-9, 12, 11),
+                    Effect("pf4", 0.03, 0.01, 0.05, 1e-3, 12, 11),
+                ),
+            ),
+            (
+                "Commit aaaa made fwd4~cpu.percent.lower! worse: +10.5 % (+9.4 to +11.6), and "
+                "fwd4! faster: +5.1 % (+3.0 to +7.3). Verified against its parent bbbb with "
+                "interleaved boots, 12 + 11 boots. Probability that it is this commit: 99.6 %."
+            ),
+        ),
+        (
             Suspects(("a" * 40, "b" * 40), BELIEF, "neither builds"),
             "One of 2 commits made the change; measurements cannot separate them: neither builds.",
         ),
