@@ -46,7 +46,7 @@ def next_move(job: MeasureJob, evidence: Evidence) -> Move:
     if first in evidence.skipped:
         return _unfinished(first, evidence)
     able = [one for one in job.revisions if one not in evidence.skipped]
-    if len(able) == 1:
+    if len(able) == 1 < len(job.revisions):
         return _unfinished(job.revisions[1], evidence)
     for revision in able:
         if revision not in evidence.kernels and not _is_done(job, evidence, revision):

@@ -153,6 +153,8 @@ def verdict_of(last: Sequence[JobRecord]) -> str:
 def _verdict(record: JobRecord) -> str:
     job, finding = record.job, record.finding
     match finding:
+        case MeasureResult(held=(), settings=()):
+            return INCONCLUSIVE
         case MeasureResult() if isinstance(job, MeasureJob):
             return _VERDICTS[measurement.worst_verdict(job, finding)]
         case Confirmed() | Culprit() | SeveralCulprits() | Suspects() | Drift():
@@ -273,6 +275,8 @@ def _sentence(
         INCONCLUSIVE: _unsettled(last),
         FAILED: "Nothing could be measured.",
     }[verdict]
+    if verdict == NO_REGRESSION and all(map(_has_one_kernel, last)):
+        first = "The settings of one kernel are compared."
     more = [
         words.sentence(one.finding, ledger.commits.label, lambda name: title_of(lab, name))
         for one in last
@@ -283,6 +287,10 @@ def _sentence(
     if any(not one.consistent for _, _, one in repeats):
         more.append("The second run does not agree with the first.")
     return " ".join([first, *more])
+
+
+def _has_one_kernel(record: JobRecord) -> bool:
+    return isinstance(record.job, MeasureJob) and len(record.job.revisions) == 1
 
 
 def _largest(ledger: Ledger, lab: Lab, last: Sequence[JobRecord], *, drop: bool) -> list[str]:

@@ -119,11 +119,12 @@ def _study(
     scenarios += _by_setting(ledger, lab, job, evidence)
     if not scenarios:
         return None
-    first, *others = (ledger.commits.label(one) for one in job.revisions)
+    first, *others = map(ledger.commits.label, job.revisions)
+    what = f"{words.listing(others)} compared with {first}" if others else f"Settings of {first}"
     run = f", run {record.run}" if request.wish["runs"] > 1 else ""
     about = lab.testbed(job.testbed).description
     return Study(
-        f"{words.listing(others)} compared with {first} on {job.testbed}{run}",
+        f"{what} on {job.testbed}{run}",
         scenarios,
         [f"testbed {job.testbed}{f': {about}' if about else ''}"],
         remarks=request_answer.remarks_of(ledger, lab, record),

@@ -254,13 +254,14 @@ class _SubjectResolver:
     def _check_count(self, count: int) -> bool:
         """Checks the number of subjects before any review is fetched."""
         kind = self._spec.kind
-        least, most = {COMPARE: (2, 2), BISECT: (2, 2), SERIES: (2, MOST_SUBJECTS)}[kind]
+        fewest = 1 if self._spec.tunables else 2
+        least, most = {COMPARE: (2, 2), BISECT: (2, 2), SERIES: (fewest, MOST_SUBJECTS)}[kind]
         if least <= count <= most:
             return True
         right = {
             COMPARE: "two revisions, or one and a patch",
             BISECT: "a range A..B, or its bad end alone",
-            SERIES: f"2 to {MOST_SUBJECTS} revisions or patches",
+            SERIES: f"2 to {MOST_SUBJECTS} revisions or patches, or one with settings",
         }[kind]
         self._faults.add("subjects", f"{count} given; expected {right}")
         return False

@@ -123,6 +123,34 @@ def test_two_revisions_are_requested_with_and_without_settings(house: PlayedHous
     assert f"On settings of forwarding, inet4 at {document['labels'][1]}:" in readme
 
 
+def test_settings_of_one_revision_are_requested(house: PlayedHouse) -> None:
+    house.images = {"295150": "a"}
+    boots = [1e6, 1.02e6, 0.99e6]
+    for setting, by in (("", 1.0), ("@hw.igb.num_queues=1", 0.5), ("@sysctl:net.a=1", 1.0)):
+        house.play("l5630", f"{FORWARDING}{setting}", "a", [by * one for one in boots])
+    house.request(
+        *("series", "r295150", "--testbed", "l5630", "--scenario", FORWARDING, "--boots", "3"),
+        *("--tunable", "hw.igb.num_queues=1", "--sysctl", "net.a=1"),
+    )
+    house.run()
+    document = house.show(1)
+    [label] = document["labels"]
+
+    assert (document["state"], document["status"]) == ("answered", 0)
+    assert document["sentence"] == "The settings of one kernel are compared."
+    assert [one["difference"]["percent"] for one in document["settings"]] == [
+        pytest.approx(-50.0),
+        pytest.approx(0.0),
+    ]
+    source = SiteSource(house.settings.database, lab=house.lab, home=house.settings)
+    page = LivePages(source, house.ledger).file("request-1.html") or ""
+    assert "hw.igb.num_queues=1" in page
+    assert house.readme(1, "l5630-1").startswith(f"Settings of {label} on l5630\n")
+    assert "expected 2 to 7 revisions or patches, or one with settings" in house.refused(
+        "series", "r295150", "--testbed", "l5630"
+    )
+
+
 class _Patched(dict[str, str]):
     """Every patch on this commit is that one."""
 

@@ -214,7 +214,10 @@ def compare(revisions: tuple[str, ...], **options: Any) -> None:
 @_boot_options
 @_request_options
 def series(revisions: tuple[str, ...], **options: Any) -> None:
-    """Measure up to seven revisions and patches, each compared with the first."""
+    """Measure up to seven revisions and patches, each compared with the first.
+
+    One is enough with --tunable or --sysctl, which compare settings on its kernel.
+    """
     _submit(SERIES, revisions, **options)
 
 
