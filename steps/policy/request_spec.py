@@ -13,7 +13,6 @@ PRIORITIES = {"low": 40, "normal": 150, "high": 190}
 """Nights have 100, followups of alerts 200."""
 MOST_SUBJECTS = 7
 """Limit of ministat."""
-MOST_RUNS = 2
 ALL = "all"
 """Stands for all scenarios of a testbed."""
 MOST_COMMITS = 10_000

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 from netbisect.bisect.model import entities, jobs, serialization
@@ -24,14 +22,11 @@ from netbisect.bisect.model.results import (
     Suspects,
     Unfinished,
 )
-from netbisect.reports.documents import json_schema, types
+from netbisect.reports.documents import types
 from netbisect.reports.documents.types import Difference
 from netbisect.store.db.records import Alert, JobRecord, Quarantine, RequestState, SeriesName
 
 _RATE = "%.7g"
-_BOOLEAN = ("false", "true")
-_NAMES = 1 << 14
-"""Number of cached texts of revisions and kernels, which series share."""
 
 
 def series(
@@ -79,41 +74,6 @@ def series(
         smallest_drop=health.smallest_drop,
         alerts=tuple(alerts),
     )
-
-
-def series_line(document: types.SeriesDocument, levels: Iterable[str]) -> str:
-    """A series without levels as `schema.as_line` has it, with these levels put in.
-
-    Args:
-        document: Of a series of no levels.
-        levels: As `level_line`.
-    """
-    return json_schema.as_line(document).replace('"levels":[]', f'"levels":[{",".join(levels)}]', 1)
-
-
-def level_line(level: Level, label: str, series: str, *, baseline: bool) -> str:
-    """A level of a series as `schema.as_line` has it, ten times as quickly.
-
-    A page has a thousand of them, and a site hundreds of such pages.
-    """
-    number = metric_of(series).number
-    rates = _rates(len(level.ln_pps)) % tuple(map(number, level.ln_pps))
-    return (
-        f'{{"revision":{_quoted(level.revision)},"label":{_quoted(label)},'
-        f'"kernel":{_quoted(level.identity)},"at":{level.at!r},'
-        f'"pps":{_RATE % number(level.mean)},"boots":[{rates}],'
-        f'"saturated":{_BOOLEAN[level.saturated]},"baseline":{_BOOLEAN[baseline]}}}'
-    )
-
-
-@lru_cache
-def _rates(boots: int) -> str:
-    return ",".join([_RATE] * boots)
-
-
-@lru_cache(maxsize=_NAMES)
-def _quoted(text: str) -> str:
-    return json.dumps(text if text.isascii() else text.encode("utf-8", "replace").decode())
 
 
 def _rounded(number: float) -> float:

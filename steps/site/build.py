@@ -135,27 +135,16 @@ class PageBuilder:
         """The page of a series and its document, which has every boot in one line."""
         document = document_parts.series(
             history.name,
-            (),
-            (),
+            view.levels,
+            {id(one) for one in history.baseline},
             conditions=view.epochs[-1].values,
             health=view.health,
             alerts=self._seen[history.name],
-            commits={},
+            commits=self.ledger.commits.find({one.revision for one in view.levels}),
         )
-        commits = self.ledger.commits.find({one.revision for one in view.levels})
-        baseline = {id(one) for one in history.baseline}
-        levels = [
-            document_parts.level_line(
-                one,
-                commits[one.revision].label,
-                view.scenario,
-                baseline=id(one) in baseline,
-            )
-            for one in view.levels
-        ]
         return {
             view.page: series_pages.page(view, [as_document(view.page)]),
-            document_file(view.page): f"{document_parts.series_line(document, levels)}\n",
+            document_file(view.page): f"{json_schema.as_line(document)}\n",
         }
 
     def alert(self, number: int) -> dict[str, File]:
