@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from netbisect.workers.config import pktgen_options
@@ -98,10 +98,10 @@ def settings(
         )
         name = f"{tree}.redirect"
         redirect = values.get(name, "unknown")
-        set_anyway = all(str(one.sysctls.get(name)) == "0" for one in used)
+        set_anyway = all(name in one.sysctls for one in used)
         text = f"{name}={redirect}"
         if set_anyway and redirect != "0":
-            text += ", which every scenario sets to 0"
+            text += ", which every scenario sets"
         yield f"redirects {family}", CheckResult(set_anyway or redirect == "0", text)
     panic = values.get(PANIC_SYSCTL)
     if panic is not None:
@@ -113,6 +113,15 @@ def settings(
                 good, text if good else f"{text}: it would wait in the debugger; expected 0"
             ),
         )
+
+
+def scenario_sysctls(names: Collection[str], values: Mapping[str, str]) -> CheckResult:
+    """Checks that the running kernel knows the sysctls of the scenarios."""
+    unknown = [name for name in names if name not in values]
+    return CheckResult(
+        not unknown,
+        f"{', '.join(unknown)}: unknown to the running kernel" if unknown else ", ".join(names),
+    )
 
 
 def link(interface: ports.Interface, values: Mapping[str, str], line_rate_pps: int) -> CheckResult:

@@ -275,9 +275,23 @@ class _TestbedChecks:
                 freebsd_tools.parse_sysctls(output), self._scenarios
             ):
                 self._add(what, finding)
+            self._sysctls(router)
             self._ways(router)
         except _FAULTS as error:
             self._add("the dut's settings", CheckResult(False, str(error)))
+
+    def _sysctls(self, router: Machine) -> None:
+        """Checks the sysctls of the scenarios."""
+        devices: dict[str, str] = {
+            part: freebsd_tools.device(self._interfaces[part].name)
+            for part in ("ingress", "egress")
+            if part in self._interfaces
+        }
+        known = [one for one in self._scenarios if not one.depends_on_ports or len(devices) > 1]
+        names = dict.fromkeys(name for one in known for name in one.at(devices).sysctls)
+        if names:
+            values = freebsd_tools.parse_sysctls(router.ask(["sysctl", "-ie", *names])[0])
+            self._add("sysctls of scenarios", checks.scenario_sysctls(names, values))
 
     def _ways(self, router: Machine) -> None:
         """Checks routes and static ARP/NDP entries of the flows."""

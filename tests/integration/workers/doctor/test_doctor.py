@@ -51,6 +51,7 @@ def test_a_sound_lab_is_found_sound(running_lab: RunningLab) -> None:
         "forwarding inet4",
         "redirects inet4",
         "after a panic",
+        "sysctls of scenarios",
         "routes through ingress",
         "routes through egress",
         "static entries on ingress",
@@ -163,6 +164,18 @@ def test_an_option_unknown_to_pkt_gen_is_reported(running_lab: RunningLab, tmp_p
     assert bad == {
         "pkt-gen on c2558-gen": "/usr/local/bin/pkt-gen: no option -U for inet4-checksums; "
         "-U is `checksums` in [traffic]"
+    }
+
+
+def test_a_sysctl_unknown_to_the_router_is_reported(running_lab: RunningLab) -> None:
+    """Of a scenario file or of a name; redirects that a scenario asks for are no mistake."""
+    wrong = "sysctl:net.nothing=1,sysctl:dev.{ingress}.nothing=1"
+    names = ("inet6-forwarding@sysctl:net.inet6.ip6.redirect=1", f"inet4-forwarding@{wrong}")
+    bed = replace(running_lab.lab.testbed("c2558"), scenarios=names)
+    lab = replace(running_lab.lab, testbeds=(bed,))
+    bad = {what: check.found for (_, what), check in checks(lab, "c2558").items() if not check.good}
+    assert bad == {
+        "sysctls of scenarios": "net.nothing, dev.igb.2.nothing: unknown to the running kernel"
     }
 
 
