@@ -234,7 +234,7 @@ def _without_change(
 ) -> Move | Wait | None:
     """The result that nothing changed, once the test of the ends says so too.
 
-    The posterior takes boots for independent of their time; the test does not.
+    The posterior ignores the time of boots; the test does not.
 
     Args:
         space: The job and its evidence.

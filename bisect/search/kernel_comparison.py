@@ -45,13 +45,13 @@ LEAST_SHARE, LEAST_PART = 0.5, 0.2
 _MOST_SHARE = 1.5
 """Maximum difference, as a share of the expected effect."""
 _TIMES, _MOST_BOOTS = 4, 600
-"""Boots of a search at most: so many times what is expected, and never more than that."""
+"""Maximum boots of a search: relative to the expected number, and in total."""
 _MOST_WEIGHT = 16.0
 """Maximum degrees of freedom of the noise of a boot: it may change with time."""
 _FAR = 3.0
-"""Standard deviations at which a boot counts as an outlier, and no farther off."""
+"""Maximum deviation of a boot when the noise is learned, in standard deviations."""
 _MARGIN = 1.5
-"""Nats that a test is expected to exceed its bound by: luck, and the width of the mixture."""
+"""Expected nats beyond the bound: luck, and the width of the mixture."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""The sequential test of two kernels: blocks of interleaved boots, valid whenever one looks.
+"""The sequential test of two kernels: blocks of interleaved boots, valid at all times.
 
 A block is four boots, ABBA or BAAB, and gives two differences of neighbours in time. Levels that
 wander more slowly than a block cancel in them. The statistic is the likelihood ratio of a mixture
 of effects to no effect (mixture SPRT: H. Robbins, Annals of Mathematical Statistics 41, 1970).
-Without an effect it is a martingale of mean 1, so that it exceeds 1 / alpha at any time with a
-probability of at most alpha (J. Ville, 1939); alpha need not be spent on looks, whose number is not
-known before. A group-sequential test would need that number, and its bounds a known variance.
+Without an effect it is a martingale of mean 1: it exceeds 1 / alpha at any time with a probability
+of at most alpha (J. Ville, 1939), however often it is evaluated. A group-sequential test needs the
+number of evaluations in advance, and its bounds a known variance.
 
 The variance is unknown: it is integrated over a scaled inverse chi-squared prior with the noise of
 the job (moderated t, G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3,
