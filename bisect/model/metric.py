@@ -13,6 +13,7 @@ import math
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 METRIC_MARK = "~"
 """Separates the name of a scenario from a metric."""
@@ -47,6 +48,15 @@ class SeriesMetric:
     def percent(self, ln_ratio: float) -> float:
         """The change of the number, in percent, by the ln ratio of the levels."""
         return 100 * math.expm1(-ln_ratio if self.lower else ln_ratio)
+
+    @property
+    def better(self) -> Literal["higher", "lower"]:
+        """Direction of better numbers: higher or lower."""
+        return "lower" if self.lower else "higher"
+
+    def text(self, number: float) -> str:
+        """A number with its unit."""
+        return f"{number:.5g} {self.unit}" if self.name else f"{number:,.0f} {self.unit}"
 
     def of(self, scenario: str) -> str:
         """The name of the series of this metric."""

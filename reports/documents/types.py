@@ -276,8 +276,8 @@ class LevelDocument:
     label: str
     kernel: Annotated[str, "Identity of the kernel: what runs, without dates and paths."]
     at: Time
-    pps: Annotated[float, "Geometric mean over its boots, packets per second."]
-    boots: Annotated[tuple[float, ...], "Packets per second, one value per boot."]
+    pps: Annotated[float, "Geometric mean over its boots, in the unit of the series."]
+    boots: Annotated[tuple[float, ...], "One value per boot, in the unit of the series."]
     saturated: Annotated[bool, "The generator was the limit."]
     baseline: Annotated[bool, "Measured since the last confirmed change."]
 
@@ -290,9 +290,13 @@ class SeriesDocument:
     testbed: str
     scenario: str
     branch: str
+    unit: Annotated[str, "Of the levels: pps, or that of the metric."]
+    better: Annotated[Literal["higher", "lower"], "Direction of better numbers."]
     conditions: dict[str, str]
     levels: Annotated[tuple[LevelDocument, ...], "In the order of the branch."]
-    boot_noise: Annotated[float | None, "Between boots of one image, standard deviation of ln pps."]
+    boot_noise: Annotated[
+        float | None, "Between boots of one image, standard deviation of ln numbers."
+    ]
     image_noise: Annotated[float | None, "Between images that do the same, likewise."]
     smallest_drop: Annotated[
         float | None, "That one night shows four times out of five, as a positive ln ratio."

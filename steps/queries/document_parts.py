@@ -50,11 +50,13 @@ def series(
         alerts: Numbers of those that were seen in it.
         commits: By revision, of all levels.
     """
-    number = metric_of(name.scenario).number
+    metric = metric_of(name.scenario)
     return types.SeriesDocument(
         testbed=name.testbed,
         scenario=name.scenario,
         branch=name.branch,
+        unit=metric.unit,
+        better=metric.better,
         conditions=dict(conditions),
         levels=tuple(
             types.LevelDocument(
@@ -62,8 +64,8 @@ def series(
                 label=commits[one.revision].label,
                 kernel=one.identity,
                 at=one.at,
-                pps=_rounded(number(one.mean)),
-                boots=tuple(_rounded(number(level)) for level in one.ln_pps),
+                pps=_rounded(metric.number(one.mean)),
+                boots=tuple(_rounded(metric.number(level)) for level in one.ln_pps),
                 saturated=one.saturated,
                 baseline=id(one) in baseline,
             )

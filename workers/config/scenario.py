@@ -215,8 +215,7 @@ class Scenario:
 
 
 def _described(metric: SeriesMetric) -> str:
-    better = "lower" if metric.lower else "higher"
-    return f"{metric.name!r} in {metric.unit!r}, {better} is better"
+    return f"{metric.name!r} in {metric.unit!r}, {metric.better} is better"
 
 
 def settings_of(name: str) -> NamedSettings:

@@ -59,11 +59,11 @@ class CalibrationRuns:
         elif isinstance(fact, Sample) and fact.valid:
             self.samples.append(fact)
 
-    def of(self, scenario: str) -> list[list[float]]:
-        """Rates of the runs (pps) by boot, without empty boots."""
+    def of(self, series: str) -> list[list[float]]:
+        """Numbers of a series by boot, without empty boots."""
         by_boot: dict[str, list[float]] = {boot: [] for boot in self.boots}
         for sample in self.samples:
-            if sample.scenario == scenario:
+            if sample.scenario == series:
                 by_boot[sample.boot].append(sample.pps)
         return [runs for runs in by_boot.values() if runs]
 
@@ -102,7 +102,7 @@ def measure(plan: CalibrationPlan) -> CalibrationRuns:
 
 
 def _done(plan: CalibrationPlan, runs: CalibrationRuns) -> int:
-    return min(len(runs.of(scenario.name)) for scenario in plan.scenarios)
+    return min(len(runs.of(series)) for one in plan.scenarios for series in one.series)
 
 
 def _keep(plan: CalibrationPlan, facts: Sequence[Fact]) -> None:

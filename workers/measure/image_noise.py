@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from netbisect.bisect.model.entities import Fact, Failure, Kernel, Sample
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.stats import variance_components
 from netbisect.workers.build import userland
 from netbisect.workers.build.artifacts import ArtefactStore
@@ -51,21 +52,22 @@ class ImageNoisePlan:
 
 @dataclass(slots=True)
 class ImageRates:
-    """Valid samples in pps, by scenario, image and boot."""
+    """Valid samples by series, image and boot."""
 
-    by_scenario: dict[str, list[list[float]]] = field(default_factory=dict)
+    by_series: dict[str, list[list[float]]] = field(default_factory=dict)
 
-    def components(self, scenario: str) -> variance_components.Components:
-        """Variance components of one scenario.
+    def components(self, series: str) -> variance_components.Components:
+        """Variance components of the levels of one series.
 
         Raises:
             ImageNoiseError: too few samples.
         """
-        groups = [[math.log(pps) for pps in image] for image in self.by_scenario[scenario]]
+        level = metric_of(series).level
+        groups = [[level(number) for number in image] for image in self.by_series[series]]
         try:
             return variance_components.components([group for group in groups if group])
         except ValueError as error:
-            raise ImageNoiseError(f"{scenario}: {error}") from error
+            raise ImageNoiseError(f"{series}: {error}") from error
 
 
 def measure(plan: ImageNoisePlan) -> ImageRates | Failure:
@@ -94,7 +96,7 @@ def measure(plan: ImageNoisePlan) -> ImageRates | Failure:
             "two layouts gave the same image: the linker of this tree has no "
             "--shuffle-sections, or its makefiles do not pass on LDFLAGS; LLD would be right"
         )
-    names = [scenario.name for scenario in plan.scenarios]
+    names = [series for scenario in plan.scenarios for series in scenario.series]
     rates = ImageRates({name: [[] for _ in kernels] for name in names})
     store = ArtefactStore(plan.builder.kernels)
     with contextlib.ExitStack() as held:
@@ -125,7 +127,7 @@ def _trial(
                 plan.say(
                     f"{fact.scenario}: saturated: the generator is too slow to see this router"
                 )
-            rates.by_scenario[fact.scenario][number].append(fact.pps)
+            rates.by_series[fact.scenario][number].append(fact.pps)
     failures = [fact for fact in facts if isinstance(fact, Failure)]
     if not sound:
         why = failures[-1].why if failures else "it gave no reason"
@@ -143,12 +145,14 @@ def as_data(plan: ImageNoisePlan, rates: ImageRates) -> dict[str, object]:
         ImageNoiseError: too few samples.
     """
     scenarios: dict[str, object] = {}
-    for name, images in rates.by_scenario.items():
+    for name, images in rates.by_series.items():
         found = rates.components(name)
         scenarios[name] = {
             "images": found.images,
             "boots": found.boots,
-            "pps": math.exp(found.level),
+            "level": metric_of(name).number(found.level),
+            "unit": metric_of(name).unit,
+            "better": metric_of(name).better,
             "image_percent": _percents(found.image),
             "boot_percent": _percents(found.boot),
             "confidence": found.confidence,
@@ -168,11 +172,11 @@ def as_text(plan: ImageNoisePlan, rates: ImageRates) -> str:
         ImageNoiseError: too few samples.
     """
     parts = [f"image noise of {plan.testbed.name} at {plan.revision[:12]}"]
-    for name in rates.by_scenario:
+    for name in rates.by_series:
         found = rates.components(name)
         parts.append(
             f"\n{name}: {found.images} images, {found.boots} boots, "
-            f"{math.exp(found.level):,.0f} pps\n"
+            f"{metric_of(name).text(metric_of(name).number(found.level))}\n"
             f"  between images  {_spread(found.image, found.confidence)}\n"
             f"  between boots   {_spread(found.boot, found.confidence)}\n"
             "  to see a drop of   boot one image a side   or boot so many images once, a side"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.stats import bimodality, variance_components
 from netbisect.workers.measure.calibrate import CalibrationError, CalibrationPlan, CalibrationRuns
 
@@ -22,13 +23,13 @@ _PAYS = 2
 
 @dataclass(frozen=True, slots=True)
 class ScenarioNoise:
-    """Noise of one scenario; standard deviations and drops as ln ratios."""
+    """Noise of one series; standard deviations and drops as ln ratios."""
 
     scenario: str
     boots: int
     runs: int
     level: float
-    """Geometric mean, pps."""
+    """Geometric mean, in the unit of the series."""
     boot: variance_components.Spread | None
     """Between boots, without the noise of runs; None if unknown."""
     run: variance_components.Spread | None
@@ -42,16 +43,18 @@ class ScenarioNoise:
 
 
 def scenario_noise(plan: CalibrationPlan, runs: CalibrationRuns) -> list[ScenarioNoise]:
-    """Noise by scenario.
+    """Noise by series.
 
     Raises:
         CalibrationError: fewer than two boots with a sample.
     """
-    return [_found(scenario.name, runs, plan.image_sd or 0.0) for scenario in plan.scenarios]
+    names = [series for scenario in plan.scenarios for series in scenario.series]
+    return [_found(name, runs, plan.image_sd or 0.0) for name in names]
 
 
 def _found(scenario: str, runs: CalibrationRuns, image_sd: float) -> ScenarioNoise:
-    groups = [[math.log(pps) for pps in boot] for boot in runs.of(scenario)]
+    metric = metric_of(scenario)
+    groups = [[metric.level(number) for number in boot] for boot in runs.of(scenario)]
     means = [fmean(group) for group in groups]
     if len(groups) < 2:  # noqa: PLR2004 - to see a scatter
         raise CalibrationError(f"{scenario}: {len(groups)} boot gave a sample; two are needed")
@@ -69,7 +72,7 @@ def _found(scenario: str, runs: CalibrationRuns, image_sd: float) -> ScenarioNoi
         scenario=scenario,
         boots=len(groups),
         runs=sum(map(len, groups)),
-        level=math.exp(fmean(means)),
+        level=metric.number(fmean(means)),
         boot=boot,
         run=run,
         single=single,
@@ -133,7 +136,9 @@ def as_data(plan: CalibrationPlan, runs: CalibrationRuns) -> dict[str, object]:
             one.scenario: {
                 "boots": one.boots,
                 "runs": one.runs,
-                "pps": one.level,
+                "level": one.level,
+                "unit": metric_of(one.scenario).unit,
+                "better": metric_of(one.scenario).better,
                 "boot_percent": _percents(one.boot),
                 "run_percent": _percents(one.run),
                 "single_run_boot_percent": 100 * one.single,
@@ -163,7 +168,8 @@ def as_text(plan: CalibrationPlan, runs: CalibrationRuns) -> str:
     results, price = scenario_noise(plan, runs), trial_cost(plan, runs)
     parts = [f"calibration of {plan.testbed.name} with {plan.kernel.version}"]
     for one in results:
-        parts += ["", f"{one.scenario}: {one.boots} boots, {one.runs} runs, {one.level:,.0f} pps"]
+        level = metric_of(one.scenario).text(one.level)
+        parts += ["", f"{one.scenario}: {one.boots} boots, {one.runs} runs, {level}"]
         if one.saturated:
             parts.append("  saturated: this is the generator's rate; a slower kernel may not show")
         parts.append(f"  between boots       {_told(one.boot, 'runs within a boot')}")

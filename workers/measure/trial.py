@@ -260,10 +260,8 @@ class _TrialRun:
 
 
 def _measured(sample: Sample) -> str:
-    metric = metric_of(sample.scenario)
-    if metric.name:
-        return f"{sample.scenario}: {sample.pps:.5g} {metric.unit}"
-    return f"{sample.scenario}: {sample.pps:,.0f} pps of {sample.offered_pps:,.0f} offered"
+    offered = f" of {sample.offered_pps:,.0f} offered" if sample.offered_pps else ""
+    return f"{sample.scenario}: {metric_of(sample.scenario).text(sample.pps)}{offered}"
 
 
 def _fault_of(sample: Sample) -> LabFault:

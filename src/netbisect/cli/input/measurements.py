@@ -79,8 +79,8 @@ class Measurements:
         known = self._metrics.setdefault((scenario, metric.name), metric)
         if known != metric:
             raise ValueError(
-                f"metric {metric.name!r} is in {metric.unit!r}, {_direction(metric)} is better; "
-                f"expected {known.unit!r}, {_direction(known)}, as in the rows before"
+                f"metric {metric.name!r} is in {metric.unit!r}, {metric.better} is better; "
+                f"expected {known.unit!r}, {known.better}, as in the rows before"
             )
         order = self._order[row.series.branch]
         order.setdefault(row.revision, len(order) + 1)
@@ -201,10 +201,6 @@ def _row(record: Mapping[str, Any]) -> _Row:
     )
     value, at = _value(record["value"]), _time(record.get("time"))
     return _Row(series, str(record["revision"]), value, at)
-
-
-def _direction(metric: SeriesMetric) -> str:
-    return "lower" if metric.lower else "higher"
 
 
 def _value(text: object) -> float:

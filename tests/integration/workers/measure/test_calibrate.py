@@ -188,6 +188,19 @@ def test_calibration_resumes(
     assert all(serialization.loads(line) for line in file.read_text().splitlines())
 
 
+def test_every_metric_of_a_scenario_is_calibrated(
+    run: Run, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--scenario", "inet4-cpu", "--boots", "2", "--json") == 0
+    found = json.loads(capfd.readouterr().out)["scenarios"]
+    assert {name: (one["unit"], one["better"]) for name, one in found.items()} == {
+        NAME: ("pps", "higher"),
+        "inet4-cpu~cpu.percent.lower": ("%", "lower"),
+        "inet4-cpu": ("pps", "higher"),
+    }
+    assert 1 < found["inet4-cpu~cpu.percent.lower"]["level"] < 95
+
+
 def test_facts_of_another_kernel_are_refused(
     run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

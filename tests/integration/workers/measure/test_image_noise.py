@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import signal
 import statistics
 from collections.abc import Callable, Iterator
@@ -143,11 +144,14 @@ def test_the_command_finds_the_noise_of_the_testbed(run: Run, c2558: RunningLab)
 def test_the_command_prints_a_table(run: Run, c2558: RunningLab) -> None:
     status, out, err = run(
         *("--revision", c2558.tree.revisions[10], "--builds", "2", "--boots", "2"),
-        *("--scenario", "inet4-forwarding"),
+        *("--scenario", "inet4-forwarding", "--scenario", "inet4-cpu"),
     )
     assert status == 0
     assert out.startswith("image noise of c2558 at ")
-    assert "inet4-forwarding: 2 images, 4 boots, " in out
+    assert re.search(r"^inet4-forwarding: 2 images, 4 boots, [\d,]+ pps$", out, re.MULTILINE)
+    assert re.search(
+        r"^inet4-cpu~cpu\.percent\.lower: 2 images, 4 boots, [\d.]+ %$", out, re.MULTILINE
+    )
     assert "between images  sd " in out
     assert "(90 % interval " in out
     assert err.index("boot 1 of 2, layout 2") < err.index("boot 2 of 2, layout 2")

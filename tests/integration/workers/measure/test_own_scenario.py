@@ -78,6 +78,16 @@ def test_a_tool_that_is_not_installed_is_one_sentence(c2558: RunningLab, tmp_pat
     assert re.search(r"prepare on the receiver failed: .*wg0: not found", fault.value.why)
 
 
+def test_iperf3_that_is_not_installed_is_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
+    scenario = load_scenario("tcp-one-flow")
+    assert scenario.measure is not None
+    script = scenario.measure.run.replace("iperf3", "iperf9")
+    missing = replace(scenario, measure=replace(scenario.measure, run=script))
+    (sample,) = measure(c2558, tmp_path, missing).values()
+    assert not sample.valid
+    assert sample.problems == ("measure on the generator failed: iperf9 is not installed",)
+
+
 def test_a_failed_prepare_is_cleaned_up(c2558: RunningLab, tmp_path: Path) -> None:
     scenario = load_scenario("inet4-ipsec")
     failing = replace(scenario, prepare=(*scenario.prepare, HostCommand("dut", "false")))
