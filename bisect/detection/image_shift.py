@@ -29,8 +29,6 @@ CANDIDATES = 20
 """Latest images that may be the first after a change."""
 _BASELINE = 60
 """Most images before them."""
-_LEAST = 3
-"""Least images before a change."""
 _TAIL = 5.0
 """Degrees of freedom of the offset of an image."""
 _SCATTER, _WEIGHT = 0.02, 4.0
@@ -70,16 +68,16 @@ def image_shift(y: Sequence[float] | Floats, effect: float) -> ImageShift | None
         effect: Least shift, ln ratio; negative for a drop. Shifts are log-uniform from there.
 
     Returns:
-        The evidence; None with fewer than four images.
+        The evidence; None with one image.
     """
     levels = -math.copysign(1.0, effect) * np.asarray(y, dtype=np.float64)
     skipped = max(len(levels) - CANDIDATES - _BASELINE, 0)
     levels = levels[skipped:]
     n = len(levels)
-    if n <= _LEAST:
+    if n < 2:  # noqa: PLR2004 - one image before a change, and one after
         return None
     off = np.clip(levels - np.median(levels), -_REACH, _REACH)
-    candidates = np.arange(max(_LEAST, n - CANDIDATES), n)
+    candidates = np.arange(max(1, n - CANDIDATES), n)
     terms = [_log_likelihoods(off, candidates, abs(effect), rho) for rho in _NEIGHBOURS]
     same = special.logsumexp([none for none, _ in terms])
     ratios = special.logsumexp([shifted for _, shifted in terms], axis=0) - same

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from netbisect.bisect.detection.grouping import retest_decides
 from netbisect.bisect.detection.nightly_screen import screen
 from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.detection_results import BootModes, ScreenResult
-from netbisect.bisect.model.entities import Level
+from netbisect.bisect.model.entities import Level, Noise
 
 made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "histories.py"))
 history, nights, measured, moved, shuffled = (
@@ -97,6 +98,17 @@ def test_images_show_a_lasting_drop_until_it_becomes_the_baseline() -> None:
         assert (one.good, one.suspects[-1], one.asks) == ("r14", "r15", True)
         assert one.agreed is not None
         assert one.agreed.low < -0.1 < one.agreed.high
+
+
+def test_drop_two_images_after_another_change_is_confirmed() -> None:
+    """The baseline begins at the earlier change. One pair of images would leave a doubt."""
+    levels = history(33, (2, 0.0), (14, -0.1), image=0.015, stray=0)
+    found = [tonight(levels[:length]) for length in range(3, 17)]
+    shown = [one for one in found if one.agreed is not None]
+
+    assert shown
+    assert not any(retest_decides(one, Noise(image=0.015)) for one in found if one not in shown)
+    assert {(one.good, one.suspects[-1]) for one in shown} == {("r1", "r2")}
 
 
 # ------------------------------------------------------------------------------------ two modes
