@@ -96,12 +96,13 @@ def test_the_commands_of_the_tutorial_work_in_their_order(checkout: Path, tmp_pa
             )
     finally:
         tidy_up(clone / ".venv" / "bin", practice)
-    said = log.read_text()
+    output = log.read_text()
 
-    assert done.returncode == 0, said
-    assert "checks, all well" in said
-    assert "FAIL" not in said
+    assert done.returncode == 0, output
+    assert "checks, all well" in output
+    assert "FAIL" not in output
     assert (practice / "restored" / "netbisect.sqlite").is_file()
+    assert "Change 4: forwarding, inet4 -1" in output
     assert "inet4-forwarding" in (practice / "pages" / "index.html").read_text()
 
 

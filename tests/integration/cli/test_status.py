@@ -1,0 +1,54 @@
+"""`netbisect follow --until-idle`: when it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.cli import main
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.settings import load_settings
+from netbisect.store.ledger import Ledger
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A service that is not running."""
+    CliRunner().invoke(main.main, ["init", str(tmp_path)], catch_exceptions=False)
+    return tmp_path
+
+
+def ledger_of(folder: Path) -> Ledger:
+    return open_service_ledger(load_settings(folder / "netbisect.toml"))
+
+
+def follow(folder: Path) -> tuple[int, str]:
+    done = CliRunner().invoke(main.main, ["follow", "--until-idle", str(folder)])
+    return done.exit_code, done.output
+
+
+def test_it_ends_when_a_mail_cannot_be_sent(folder: Path) -> None:
+    """A mail waits for days while there is no mail server."""
+    mails = ledger_of(folder).mails
+    mail = mails.post("one", subject="a drop", recipients=["ann@lab.invalid"], body="text")
+    mails.begin(mail.id, 0.0)
+    mails.failed(mail.id, "Connection refused", 1e12)
+
+    assert follow(folder) == (
+        0,
+        "1 mail not sent yet (Connection refused); netbisect mails lists them\n",
+    )
+
+
+@pytest.mark.parametrize("work", ["a job", "a mail"])
+def test_it_fails_when_there_is_work_and_no_master(folder: Path, work: str) -> None:
+    ledger = ledger_of(folder)
+    if work == "a job":
+        ledger.jobs.add(NightlyJob("main", "x", "b" * 40, ("fwd4",), 3), key="night")
+    else:
+        ledger.mails.post("one", subject="s", recipients=["ann@lab.invalid"], body="text")
+
+    assert follow(folder) == (1, f"Error: the master is not running: netbisect start {folder}\n")
