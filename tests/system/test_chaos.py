@@ -108,17 +108,17 @@ def test_every_fault_has_its_runs() -> None:
 
 def test_steps_of_a_failed_run_are_hit_again() -> None:
     """It has not survived until then; only what is possible at a step is still to be hit there."""
-    told = Tally()
-    told.see("quiet", {"boot 1": {MASTER, VISIT}, "boot 2": {DATABASE}, "end": {MASTER}})
-    assert told.left_in("quiet", [MASTER, LAB]) == 2
+    tally = Tally()
+    tally.see("quiet", {"boot 1": {MASTER, VISIT}, "boot 2": {DATABASE}, "end": {MASTER}})
+    assert tally.left_in("quiet", [MASTER, LAB]) == 2
     failed = Run("quiet", [MASTER], [("boot 1", MASTER)], 1.0, 1, ["two mails came"])
-    told.runs.append(failed)
-    assert (told.survived(), told.spared()) == (set(), set())
-    told.runs.append(failed)
-    assert told.spared() == {("boot N", MASTER)}
-    told.runs.append(Run("quiet", [MASTER], [("end", MASTER)], 1.0, 1, []))
-    assert told.survived() == {("end", MASTER)}
-    assert told.left_in("quiet", [MASTER]) == 0
+    tally.runs.append(failed)
+    assert (tally.survived(), tally.spared()) == (set(), set())
+    tally.runs.append(failed)
+    assert tally.spared() == {("boot N", MASTER)}
+    tally.runs.append(Run("quiet", [MASTER], [("end", MASTER)], 1.0, 1, []))
+    assert tally.survived() == {("end", MASTER)}
+    assert tally.left_in("quiet", [MASTER]) == 0
 
 
 @pytest.mark.long
@@ -136,6 +136,6 @@ def test_a_night_survives_any_killed_process(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads(done.stdout)
-    assert told["wrong"] == []
-    assert {fault for _, fault in told["hits"]} >= {*script.FAULTS} - {script.LAB}
+    report = json.loads(done.stdout)
+    assert report["wrong"] == []
+    assert {fault for _, fault in report["hits"]} >= {*script.FAULTS} - {script.LAB}

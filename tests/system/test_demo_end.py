@@ -102,9 +102,9 @@ def test_an_interruption_leaves_no_process(
         time.sleep(0.1)
         os.killpg(make.pid, number)
         assert make.wait() != 0
-        said = (tmp_path / "said").read_text()
-        assert f"interrupted by {number.name}; everything is stopped" in said
-        assert "Traceback" not in said
+        output = (tmp_path / "said").read_text()
+        assert f"interrupted by {number.name}; everything is stopped" in output
+        assert "Traceback" not in output
         assert left_running(place) == []
     finally:
         DemoService(place).stop()
@@ -171,13 +171,13 @@ def test_a_reused_process_number_is_not_killed(
 
 def test_the_working_directory_that_procstat_prints_is_found() -> None:
     """On FreeBSD there is no /proc."""
-    said = (
+    output = (
         "  PID COMM                FD T V FLAGS    REF  OFFSET PRO NAME\n"
         " 4711 python3.11         text v r r-------   -       - -   /usr/local/bin/python3.11\n"
         " 4711 python3.11          cwd v d r-------   -       - -   /var/net bisect\n"
         " 4711 python3.11         root v d r-------   -       - -   /\n"
     )
-    assert working_directory_in(said) == "/var/net bisect"
+    assert working_directory_in(output) == "/var/net bisect"
     assert working_directory_in("procstat: kinfo_getproc: No such process") is None
 
 

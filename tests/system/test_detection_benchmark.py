@@ -49,7 +49,7 @@ rules = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
 def test_a_rule_finds_a_drop_where_it_is(rule: Rule) -> None:
     """As soon as its window allows, at most two nights off: 1, 12 or something in between."""
     nights = planted()
-    first = next((told, at) for told in range(1, 43) if (at := rule(nights[:told])) is not None)
+    first = next((known, at) for known in range(1, 43) if (at := rule(nights[:known])) is not None)
 
     assert AT < first[0] <= AT + 12
     assert abs(first[1] - AT) <= 2
@@ -62,7 +62,7 @@ def test_a_rule_finds_nothing_where_nothing_differs(rule: Rule, level: float) ->
     nights = [np.full(BOOTS, level)] * 40
 
     with np.errstate(all="ignore"):
-        assert [rule(nights[:told]) for told in range(1, 41)] == [None] * 40
+        assert [rule(nights[:known]) for known in range(1, 41)] == [None] * 40
 
 
 # ----------------------------------------------------------------------------------------- lab
@@ -134,11 +134,11 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", ["unimodal", "bimodal"])
 def test_clear_drops_are_found_by_retests(kind: str) -> None:
     found = game.play_ours(kind, 1)
-    told = {round(size): (delay, off) for size, delay, off in found.told}
+    delays = {round(size): (delay, off) for size, delay, off in found.told}
 
-    assert list(told) == [2, 3, 5, 10]
+    assert list(delays) == [2, 3, 5, 10]
     assert found.series_nights == 6 * 30
-    delay, off = told[10]
+    delay, off = delays[10]
     assert delay is not None
     assert delay <= 3
     assert off <= 1

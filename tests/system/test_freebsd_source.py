@@ -87,7 +87,7 @@ class Built:
     """Objects that were made."""
 
     def did(self, word: str) -> bool:
-        return any(said.startswith(word) for said in self.stages)
+        return any(stage.startswith(word) for stage in self.stages)
 
 
 @dataclass
@@ -122,17 +122,17 @@ class Place:
         code = "import sys; from netbisect.workers.cli.main import main; sys.exit(main())"
         command = [sys.executable, "-c", code, "--lab", str(self.folder / "lab.toml"), "build"]
         command += ["--builder", builder, "--revision", revision, "--config", "ROUTER"]
-        said: list[tuple[float, str]] = []
+        lines: list[tuple[float, str]] = []
         began = time.time()
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
             assert process.stderr is not None
             assert process.stdout is not None
-            said.extend((time.monotonic(), line.strip()) for line in process.stderr)
+            lines.extend((time.monotonic(), line.strip()) for line in process.stderr)
             fact = json.loads(process.stdout.read())
-        said.append((time.monotonic(), ""))
-        stages = {text: said[at + 1][0] - when for at, (when, text) in enumerate(said[:-1])}
+        lines.append((time.monotonic(), ""))
+        stages = {text: lines[at + 1][0] - when for at, (when, text) in enumerate(lines[:-1])}
         objects = (self.folder / FOLDERS[builder] / "obj").rglob("sys/ROUTER/**/*.o")
         compiled = [path for path in objects if path.stat().st_mtime >= began]
         built = Built(process.returncode, fact, stages, len(compiled))
@@ -195,14 +195,14 @@ def test_real_source_is_built_as_the_builder_promises(place: Place) -> None:
     assert again.fact["identity"] == first.fact["identity"]
     assert again.fact["key"] == first.fact["key"]
 
-    said = place.build(comment)
-    assert said.fact["identity"] == first.fact["identity"]
-    assert said.fact["version"] != first.fact["version"]
+    commented = place.build(comment)
+    assert commented.fact["identity"] == first.fact["identity"]
+    assert commented.fact["version"] != first.fact["version"]
 
     done = place.build(line)
     assert done.status == 0
     assert done.fact["identity"] != first.fact["identity"]
-    for one in (again, said, done):
+    for one in (again, commented, done):
         assert not one.did("kernel-toolchain")
         assert one.compiled < first.compiled / 20
 

@@ -74,7 +74,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "bin"
 
 
-def said(*command: str | Path, status: int = 0) -> str:
+def output_of(*command: str | Path, status: int = 0) -> str:
     """What an installed program says, far away from the checkout."""
     done = subprocess.run(
         [str(word) for word in command],
@@ -126,15 +126,17 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path, checkout: Path) ->
 @pytest.mark.slow
 def test_it_works_outside_of_the_checkout(installed: Path, tmp_path: Path) -> None:
     """From the help to a folder with settings, and Python's own modules beside it."""
-    assert "Finds the commit" in said(installed / "netbisect", "--help")
-    where = said(installed / "python", "-c", "import netbisect.bisect.plan as p; print(p.__file__)")
+    assert "Finds the commit" in output_of(installed / "netbisect", "--help")
+    where = output_of(
+        installed / "python", "-c", "import netbisect.bisect.plan as p; print(p.__file__)"
+    )
     assert str(installed.parent) in where
 
     folder = tmp_path / "service"
-    said(installed / "netbisect", "init", folder)
-    said(installed / "python", "-c", f"import os; os.chdir({str(folder)!r}); import random")
+    output_of(installed / "netbisect", "init", folder)
+    output_of(installed / "python", "-c", f"import os; os.chdir({str(folder)!r}); import random")
     doctor = ["--lab", folder / "lab.toml", "doctor", "--testbed", "router1"]
-    words = said(installed / "netbisect-lab", *doctor, status=4)
+    words = output_of(installed / "netbisect-lab", *doctor, status=4)
     assert "Could not resolve hostname router1" in words
     assert (installed.parent / "share" / "man" / "man1" / "netbisect.1").is_file()
 
@@ -144,14 +146,16 @@ def test_its_demonstration_has_all_that_it_needs(installed: Path, tmp_path: Path
     """A tree, a lab and a first kernel are made; master.cfg, settings and tree pass the check."""
     house = tmp_path / "house"
     code = "import sys; from pathlib import Path; from netbisect.demo.service import DemoService; "
-    said(installed / "python", "-c", f"{code}DemoService(Path(sys.argv[1])).build()", house)
-    checks = said(installed / "netbisect", "check", house)
+    output_of(installed / "python", "-c", f"{code}DemoService(Path(sys.argv[1])).build()", house)
+    checks = output_of(installed / "netbisect", "check", house)
 
     assert "FAIL" not in checks
     assert "main is at" in checks
     tac = "import runpy, sys; print(runpy.run_path(sys.argv[1])['configfile'])"
-    said(installed / "netbisect", "init", tmp_path / "service")
-    configuration = said(installed / "python", "-c", tac, tmp_path / "service" / "buildbot.tac")
+    output_of(installed / "netbisect", "init", tmp_path / "service")
+    configuration = output_of(
+        installed / "python", "-c", tac, tmp_path / "service" / "buildbot.tac"
+    )
     assert str(installed.parent) in configuration
     assert Path(configuration.strip()).is_file()
 

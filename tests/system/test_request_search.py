@@ -40,14 +40,14 @@ def test_a_range_is_searched(house: PlayedHouse) -> None:
     """Its ends first; then the commit is named, verified, and mailed. No open alertsed."""
     house.request("bisect", "r300001..r300005", "--testbed", "c2558", "--mail", "ann@lab.invalid")
     house.run()
-    told = house.show(1)
+    shown = house.show(1)
 
-    assert (told["verdict"], told["status"]) == ("regression", 1)
-    assert [part["kind"] for part in told["parts"]] == ["Comparison", "Bisection"]
-    assert "Verified against its parent" in told["sentence"]
-    culprit = house.followups.history.between(*told["subjects"])[CULPRIT - 300002]
+    assert (shown["verdict"], shown["status"]) == ("regression", 1)
+    assert [part["kind"] for part in shown["parts"]] == ["Comparison", "Bisection"]
+    assert "Verified against its parent" in shown["sentence"]
+    culprit = house.followups.history.between(*shown["subjects"])[CULPRIT - 300002]
     assert culprit.subject == str(CULPRIT)
-    assert culprit.label in told["sentence"]
+    assert culprit.label in shown["sentence"]
     assert house.ledger.alerts.all(candidates=True) == []
     first, last = house.ledger.mails.waiting()
     assert last.in_reply_to == first.message_id
@@ -64,11 +64,11 @@ def test_a_range_is_searched(house: PlayedHouse) -> None:
 def test_an_answer_says_how_much_a_fix_gains(house: PlayedHouse) -> None:
     house.request("compare", "r300003", "r300002", "--testbed", "c2558")
     house.run()
-    told = house.show(1)
+    shown = house.show(1)
 
-    assert told["verdict"] == "no regression"
+    assert shown["verdict"] == "no regression"
     gain = r"There is a gain: .* against .*, [+]1[01][.]\d % .* on c2558"
-    assert re.search(gain, told["sentence"])
+    assert re.search(gain, shown["sentence"])
     page = page_of(house, 1)
     assert "the interval as it narrows" in page
     assert "Difference at 95.0% confidence" in page
@@ -83,10 +83,10 @@ def test_a_range_without_a_drop_is_not_searched(house: PlayedHouse) -> None:
     """Two ends that are alike are the answer."""
     house.request("bisect", "r300001..r300002", "--testbed", "c2558")
     house.run()
-    told = house.show(1)
+    shown = house.show(1)
 
-    assert (told["verdict"], told["status"]) == ("no regression", 0)
-    assert [part["kind"] for part in told["parts"]] == ["Comparison"]
+    assert (shown["verdict"], shown["status"]) == ("no regression", 0)
+    assert [part["kind"] for part in shown["parts"]] == ["Comparison"]
 
 
 @pytest.mark.long
@@ -112,16 +112,16 @@ def test_a_search_that_is_out_of_hours_is_extended(house: PlayedHouse) -> None:
     """Nothing of what was measured is lost."""
     house.request("bisect", "r300001..r300005", "--testbed", "c2558", "--hours", "0.1")
     house.run()
-    told = house.show(1)
-    assert (told["verdict"], told["status"]) == ("regression", 1)
-    assert "Verified" not in told["sentence"]
-    boots = told["spent"]["boots"]
+    shown = house.show(1)
+    assert (shown["verdict"], shown["status"]) == ("regression", 1)
+    assert "Verified" not in shown["sentence"]
+    boots = shown["spent"]["boots"]
 
     house.request("extend", "1", "--hours", "40")
     house.run()
-    told = house.show(1)
-    assert "Verified against its parent" in told["sentence"]
-    assert told["spent"]["boots"] > boots
+    shown = house.show(1)
+    assert "Verified against its parent" in shown["sentence"]
+    assert shown["spent"]["boots"] > boots
     last = house.ledger.requests.jobs(1)[-1]
     assert isinstance(last.job, BisectJob)
     assert house.ledger.requests.get(1).state is RequestState.ANSWERED

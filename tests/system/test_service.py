@@ -96,15 +96,15 @@ class Watched:
             path.name for path in files
         }
         # SQLite removes its -wal and -shm files when the last process has closed the database.
-        modes, told = set(), []
+        modes, leaking = set(), []
         for path in files:
             with contextlib.suppress(FileNotFoundError):
                 if ".sqlite" in path.name:
                     modes.add(stat.S_IMODE(path.stat().st_mode))
                 content = path.read_bytes()
-                told += [path for one in secrets if one in content]
+                leaking += [path for one in secrets if one in content]
         assert modes == {0o600}
-        assert told == []
+        assert leaking == []
 
 
 def begin(

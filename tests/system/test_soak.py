@@ -38,8 +38,8 @@ def test_growth_is_that_of_the_nights_after_the_first_third() -> None:
 @pytest.mark.long
 def test_a_real_service_finds_all_culprits_of_four_nights(tmp_path: Path) -> None:
     """With Buildbot, and with whatever goes wrong meanwhile."""
-    told = service.soak(tmp_path / "house", nights=4, testbeds=2, boots=2, seed=3)
+    run = service.soak(tmp_path / "house", nights=4, testbeds=2, boots=2, seed=3)
 
-    assert (told.found, told.culprits, told.wrong) == (3, 3, [])
-    assert told.complete + sum(told.without.values()) == 8
-    assert len(told.master) == len(told.workers) == len(told.ledger) == len(told.buildbot) == 4
+    assert (run.found, run.culprits, run.wrong) == (3, 3, [])
+    assert run.complete + sum(run.without.values()) == 8
+    assert len(run.master) == len(run.workers) == len(run.ledger) == len(run.buildbot) == 4

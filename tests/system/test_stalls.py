@@ -166,7 +166,7 @@ def test_stalled_processes_are_ended_and_the_service_goes_on(service: Supervised
     assert service.count(stalls.MASTER) == 1
     assert control.master_pid(service.house.place) is None
 
-    told = [
+    reports = [
         " ".join(subprocess.check_output(netbisect(*command), text=True).split())
         for command in (
             ("health", "--folder", service.house.place),
@@ -175,9 +175,9 @@ def test_stalled_processes_are_ended_and_the_service_goes_on(service: Supervised
         )
     ]
     sentence = r"waited \d+ s for the ledger \(.*?\); the master ended"
-    assert re.search(sentence, told[0])
-    assert re.search(sentence, told[1])
-    assert 'netbisect_stalls_total{ended="master"} 1' in told[2]
+    assert re.search(sentence, reports[0])
+    assert re.search(sentence, reports[1])
+    assert 'netbisect_stalls_total{ended="master"} 1' in reports[2]
     assert re.search(sentence, (service.house.place / STACKS).read_text())
 
     service.start_master()

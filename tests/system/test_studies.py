@@ -78,12 +78,12 @@ def test_a_patch_is_requested_twice(house: PlayedHouse) -> None:
     assert published(first) == [-1.54, -3.30]
     assert published(second) == [-1.41, -3.19]
     assert unproven(first) == unproven(second) == 1
-    told = house.show(1)
-    assert told["state"] == "answered"
-    assert [one["consistent"] for one in told["repeats"]] == [True, True, True]
+    shown = house.show(1)
+    assert shown["state"] == "answered"
+    assert [one["consistent"] for one in shown["repeats"]] == [True, True, True]
     # As images of the same code differ by about a percent, so little need not be the code.
-    assert told["verdict"] == "inconclusive"
-    assert "whether their code or only their images did it cannot be decided" in told["sentence"]
+    assert shown["verdict"] == "inconclusive"
+    assert "whether their code or only their images did it cannot be decided" in shown["sentence"]
     source = SiteSource(house.settings.database, lab=house.lab, home=house.settings)
     page = LivePages(source, house.ledger).file("request-1.html") or ""
     for text in (first, second, page):

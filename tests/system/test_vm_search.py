@@ -76,7 +76,7 @@ class Branch:
                 text = comment + text
             self.commit(f"ip_fastfwd: {number}", text)
 
-    def git(self, *words: str, said: str = "") -> str:
+    def git(self, *words: str, stdin: str = "") -> str:
         """What git says."""
         who = {
             f"GIT_{role}_{of}": "netbisect"
@@ -90,7 +90,7 @@ class Branch:
         done = subprocess.run(
             ["git", *words],
             env={**os.environ, **who, **where},
-            input=said,
+            input=stdin,
             capture_output=True,
             text=True,
             check=True,
@@ -99,7 +99,7 @@ class Branch:
 
     def commit(self, message: str, text: str) -> None:
         """Adds a commit that leaves the file so."""
-        blob = self.git("hash-object", "-w", "--stdin", said=text)
+        blob = self.git("hash-object", "-w", "--stdin", stdin=text)
         self.git("update-index", "--cacheinfo", f"100644,{blob},{SOURCE}")
         parent = self.made[-1] if self.made else self.base
         commit = self.git("commit-tree", self.git("write-tree"), "-p", parent, "-m", message)

@@ -142,13 +142,13 @@ def test_facts_from_elsewhere_come_all_or_not_at_all(ledger: Ledger) -> None:
     assert ledger.facts.record_all([*FACTS, DUD], "elsewhere") == FACTS
     assert ledger.facts.record_all(FACTS, "elsewhere") == []
     [event], _ = ledger.events.since(0)
-    told = {
+    summary = {
         "source": "elsewhere",
         "facts": len(FACTS),
         "revisions": None,
         "testbeds": [SAMPLE.testbed],
     }
-    assert (event.kind, event.data) == ("import", told)
+    assert (event.kind, event.data) == ("import", summary)
 
 
 # -------------------------------------------------------------------------------------- commits
@@ -160,9 +160,9 @@ def test_an_import_names_its_revisions_if_they_are_few(ledger: Ledger) -> None:
     ledger.facts.record_all([SAMPLE], "elsewhere")
     many = [dataclasses.replace(BOOT, id=f"b{i}", revision=f"m{i}") for i in range(101)]
     ledger.facts.record_all(many, "elsewhere")
-    told = [event.data["revisions"] for event in ledger.events.since(0)[0]]
+    revisions = [event.data["revisions"] for event in ledger.events.since(0)[0]]
 
-    assert told == [sorted({KERNEL.revision, BOOT.revision, DUD.revision}), None, None]
+    assert revisions == [sorted({KERNEL.revision, BOOT.revision, DUD.revision}), None, None]
 
 
 def test_a_series_without_branch_is_reported_once_per_change(

@@ -69,18 +69,18 @@ WRONG_COMMANDS = [
 def test_commands_without_a_number_are_refused(slower: Repository) -> None:
     end = f"the good end, {slower.revisions[0][:12]}, cannot be measured: "
     for command, message in WRONG_COMMANDS:
-        said = wrong(slower.search("--timeout", "0.2s", "--", *command))
-        assert said.startswith(end)
-        assert message in said
+        error_text = wrong(slower.search("--timeout", "0.2s", "--", *command))
+        assert error_text.startswith(end)
+        assert message in error_text
         slower.log.unlink()
     assert slower.untouched()
 
 
 def test_unlimited_output_is_refused(slower: Repository) -> None:
     endless = "import os, time; os.ftruncate(1, 300 << 20); time.sleep(60)"
-    said = wrong(slower.search("--", sys.executable, "-c", endless))
+    error_text = wrong(slower.search("--", sys.executable, "-c", endless))
 
-    assert "cannot be measured: the command printed more than 256 MB" in said
+    assert "cannot be measured: the command printed more than 256 MB" in error_text
     assert slower.untouched()
 
 
@@ -99,10 +99,10 @@ def test_log_of_another_search_is_refused(slower: Repository) -> None:
     """--reset keeps the old log."""
     slower.search("--", "true")
     before = slower.log.read_bytes()
-    said = wrong(slower.search("--min-effect", "5", "--", "false"))
+    error_text = wrong(slower.search("--min-effect", "5", "--", "false"))
 
-    assert "the command was 'true' and is 'false'" in said
-    assert "--min-effect was 2.0 and is 5.0" in said
+    assert "the command was 'true' and is 'false'" in error_text
+    assert "--min-effect was 2.0 and is 5.0" in error_text
     assert slower.log.read_bytes() == before
     assert "exit status 1" in wrong(slower.search("--reset", "--", "false"))
     assert Path(f"{slower.log}.old").read_bytes() == before

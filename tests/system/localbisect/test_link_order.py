@@ -47,7 +47,7 @@ def named(found: dict[str, Any]) -> list[str]:
 def test_culprit_and_parent_are_measured_in_several_layouts(lucky: Repository) -> None:
     done = lucky.search(*OPTIONS, "--layouts", "9", "--json", "--", "./program.sh")
     found = json.loads(done.stdout)
-    told = lucky.search(*OPTIONS, "--layouts", "9", "--", "./program.sh").stdout
+    printed = lucky.search(*OPTIONS, "--layouts", "9", "--", "./program.sh").stdout
     replayed = CliRunner().invoke(main.main, ["bisect", "replay", str(lucky.log)])
 
     assert done.returncode == 0, done.stderr
@@ -57,7 +57,7 @@ def test_culprit_and_parent_are_measured_in_several_layouts(lucky: Repository) -
     for revision in sides:
         layouts = {layout for name, layout in orders(lucky) if name == revision}
         assert layouts == {str(i) for i in range(found["layouts"][revision])}
-    assert f"in {found['layouts'][sides[0]]} layouts" in told
+    assert f"in {found['layouts'][sides[0]]} layouts" in printed
     assert replayed.exit_code == 0, replayed.output
     assert " in layout 1" in replayed.output
     assert lucky.untouched()

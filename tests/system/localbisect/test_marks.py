@@ -21,8 +21,8 @@ def mark(repository: Repository, *arguments: str) -> Result:
 def test_a_search_respects_marks_and_names_them(slower: Repository) -> None:
     """And its decisions can be repeated from the log."""
     middle = slower.revisions[len(slower.revisions) // 2]
-    said = mark(slower, middle, "skip", "--why", "it does not link")
-    assert said.output == f"{middle[:12]} is marked skip by ann: it does not link.\n"
+    marking = mark(slower, middle, "skip", "--why", "it does not link")
+    assert marking.output == f"{middle[:12]} is marked skip by ann: it does not link.\n"
 
     done = slower.search("--json")
     result = json.loads(done.stdout)

@@ -52,9 +52,9 @@ def test_overlay_makes_a_broken_range_measurable(stretch: Repository) -> None:
     (overlaid,) = found["overlays"].values()
     assert set(overlaid) == set(found["measured"]) & set(stretch.revisions[10:26])
     assert "with link.patch applied" in done.stderr
-    for told in (done.stdout, explained.output):
-        assert f"link.patch was applied to {len(overlaid)} of the" in " ".join(told.split())
-        assert overlaid[0][:12] in told
+    for text in (done.stdout, explained.output):
+        assert f"link.patch was applied to {len(overlaid)} of the" in " ".join(text.split())
+        assert overlaid[0][:12] in text
     assert replayed.exit_code == 0, replayed.output
     Path(f"{stretch.log}.old").unlink()
     assert stretch.untouched()

@@ -201,12 +201,12 @@ def test_interruption_removes_worktree_and_processes(slower: Repository) -> None
     process = begun(slower, hold=3)
     other = slower.search()
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate()
+    _, errors = process.communicate()
 
     assert other.returncode == 2
     assert "a search with this log is running" in other.stderr
     assert process.returncode == 130
-    assert "Interrupted. The same call resumes" in said
+    assert "Interrupted. The same call resumes" in errors
     with pytest.raises(ProcessLookupError):
         os.kill(orphan(slower), 0)
     assert slower.untouched()
@@ -223,15 +223,15 @@ def test_background_search_is_interrupted_only_by_sigterm(slower: Repository) ->
     process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGINT)
     os.kill(orphan(slower), signal.SIGKILL)
-    _, said = process.communicate()
-    assert process.returncode == 0, said
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
     slower.log.unlink()
     Path(f"{slower.journal}.held").unlink()
 
     process = begun(slower, hold=len(slower.runs()) + 3, signals=in_the_background)
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate()
-    assert process.returncode == 130, said
+    _, errors = process.communicate()
+    assert process.returncode == 130, errors
     assert slower.untouched()
 
 

@@ -41,15 +41,15 @@ def test_two_culprits_are_both_verified(make_repository: MakeRepository) -> None
     done = repository.search()
     found = json.loads(repository.search("--json").stdout)
     culprits = [repository.revisions[number] for number in (8, 24)]
-    told = plain(done.stdout)
+    output = plain(done.stdout)
 
     assert done.returncode == 0, done.stderr
-    assert told.startswith("2 commits made a change each. Commit ")
+    assert output.startswith("2 commits made a change each. Commit ")
     assert (found["result"], found["status"]) == ("several", 0)
     assert {one["culprit"] for one in found["culprits"]} == set(culprits)
     for one, revision in zip((8, 24), culprits, strict=True):
-        assert f"Commit {revision[:12]} Change {one} made the number fall: -" in told
-        assert f"commit {revision} subject Change {one} author Ann Author" in told
+        assert f"Commit {revision[:12]} Change {one} made the number fall: -" in output
+        assert f"commit {revision} subject Change {one} author Ann Author" in output
     for culprit in found["culprits"]:
         assert culprit["commit"]["author"] == "Ann Author"
         assert -6 < culprit["effects"][0]["percent"] < -2
@@ -80,12 +80,12 @@ def test_change_of_the_machine_has_no_culprit(make_repository: MakeRepository) -
     command = MOODY.format(when="[6-9]|[1-9][0-9]*")
     command = command.replace("./bench", "grep -q 950 level && factor=1; ./bench")
     done = repository.search("--", "sh", "-c", command, SPREAD="0.002")
-    said = plain(done.stdout)
+    output = plain(done.stdout)
     data = json.loads(repository.search("--json", "--", "sh", "-c", command).stdout)
 
     assert done.returncode == 3, done.stdout
-    assert f"The good end, {repository.revisions[0][:12]} Change 0, has changed: -" in said
-    assert "Nothing changed" not in said
+    assert f"The good end, {repository.revisions[0][:12]} Change 0, has changed: -" in output
+    assert "Nothing changed" not in output
     assert (data["result"], data["status"]) == ("notreproduced", 3)
 
 

@@ -81,14 +81,14 @@ def test_transition_is_allowed_or_rejected(state: AlertState, action: AlertActio
     with pytest.raises(AlertTransitionError) as caught:
         apply_change(7, life, change(action))
 
-    said = str(caught.value)
-    assert said.startswith("alert 7 ")
-    assert "\n" not in said
+    message = str(caught.value)
+    assert message.startswith("alert 7 ")
+    assert "\n" not in message
     if state is AlertState.MERGED:
-        assert said == "alert 7 was merged into alert 3; it is alert 3 that can be changed"
+        assert message == "alert 7 was merged into alert 3; it is alert 3 that can be changed"
     else:
-        assert f"is {state.value}; only an alert that is" in said
-        assert all(one.value in said for one in ALLOWED[action])
+        assert f"is {state.value}; only an alert that is" in message
+        assert all(one.value in message for one in ALLOWED[action])
 
 
 @given(st.lists(st.tuples(ACTIONS, st.floats(0, 40 * DAY)), max_size=25))

@@ -24,7 +24,7 @@ NOVEMBER = 1_795_219_200.0
 
 
 @pytest.mark.parametrize(
-    ("said", "days"),
+    ("period", "days"),
     [
         ("2 weeks", 14),
         ("3 days", 3),
@@ -42,11 +42,11 @@ NOVEMBER = 1_795_219_200.0
         ("2 wombats", None),
     ],
 )
-def test_mfc_after_period(said: str, days: float | None) -> None:
+def test_mfc_after_period(period: str, days: float | None) -> None:
     for key in ("MFC after:\t", "MFC After: ", "  MFC-after:        "):
-        found = parse_trailers(f"igb: Count\n\nText.\n\n{key}{said}\nSponsored by:\tSomebody\n")
+        found = parse_trailers(f"igb: Count\n\nText.\n\n{key}{period}\nSponsored by:\tSomebody\n")
         assert found.mfc_after == (None if days is None else days * DAY)
-        assert found.mfc_words == ("" if days is None else said)
+        assert found.mfc_words == ("" if days is None else period)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ OTHER = commit("4" * 40, "MFC after: 1 week", day=3)
 BRANCHES = ("stable/13", "stable/14")
 
 
-def told(
+def sentences(
     now: float,
     later: tuple[Commit, ...] = (),
     culprit: Commit = CULPRIT,
@@ -123,7 +123,7 @@ def told(
 
 
 def test_overdue_merge() -> None:
-    assert told(20, s14=(OTHER, PICK)) == [
+    assert sentences(20, s14=(OTHER, PICK)) == [
         "It has been on stable/14 since 2026-12-04 (2a1b2c).",
         "It was due on stable/13 on 2026-12-05 (MFC after: 2 weeks), and is not there yet.",
     ]
@@ -131,16 +131,16 @@ def test_overdue_merge() -> None:
 
 def test_only_named_branches_are_due() -> None:
     culprit = replace(CULPRIT, body="MFC after: 2 weeks\nMFC to: 14\n")
-    assert told(1, culprit=culprit) == [
+    assert sentences(1, culprit=culprit) == [
         "It is due on stable/14 on 2026-12-05 (MFC after: 2 weeks)."
     ]
-    assert told(20, culprit=culprit, s14=(PICK,)) == [
+    assert sentences(20, culprit=culprit, s14=(PICK,)) == [
         "It has been on stable/14 since 2026-12-04 (2a1b2c)."
     ]
 
 
 def test_fix_and_branches_without_it() -> None:
-    assert told(21, (OTHER, FIX), s13=(PICK,), s14=(PICK, FIX_PICK)) == [
+    assert sentences(21, (OTHER, FIX), s13=(PICK,), s14=(PICK, FIX_PICK)) == [
         "It has been on stable/13 since 2026-12-04 (2a1b2c).",
         "It has been on stable/14 since 2026-12-04 (2a1b2c), and was fixed there by 333333.",
         "A later commit says that it fixes it: 1a1b2c (igb: Correct it).",

@@ -189,7 +189,7 @@ def test_repeated_runs_are_compared(second: float, consistent: bool) -> None:
 def test_error_rate_of_equal_kernels() -> None:
     """Of 200 pairs without a difference hardly any is said to be slower or faster."""
     luck = np.random.default_rng(11)
-    said = Counter()
+    verdicts = Counter()
     for _ in range(200):
         offsets = luck.normal(14, 0.01, 2)
         observations = tuple(
@@ -200,9 +200,9 @@ def test_error_rate_of_equal_kernels() -> None:
         job = replace(TWO, noise={FORWARDING: Noise(image=0.01)})
         found = measurement.next_move(job, Evidence(observations, built(A, B)))
         assert isinstance(found, MeasureResult)
-        said[measurement.worst_verdict(job, found)] += 1
+        verdicts[measurement.worst_verdict(job, found)] += 1
 
-    assert said[DifferenceVerdict.SLOWER] + said[DifferenceVerdict.FASTER] <= 8
+    assert verdicts[DifferenceVerdict.SLOWER] + verdicts[DifferenceVerdict.FASTER] <= 8
 
 
 def test_the_interval_narrows_with_every_boot() -> None:

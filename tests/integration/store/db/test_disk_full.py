@@ -72,8 +72,8 @@ def test_a_full_disk_rolls_back_and_the_ledger_goes_on(small: Path) -> None:
             night(ledger, number + 1)
             number += 1
 
-    said = r"ledger\.sqlite refused: .*(disk is full|I/O error)"
-    with without_room(small), pytest.raises(DatabaseError, match=said):
+    message = r"ledger\.sqlite refused: .*(disk is full|I/O error)"
+    with without_room(small), pytest.raises(DatabaseError, match=message):
         fill()
     assert number == len(ledger.jobs.all_open()) == ledger.events.last()
     assert night(ledger, number + 1) == number + 1

@@ -59,16 +59,16 @@ def test_the_first_fetch_reports_its_progress(repository: Repository, tmp_path: 
     """Later ones are short, and say nothing."""
     repository.commit("first", a="1\n")
     url = f"file://{repository.directory}"
-    said: list[str] = []
-    history = History(tmp_path / "clone", url, progress=said.append)
+    messages: list[str] = []
+    history = History(tmp_path / "clone", url, progress=messages.append)
     history.update()
 
-    assert said[0].startswith(f"fetching {url} for the first time")
-    assert said[-1] == f"{url} is fetched"
+    assert messages[0].startswith(f"fetching {url} for the first time")
+    assert messages[-1] == f"{url} is fetched"
     assert history.branches() == ["main"]
-    del said[:]
+    del messages[:]
     history.update()
-    assert said == []
+    assert messages == []
 
 
 @pytest.mark.parametrize("progress", [None, lambda _: None])

@@ -36,8 +36,8 @@ def test_every_change_has_a_time_a_reason_an_author_and_a_state(
         (2000.0, "olga", "because", AlertState.MUTED),
     ]
     events, _ = ledger.events.since(0)
-    told = [event.data for event in events if event.kind == "alert"]
-    assert [(one["state"], one["who"]) for one in told] == [
+    alert_events = [event.data for event in events if event.kind == "alert"]
+    assert [(one["state"], one["who"]) for one in alert_events] == [
         ("open", "netbisect"),
         ("muted", "olga"),
     ]

@@ -53,7 +53,7 @@ def shift(
     )
 
 
-def told(found: Sequence[ShiftEvent]) -> list[tuple[str, str, str, int]]:
+def summaries(found: Sequence[ShiftEvent]) -> list[tuple[str, str, str, int]]:
     return [(event.kind.value, event.before, event.at, len(event.shifts)) for event in found]
 
 
@@ -90,7 +90,7 @@ def test_overlapping_ranges_form_one_event() -> None:
         ORDER,
     )
 
-    assert told(found) == [("drop", "r12", "r14", 2)]
+    assert summaries(found) == [("drop", "r12", "r14", 2)]
     assert found[0].shifts[0].scenario == "inet4-pf-stateful"
 
 
@@ -138,7 +138,7 @@ def test_single_slow_image_is_a_dip() -> None:
 
     (event,) = detect(branch)
 
-    assert told([event]) == [("dip", "r14", "r15", 2)]
+    assert summaries([event]) == [("dip", "r14", "r15", 2)]
     assert event.back == "r16"
     assert "With r16, one image later, the level is back." in why(event)
 
@@ -151,7 +151,7 @@ def test_partial_return_is_a_drop_and_an_improvement() -> None:
 
     drop, improvement = detect(branch)
 
-    assert told([drop, improvement]) == [
+    assert summaries([drop, improvement]) == [
         ("drop", "r14", "r15", 2),
         ("improvement", "r15", "r16", 2),
     ]

@@ -49,7 +49,7 @@ def test_folded_stacks_survive_a_round_trip(profile: dict[profile_stacks.Stack, 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "no sample"),
         ("a;b\n", "line 1: 'a;b'"),
@@ -62,8 +62,8 @@ def test_folded_stacks_survive_a_round_trip(profile: dict[profile_stacks.Stack, 
         ("@ a [1 samples]\n100.0% [1] b\n@ c [1 samples]\n100.0% [1] b\n", "a and c"),
     ],
 )
-def test_invalid_text_is_rejected_with_its_line(text: str, said: str) -> None:
-    with pytest.raises(profile_stacks.StacksError, match=said):
+def test_invalid_text_is_rejected_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(profile_stacks.StacksError, match=message):
         profile_stacks.parse(text)
 
 

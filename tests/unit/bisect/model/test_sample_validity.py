@@ -61,7 +61,7 @@ DOWN = "dut igb2 2x"
 
 
 @pytest.mark.parametrize(
-    ("run", "said"),
+    ("run", "sentence"),
     [
         (
             replace(GOOD, offered_pps=1_400_000.0),
@@ -118,10 +118,10 @@ DOWN = "dut igb2 2x"
         ),
     ],
 )
-def test_problems(run: RunRecord, said: str) -> None:
+def test_problems(run: RunRecord, sentence: str) -> None:
     problems = sample_validity.problems(run)
-    assert said in problems
-    assert all(problem == said or said.startswith("net.inet") for problem in problems)
+    assert sentence in problems
+    assert all(problem == sentence or sentence.startswith("net.inet") for problem in problems)
 
 
 def test_drift_of_the_generator_is_a_warning() -> None:

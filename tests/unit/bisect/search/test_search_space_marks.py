@@ -26,10 +26,10 @@ def marked(evidence: Evidence, **verdicts: str) -> Evidence:
 
 
 def test_candidates_that_a_mark_contradicts_are_unlikely() -> None:
-    said = posterior_of(bisection(8), marked(ENDS, r3="good", r5="bad"))
+    belief = posterior_of(bisection(8), marked(ENDS, r3="good", r5="bad"))
 
-    assert said.chances["r4"] + said.chances["r5"] > 0.9
-    assert said.chances["r3"] + said.chances["r6"] < 0.01
+    assert belief.chances["r4"] + belief.chances["r5"] > 0.9
+    assert belief.chances["r3"] + belief.chances["r6"] < 0.01
 
 
 def test_a_mark_alone_verifies_nothing() -> None:
@@ -56,9 +56,9 @@ def test_measurements_outweigh_a_wrong_mark(verdicts: dict[str, str]) -> None:
 def test_contradicting_marks_say_nothing() -> None:
     same = posterior_of(bisection(8), ENDS)
 
-    said = posterior_of(bisection(8), marked(ENDS, r6="good", r2="bad"))
+    belief = posterior_of(bisection(8), marked(ENDS, r6="good", r2="bad"))
 
-    assert said.chances == pytest.approx(same.chances)
+    assert belief.chances == pytest.approx(same.chances)
 
 
 def test_the_last_mark_counts() -> None:
