@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 
 class MarkVerdict(StrEnum):
@@ -27,8 +28,7 @@ class CommitMark:
     verdict: MarkVerdict
     why: str
     who: str
-    at: float
-    """Seconds since the epoch."""
+    at: Annotated[float, "Seconds since the epoch, UTC."]
 
     def __str__(self) -> str:
         """Such as "marked good by ann: the change is in another driver"."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 from netbisect.bisect.model.metric import metric_of
 
@@ -12,14 +12,10 @@ from netbisect.bisect.model.metric import metric_of
 class Posterior:
     """Posterior probabilities of a search; they sum to 1."""
 
-    chances: dict[str, float]
-    """By revision: that it is the only culprit."""
-    none: float
-    """No change."""
-    two: float = 0.0
-    """Two steps of either sign."""
-    drift: float = 0.0
-    """A gradual change without a culprit."""
+    chances: Annotated[dict[str, float], "By revision: that it is the only culprit."]
+    none: Annotated[float, "No change."]
+    two: Annotated[float, "Two steps of either sign."] = 0.0
+    drift: Annotated[float, "A gradual change without a culprit."] = 0.0
 
     def credible(self, mass: float = 0.9) -> list[str]:
         """Smallest set of revisions with probability `mass`, most likely first."""

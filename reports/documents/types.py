@@ -18,7 +18,8 @@ from netbisect.bisect.model.detection_results import (
     SeriesReport,
     SplitHalfTest,
 )
-from netbisect.bisect.model.marks import MarkVerdict
+from netbisect.bisect.model.marks import CommitMark
+from netbisect.bisect.model.results import Posterior
 from netbisect.reports.model.history import HistoryEntry
 
 Time: TypeAlias = Annotated[float, "Seconds since the epoch, UTC."]
@@ -228,17 +229,6 @@ class CostSpent:
     seconds: Seconds
 
 
-@dataclass(frozen=True, slots=True)
-class MarkDocument:
-    """A mark on a commit by a user."""
-
-    revision: Hash
-    verdict: MarkVerdict
-    why: str
-    who: str
-    at: Time
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BisectionDocument:
     """A search for the commit that made a change."""
@@ -262,9 +252,7 @@ class BisectionDocument:
     suspects: Annotated[tuple[str, ...], "Commits that measuring cannot tell apart."]
     chances: Annotated[Chances | None, "Null before any belief."]
     steps: tuple[StepDocument, ...]
-    marks: Annotated[
-        tuple[MarkDocument, ...], "Oldest first; the last one of a commit counts."
-    ] = ()
+    marks: Annotated[tuple[CommitMark, ...], "Oldest first; the last one of a commit counts."] = ()
     spent: CostSpent
 
 
@@ -305,16 +293,6 @@ class SeriesDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class BeliefDocument:
-    """Posterior of a search at its last decision."""
-
-    chances: Annotated[dict[str, float], "By revision: that this commit made the change."]
-    none: Annotated[float, "That nothing changed."]
-    two: Annotated[float, "That two commits made a change each."]
-    drift: Annotated[float, "That the level changed bit by bit."]
-
-
-@dataclass(frozen=True, slots=True)
 class OpenQuestion:
     """A job of the lab."""
 
@@ -325,7 +303,7 @@ class OpenQuestion:
     opened_at: Time
     decisions: Annotated[int, "Orders so far."]
     now: Annotated[str, "The last order, for people; empty while it waits for the first."]
-    belief: BeliefDocument | None
+    belief: Annotated[Posterior | None, "As of the last decision; null before any."]
 
 
 @dataclass(frozen=True, slots=True)

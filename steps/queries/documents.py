@@ -186,10 +186,7 @@ class DocumentQueries:
             suspects=finding.revisions if isinstance(finding, Suspects) else (),
             chances=types.Chances(belief.none, belief.two, belief.drift) if belief else None,
             steps=self._steps(number),
-            marks=tuple(
-                types.MarkDocument(one.revision, one.verdict, one.why, one.who, one.at)
-                for one in self.ledger.marks.of_search(number)
-            ),
+            marks=tuple(self.ledger.marks.of_search(number)),
             spent=types.CostSpent(**asdict(self.ledger.costs.of_jobs([number]))),
         )
 
@@ -298,7 +295,6 @@ class DocumentQueries:
     def _open(self, record: JobRecord) -> types.OpenQuestion:
         decisions = self.ledger.actions.of_job(record.id)
         last = decisions[-1] if decisions else None
-        belief = self._belief(record)
         return types.OpenQuestion(
             id=record.id,
             kind=document_parts.kinds(record),
@@ -307,9 +303,7 @@ class DocumentQueries:
             opened_at=record.opened_at,
             decisions=len(decisions),
             now=f"{last.stage.value} {last.revision[:12]}: {last.why}" if last else "",
-            belief=types.BeliefDocument(belief.chances, belief.none, belief.two, belief.drift)
-            if belief
-            else None,
+            belief=self._belief(record),
         )
 
     def atom(self) -> str:
