@@ -27,3 +27,7 @@ environment.filters.update(
     wrap=plaintext.wrap,
 )
 environment.globals.update(count=words.count)
+# Opens the frame of a table, which can be scrolled by keyboard; labels are unique in a page.
+environment.globals["table_region"] = environment.get_template(
+    "table_region.html"
+).module.table_region  # type: ignore[attr-defined]

@@ -33,9 +33,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_page_has_no_serious_finding(
-    whole_site: Any, tmp_path: Path, kind: str, scheme: str
-) -> None:
+def test_a_page_has_no_finding(whole_site: Any, tmp_path: Path, kind: str, scheme: str) -> None:
     page = min(whole_site.folder.glob(f"{kind}.html")).read_text()
 
     assert findings(page, scheme, tmp_path) == []

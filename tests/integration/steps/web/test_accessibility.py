@@ -31,7 +31,7 @@ class Accessibility(ApiMaster):
     """Pages with forms, of a user who is logged in."""
 
     @case
-    async def test_no_page_has_a_serious_finding(self) -> None:
+    async def test_no_page_has_a_finding(self) -> None:
         await self.serve_ann("ask")
         await self.record(201, self.token("ask"), testbeds=["c2558"])
         self.ledger.jobs.add(ProfileJob("main", "c2558", ("a" * 40,), ("s",)), key="profile")
