@@ -107,7 +107,7 @@ class FormResource(PageResource):
             )
         except (FormError, AlertActionError, *REFUSALS) as error:
             status = http.CONFLICT if isinstance(error, StoreError) else http.FORBIDDEN
-            login = isinstance(error, FormError)
+            login = isinstance(error, LoginNeededError)
             await _refuse(request, status, self.settings, str(error), login=login)
             return
         request.setResponseCode(http.SEE_OTHER)
@@ -118,13 +118,14 @@ class FormResource(PageResource):
         """Who sent the form.
 
         Raises:
-            FormError: The user is not logged in, or the form is from another server.
+            LoginNeededError: The user is not logged in.
+            FormError: The form is from another server.
             MissingRightError: The user may not.
         """
         info = self.application.master.www.getUserInfos(request)
         name = user_name(info)
         if not name:
-            raise FormError(f"{self.doing} needs a login")
+            raise LoginNeededError(f"{self.doing} needs a login")
         if not is_same_origin(request, self.settings.web.url):
             raise FormError("cross-origin request")
         origin = str(request.getClientAddress().host)
@@ -139,6 +140,10 @@ class FormResource(PageResource):
 
 class FormError(Exception):
     """A form that is not accepted."""
+
+
+class LoginNeededError(FormError):
+    """A form of a user who is not logged in."""
 
 
 class AlertResource(FormResource):

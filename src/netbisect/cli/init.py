@@ -27,6 +27,9 @@ _NEXT = """\
  5. On the host of each worker, with NAME from {lab} and PASSWORD
     from {passwords}/NAME (step 3 creates missing passwords):
     buildbot-worker create-worker DIR MASTER:9989 NAME PASSWORD
+    buildbot-worker start DIR
+ 6. netbisect night {folder}
+    measures now what the nights will measure; `netbisect follow` shows it.
 
 `netbisect service` prints a systemd unit or an rc.d script.
 """

@@ -92,6 +92,7 @@ class Pages(ApiMaster):
             code, text = await self.send(**fields)
             assert code in (403, 409), fields
             assert message in text
+            assert "Log in" not in text  # the user is logged in
         assert self.state() is AlertState.OPEN
 
     @case
