@@ -34,10 +34,10 @@ from netbisect.bisect.stats.sequential import (
     BlockBoot,
     Blocks,
     SequentialTest,
+    block_test,
     blocks_of,
     log_uniform_effects,
     next_side,
-    test_of_blocks,
 )
 
 _PRICE = 2.0
@@ -135,7 +135,7 @@ def _tested(
         return modes.boot if modes else math.sqrt(noise.variance_of_boot(runs))
 
     mixture = sign * log_uniform_effects(job.min_effect)
-    return test_of_blocks(blocks, boot_sd, PRIOR_WEIGHT, mixture)
+    return block_test(blocks, boot_sd, PRIOR_WEIGHT, mixture, job.least_pairs)
 
 
 def _reason_to_end(

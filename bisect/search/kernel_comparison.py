@@ -28,10 +28,10 @@ from netbisect.bisect.stats.sequential import (
     BlockBoot,
     Blocks,
     SequentialTest,
+    block_test,
     blocks_of,
     effects_between,
     next_side,
-    test_of_blocks,
 )
 
 VERIFIES = "verifies "
@@ -75,8 +75,12 @@ class KernelComparison:
         if self.both_signs:
             mixture = np.concatenate([mixture, -mixture])
         scale, weight = self._noise(space)
-        return test_of_blocks(
-            self._blocks(space), lambda runs: scale * _boot_sd(space.job, runs), weight, mixture
+        return block_test(
+            self._blocks(space),
+            lambda runs: scale * _boot_sd(space.job, runs),
+            weight,
+            mixture,
+            space.job.least_pairs,
         )
 
     def next_trial(

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,11 +54,13 @@ class SequentialTest:
     pairs: int
     boot_sd: float
     """Standard deviation of a boot, ln pps: prior and differences, pooled."""
+    least_pairs: int = 0
+    """Pairs from which an effect can be shown."""
 
     @property
     def shown(self) -> bool:
         """Whether there is an effect."""
-        return self.log_ratio >= -math.log(ALPHA)
+        return self.pairs >= self.least_pairs and self.log_ratio >= -math.log(ALPHA)
 
     @property
     def refuted(self) -> bool:
@@ -172,11 +174,12 @@ def next_side(
     return own.good_is_next if own.begun else good_begins(f"{seed} {testbed}", own.number)
 
 
-def test_of_blocks(
+def block_test(
     blocks: Mapping[str, Blocks],
     boot_sd: Callable[[int], float],
     weight: float,
     effects: NDArray[np.float64],
+    least_pairs: int = 0,
 ) -> SequentialTest | None:
     """Tests the whole blocks of all testbeds; None if there is none.
 
@@ -185,12 +188,14 @@ def test_of_blocks(
         boot_sd: Expected standard deviation of a boot, ln pps, by its number of runs.
         weight: Its degrees of freedom.
         effects: Equally likely effects, ln ratios.
+        least_pairs: Pairs from which an effect can be shown.
     """
     whole = [own for own in blocks.values() if own.differences]
     if not whole:
         return None
     differences = [x for own in whole for x in own.differences]
-    return sequential_test(differences, boot_sd(min(own.runs for own in whole)), weight, effects)
+    sd = boot_sd(min(own.runs for own in whole))
+    return replace(sequential_test(differences, sd, weight, effects), least_pairs=least_pairs)
 
 
 def sequential_test(
