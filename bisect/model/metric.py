@@ -49,6 +49,10 @@ class SeriesMetric:
         """The change of the number, in percent, by the ln ratio of the levels."""
         return 100 * math.expm1(-ln_ratio if self.lower else ln_ratio)
 
+    def ends(self, low: float, high: float) -> tuple[float, float]:
+        """The ends of an interval of levels, in the order of the numbers."""
+        return (high, low) if self.lower else (low, high)
+
     @property
     def better(self) -> Literal["higher", "lower"]:
         """Direction of better numbers: higher or lower."""

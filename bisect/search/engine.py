@@ -253,7 +253,8 @@ def _without_change(
     if tested is not None and tested.shown:
         return None
     if tested is not None and 2 * tested.pairs >= max_boots(space.job):
-        low, high = sorted(map(metric_of(space.job.lead).percent, (tested.low, tested.high)))
+        metric = metric_of(space.job.lead)
+        low, high = map(metric.percent, metric.ends(tested.low, tested.high))
         further = tested.boots_to_decide(math.copysign(test.least, space.job.effect))
         return Unfinished(
             f"{tested.pairs} boots of each end leave a change of {low:.1f} to {high:.1f} % open; "

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from netbisect.bisect.model.detection_results import DifferenceVerdict, RepeatedDifference
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import Effect
 from netbisect.reports.documents.types import Difference, RequestDocument, RequestPart
 from netbisect.reports.render import words
@@ -194,8 +195,8 @@ def setting_rows(answer: RequestAnswer) -> list[tuple[str, ...]]:
 
 
 def _place(answer: RequestAnswer, line: DifferenceLine | SettingLine) -> str:
-    several = len({one.run for one in answer.lines}) > 1
-    return f"{line.testbed}, run {line.run}" if several else line.testbed
+    runs = {one.run for one in answer.lines} | {one.run for one in answer.settings}
+    return f"{line.testbed}, run {line.run}" if len(runs) > 1 else line.testbed
 
 
 def consistency(answer: RequestAnswer) -> list[str]:
@@ -226,10 +227,11 @@ def hidden(line: DifferenceLine) -> str:
     if line.effect is None or line.word is not DifferenceVerdict.SAME:
         return ""
     series = line.effect.scenario
+    low, high = metric_of(series).ends(line.low, line.high)
     return (
         f"{line.scenario} on {line.testbed}: the two kernels of {line.subject} do not differ so "
         f"much. As images of the same code differ too, a change of the code between "
-        f"{words.percent(line.low, series)} and {words.percent(line.high, series)} is not excluded."
+        f"{words.percent(low, series)} and {words.percent(high, series)} is not excluded."
     )
 
 

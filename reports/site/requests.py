@@ -154,14 +154,15 @@ def _effects(rows: Sequence[tuple[str, Effect]], factor: str, margin: float) -> 
     """
 
     def paint(axes: Axes) -> None:
-        percent = metric_of(rows[0][1].scenario).percent
+        metrics = {metric_of(one.scenario) for _, one in rows}
         ends = [
             [metric_of(one.scenario).percent(ln) for ln in (one.low, one.ln_ratio, one.high)]
             for _, one in rows
         ]
         axes.axvline(0.0, color=INK, linewidth=0.8)
         if margin:
-            axes.axvline(percent(-margin), color=BAD, linewidth=1.0, linestyle="--")
+            for drop in {metric.percent(-margin) for metric in metrics}:
+                axes.axvline(drop, color=BAD, linewidth=1.0, linestyle="--")
         segments(axes, ((low, y, high, y) for y, (low, _, high) in enumerate(ends)), BOOT, 2.2)
         dots(axes, [(middle, y) for y, (_, middle, _) in enumerate(ends)], INK, 5.0)
         axes.set_ylim(len(rows) - 0.5, -0.5)

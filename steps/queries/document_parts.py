@@ -91,13 +91,12 @@ def differences(effects: Sequence[Effect]) -> tuple[Difference, ...]:
 def difference(effect: Effect) -> Difference:
     """A difference, open ends as None."""
     metric = metric_of(effect.scenario)
-    ends = _percent(metric, effect.low), _percent(metric, effect.high)
-    low, high = reversed(ends) if metric.lower else ends
+    low, high = metric.ends(effect.low, effect.high)
     return Difference(
         scenario=effect.scenario,
         percent=_percent(metric, effect.ln_ratio) or 0.0,
-        percent_low=low,
-        percent_high=high,
+        percent_low=_percent(metric, low),
+        percent_high=_percent(metric, high),
         ln_ratio=effect.ln_ratio,
         ln_low=effect.low if math.isfinite(effect.low) else None,
         ln_high=effect.high if math.isfinite(effect.high) else None,

@@ -11,7 +11,7 @@ from netbisect.bisect.model.jobs import (
     Job,
     MeasureJob,
 )
-from netbisect.bisect.model.metric import split_settings
+from netbisect.bisect.model.metric import metric_of, split_settings
 from netbisect.bisect.model.results import (
     Confirmed,
     Culprit,
@@ -340,7 +340,8 @@ def _why_open(job: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
     margin = _percent(job.min_effect)
     noise = job.noise.get(effect.scenario)
     if measurement.classify(effect, None, job.min_effect) is DifferenceVerdict.SLOWER:
-        ends = measurement.code_interval(effect, noise)
+        metric = metric_of(effect.scenario)
+        ends = metric.ends(*measurement.code_interval(effect, noise))
         low, high = (words.percent(end, effect.scenario) for end in ends)
         return (
             f"{kernels} differ in {where}: {words.change(effect)}. Whether the code or the image "
