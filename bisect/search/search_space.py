@@ -147,8 +147,8 @@ def _weighed_by_marks(job: BisectJob, evidence: Evidence) -> BisectJob:
     """The job with lower weights of candidates up to a good and after a bad commit."""
     if not evidence.marks:
         return job
-    said = [evidence.marks.get(one.revision) for one in job.candidates]
-    verdicts = [mark.verdict if mark else MarkVerdict.NONE for mark in said]
+    marks = [evidence.marks.get(one.revision) for one in job.candidates]
+    verdicts = [mark.verdict if mark else MarkVerdict.NONE for mark in marks]
     last_good = max((i for i, one in enumerate(verdicts) if one is MarkVerdict.GOOD), default=-1)
     first_bad = min(
         (i for i, one in enumerate(verdicts) if one is MarkVerdict.BAD), default=len(verdicts)

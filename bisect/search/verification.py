@@ -311,7 +311,7 @@ def credible_range(
     differ by more than image noise. At least two candidates: one alone would need verification.
     """
     where = np.flatnonzero(space.possible)
-    if not space.job.noise.image or len(where) < 2:  # noqa: PLR2004 - as said
+    if not space.job.noise.image or len(where) < 2:  # noqa: PLR2004 - see above
         return None
     sums = np.concatenate([[0.0], np.cumsum(probabilities[where])])
     start = np.arange(len(where) - 1)

@@ -164,7 +164,7 @@ def _name(stack: Stack, level: int) -> str:
 
 def _element(profiles: Sequence[Stacks], name: str, title: str, most: int) -> str:
     counts = [total(profile) for profile in profiles]
-    text = _told(counts)
+    text = _description(counts)
     boxes: list[_Box] = []
     used = len(_FORM) + 6 * (len(title) + len(text)) + 1500
     for box in _boxes(profiles):
@@ -196,7 +196,7 @@ def _element(profiles: Sequence[Stacks], name: str, title: str, most: int) -> st
     )
 
 
-def _told(counts: Sequence[int]) -> str:
+def _description(counts: Sequence[int]) -> str:
     """Accessible description of the drawing."""
     seen = " and ".join(words.count(one, "sample") for one in counts)
     form = "Boxes are functions, above them those that they call; the width is the share of samples"

@@ -34,7 +34,7 @@ def quarantine_testbed(
     why: str,
     by: str = "netbisect",
     fault: str = "",
-    said: str = "",
+    log: str = "",
 ) -> Quarantine:
     """Puts a testbed into quarantine, and mails its owner, or the addresses in `mail.to`, once.
 
@@ -42,13 +42,13 @@ def quarantine_testbed(
         FileError: the lab file has no such testbed.
     """
     place = lab.testbed(testbed)
-    letter = owners.quarantine(owners.Confinement(testbed, place.description, why, by, fault, said))
+    letter = owners.quarantine(owners.Confinement(testbed, place.description, why, by, fault, log))
     return ledger.quarantines.start(
         testbed,
         why=why,
         by=by,
         fault=fault,
-        log=said,
+        log=log,
         letter=(letter.subject, letter.text),
         recipients=(place.owner,) if place.owner else settings.mail.to,
     )
@@ -79,14 +79,14 @@ class QuarantinePolicy:
                 if isinstance(fact, Failure) and fact.reaction is Reaction.QUARANTINE
             ]
             if found:
-                confined(why=found[-1].why, fault=found[-1].fault, said=found[-1].log)
+                confined(why=found[-1].why, fault=found[-1].fault, log=found[-1].log)
             else:
                 confined(why=note)
             return
         bad = ledger.quarantines.infrastructure_failures(decision.target)
         if len(bad) >= IN_A_ROW:
             why = f"{len(bad)} trials in a row with bad infrastructure, the last one: {bad[0].why}"
-            confined(why=why, fault=bad[0].fault, said=bad[0].log)
+            confined(why=why, fault=bad[0].fault, log=bad[0].log)
 
     async def quarantine_unrecovered(self, testbed: str, buildset: int, ended_at: float) -> None:
         """Quarantines a testbed whose recovery failed, unless it was released since."""

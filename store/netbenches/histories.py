@@ -130,13 +130,13 @@ def _tidied(line: object, where: str, say: Callable[[str], None]) -> object:
             points.append(_point(point, where, say))
         except ValueError as error:
             say(f"{where}: point {place} {error}: it was left out")
-    return {**_told(line), "points": points}
+    return {**_without_nulls(line), "points": points}
 
 
 def _point(point: object, where: str, say: Callable[[str], None]) -> dict[str, Any]:
     if not isinstance(point, dict):
         raise ValueError(f"is {point!r} and no object")  # noqa: TRY004 - see _tidied
-    point = _told(point)
+    point = _without_nulls(point)
     for key in ("image", "release", "patch"):
         if key in point:
             point[key] = str(point[key])
@@ -164,7 +164,7 @@ def _point(point: object, where: str, say: Callable[[str], None]) -> dict[str, A
     return point
 
 
-def _told(record: Mapping[str, Any]) -> dict[str, Any]:
+def _without_nulls(record: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in record.items() if value is not None}
 
 

@@ -274,8 +274,8 @@ def _readings(session: Session, scope: Scope) -> tuple[Observation, ...]:
 def _counted(job: int, since: float) -> ColumnElement[bool]:
     """The condition on boots that they count for a measurement: its own, and those it may share.
 
-    What searches and nights have booted was often booted because of what it had said. Runs of one
-    request share nothing: they are to be independent.
+    Boots of searches and nights were often chosen by their earlier results, and do not count. Runs
+    of one request share nothing: they are independent.
     """
     own = DecisionRow.question_id == job
     if math.isinf(since):

@@ -393,8 +393,8 @@ class Bench:
             with self._faults():
                 for machine in (self.generator, self.receiver):
                     machine.open()  # while the router is inspected
-                said = self.router.run(["sysctl", "-n", "hw.ncpu"], ["sysctl", "-n", "hw.model"])
-                processors, _, cpu = said.strip().partition("\n")
+                answer = self.router.run(["sysctl", "-n", "hw.ncpu"], ["sysctl", "-n", "hw.model"])
+                processors, _, cpu = answer.strip().partition("\n")
                 generator = self.generator.run(["uname", "-v"]).strip()
                 settings = lab_settings.of_router(
                     self.router.run(["kenv"]), self.router.ask(["cat", "/etc/sysctl.conf"])[0]
@@ -430,14 +430,14 @@ class Bench:
         for part in ("ingress", "egress"):
             with contextlib.suppress(ports.PortNotFoundError):
                 names[part] = self._interface(part).name
-        said, *answers = self.router.ask(
+        ifconfig, *answers = self.router.ask(
             ["ifconfig", "-a", "-m"],
             *(["sysctl", "-ie", *drivers.count_sysctls(name)] for name in names.values()),
         )
         found: dict[str, str] = {}
         for (part, name), answer in zip(names.items(), answers, strict=True):
             counts = drivers.queue_counts(name, freebsd_tools.parse_sysctls(answer))
-            options = ports.options_of(said, name)
+            options = ports.options_of(ifconfig, name)
             about = {"driver": name, "queues": counts, "options": options}
             found |= {f"{key} of the {part}": value for key, value in about.items() if value}
         return found
@@ -471,8 +471,8 @@ def _traffic(scenario: Scenario) -> Traffic:
 def _pkt_gen(machine: Machine) -> str:
     """Beginning of the SHA-256 of a host's pkt-gen, or ""."""
     place = machine.ask(["which", "pkt-gen"])[0].strip()
-    said = machine.ask(["sha256", "-r", place])[0] if place else ""
-    return said.partition(" ")[0][:16]
+    digest = machine.ask(["sha256", "-r", place])[0] if place else ""
+    return digest.partition(" ")[0][:16]
 
 
 def _must_have_stayed(machine: Machine, status: int | None, log: Path) -> None:

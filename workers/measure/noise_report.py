@@ -172,8 +172,8 @@ def as_text(plan: CalibrationPlan, runs: CalibrationRuns) -> str:
         parts += ["", f"{one.scenario}: {one.boots} boots, {one.runs} runs, {level}"]
         if one.saturated:
             parts.append("  saturated: this is the generator's rate; a slower kernel may not show")
-        parts.append(f"  between boots       {_told(one.boot, 'runs within a boot')}")
-        parts.append(f"  between runs        {_told(one.run, 'runs within a boot')}")
+        parts.append(f"  between boots       {_scatter(one.boot, 'runs within a boot')}")
+        parts.append(f"  between runs        {_scatter(one.run, 'runs within a boot')}")
         parts.append(f"  boots of one run    sd {100 * one.single:.2f} %")
         parts.append(f"  two modes           {_modes(one)}")
         drops = ", ".join(f"{_drop(drop):.1f} % by {n}" for n, drop in one.drops.items())
@@ -208,7 +208,7 @@ def _percents(spread: variance_components.Spread | None) -> dict[str, float] | N
     return {"sd": 100 * spread.sd, "low": 100 * spread.low, "high": 100 * spread.high}
 
 
-def _told(spread: variance_components.Spread | None, needed: str) -> str:
+def _scatter(spread: variance_components.Spread | None, needed: str) -> str:
     if spread is None:
         return f"unknown: several {needed} are needed"
     low, high = 100 * spread.low, 100 * spread.high

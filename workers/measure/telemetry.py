@@ -125,13 +125,13 @@ class Telemetry:
         ]
 
     def _read(
-        self, machine: Machine, parts: list[str], said_by_it: list[str]
+        self, machine: Machine, parts: list[str], outputs: list[str]
     ) -> tuple[MachineState, list[str], dict[str, Any]]:
         """State, log and counters of one machine."""
         names = [self._names[part] for part in parts]
         router = machine is self._router
-        log, ifconfig, uname, vmstat, said, *answers = said_by_it
-        values = freebsd_tools.parse_sysctls(said)
+        log, ifconfig, uname, vmstat, sysctls, *answers = outputs
+        values = freebsd_tools.parse_sysctls(sysctls)
         interfaces = {interface.name: interface for interface in ports.parse_interfaces(ifconfig)}
         found = {}
         counted: dict[str, Any] = {
@@ -206,7 +206,7 @@ def _growth(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
 def evaluate_run(
     testbed: Testbed,
     scenario: Scenario,
-    said: tuple[str, str],
+    outputs: tuple[str, str],
     before: Snapshot,
     after: Snapshot,
 ) -> tuple[float, float, list[str], list[str]]:
@@ -215,11 +215,11 @@ def evaluate_run(
     Args:
         testbed: The testbed.
         scenario: The scenario.
-        said: Output of the sending and the receiving pkt-gen.
+        outputs: Output of the sending and the receiving pkt-gen.
         before: Snapshot before the run.
         after: Snapshot after the run.
     """
-    sender, receiver = said
+    sender, receiver = outputs
     traffic = scenario.traffic
     pps, offered_pps, problems = pktgen.evaluate(sender, receiver) if traffic else (0.0, 0.0, [])
     crashed = pktgen.crashed(sender) or pktgen.crashed(receiver)
@@ -240,7 +240,7 @@ def evaluate_run(
     return pps, offered_pps, problems, sample_validity.warnings(run)
 
 
-# ------------------------------------------------------------------------------ what they say
+# ---------------------------------------------------------------------------- machine queries
 
 
 def _ask(
@@ -256,13 +256,13 @@ def _ask(
     except (UnreachableError, CommandError):
         return lambda: nothing
 
-    def told() -> list[str]:
+    def read() -> list[str]:
         try:
             return answer()
         except (UnreachableError, CommandError):
             return nothing
 
-    return told
+    return read
 
 
 def _router_questions(scenario: Scenario) -> list[list[str]]:
@@ -274,8 +274,10 @@ def _router_questions(scenario: Scenario) -> list[list[str]]:
     ]
 
 
-def _router_look(values: Mapping[str, str], kldstat: str, said: str, programs: str) -> MachineState:
-    settings = freebsd_tools.parse_sysctls(said)
+def _router_look(
+    values: Mapping[str, str], kldstat: str, sysctls: str, programs: str
+) -> MachineState:
+    settings = freebsd_tools.parse_sysctls(sysctls)
     modules = sorted(line.split()[-1] for line in kldstat.splitlines()[1:] if line.split())
     if modules:
         settings["the list of loaded modules"] = " ".join(modules)

@@ -66,7 +66,7 @@ def in_user_terms(text: str, boot: str = "run") -> str:
 
 
 def mark_sentences(entries: Sequence[Entry]) -> list[str]:
-    """What users said about commits, one sentence each."""
+    """Marks of users on commits, one sentence each."""
     spec = search.spec_of(entries)
     return [
         words.clean(f"{label(spec, entry.revision)} was {entry}")

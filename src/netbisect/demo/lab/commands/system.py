@@ -34,9 +34,9 @@ def sysctl(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> int
             continue
         name, equals, value = argument.partition("=")
         known = _sysctls(machine)
-        below = {one: said for one, said in known.items() if one.startswith(f"{name}.")}
+        below = {one: text for one, text in known.items() if one.startswith(f"{name}.")}
         if below:
-            shell.out("".join(f"{one}{joint}{said}\n" for one, said in below.items()))
+            shell.out("".join(f"{one}{joint}{text}\n" for one, text in below.items()))
             continue
         if name not in known:
             if "i" in options:
@@ -51,11 +51,11 @@ def sysctl(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> int
             shell.err(f"sysctl: oid '{name}' is read only\n")
             status = 1
             continue
-        said = known[name]
+        text = known[name]
         if equals:
             machine.sysctls[name] = value
-            said += f" -> {value}"
-        shell.out(f"{said}\n" if bare else f"{name}{joint}{said}\n")
+            text += f" -> {value}"
+        shell.out(f"{text}\n" if bare else f"{name}{joint}{text}\n")
     return status
 
 

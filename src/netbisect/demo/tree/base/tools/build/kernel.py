@@ -179,8 +179,8 @@ def main():
         sys.exit("*** [kernel] Error code 1")
     link(objdir / "kernel", shuffle(parts["kernel"], flags), version)
     for name in modules:
-        said = spoken(top / SPOKEN[name])
-        link(objdir / f"{name}.ko", shuffle(parts[name], flags), "", said)
+        structures = spoken(top / SPOKEN[name])
+        link(objdir / f"{name}.ko", shuffle(parts[name], flags), "", structures)
 
 
 if __name__ == "__main__":
