@@ -129,13 +129,13 @@ def _tested(
     job: CompareJob, blocks: dict[str, Blocks], modes: BootModes | None
 ) -> SequentialTest | None:
     sign = math.copysign(1.0, job.suspected)
-    noise = job.noise or Noise()
+    noise = job.noise or Noise(boot_weight=0)
 
     def boot_sd(runs: int) -> float:
         return modes.boot if modes else math.sqrt(noise.variance_of_boot(runs))
 
     mixture = sign * log_uniform_effects(job.min_effect)
-    return block_test(blocks, boot_sd, PRIOR_WEIGHT, mixture, job.least_pairs)
+    return block_test(blocks, noise, boot_sd, PRIOR_WEIGHT, mixture)
 
 
 def _reason_to_end(

@@ -254,6 +254,8 @@ class Noise:
     """Gap between the modes, as a positive ln ratio; `boot` is the noise within a mode."""
     image_weight: float = 12.5
     """Degrees of freedom of `image`, including the prior."""
+    boot_weight: float = 100.0
+    """Degrees of freedom of `boot`, without a prior; 100 or more for a noise that is known."""
 
     def variance_of_boot(self, runs: int = 1) -> float:
         """Variance of the mean ln pps of `runs` runs of one boot, over all modes."""

@@ -51,8 +51,6 @@ class CompareJob:
     """Noise in the leading scenario; None if unknown."""
     agreed: Effect | None = None
     """Effect of the leading scenario over all images of the series, if they confirm one."""
-    least_pairs: int = 0
-    """Pairs of boots from which a test can show an effect: more where the noise is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +74,6 @@ class BisectJob:
     the change and the image offsets do not."""
     layouts: int = 0
     """Maximum further layouts of a revision; used only if `noise.image` is above 0."""
-    least_pairs: int = 0
-    """Pairs of boots from which a test can show an effect: more where the noise is unknown."""
 
     @property
     def testbeds(self) -> tuple[str, ...]:

@@ -45,6 +45,8 @@ CLASSES: dict[str, type] = {
 """By tag. Tags are stored in databases and logs: they stay when a class is renamed."""
 _FORMERLY = {"comparison": {"commits": 30}}
 """By tag: fields that stored objects of earlier versions lack."""
+_DROPPED = ("least_pairs",)
+"""Fields of stored objects of earlier versions that are not read."""
 _TAGS = {kind: tag for tag, kind in CLASSES.items()}
 
 _converter = make_converter(forbid_extra_keys=True, detailed_validation=True)
@@ -79,6 +81,8 @@ def loads(text: str) -> Any:  # noqa: ANN401 - one of many classes; `loads_as` f
     if not isinstance(data, dict) or str(data.get("is")) not in CLASSES:
         raise WireError(f"a JSON object whose `is` is one of {', '.join(sorted(CLASSES))} expected")
     tag = data.pop("is")
+    for name in _DROPPED:
+        data.pop(name, None)
     kind, data = CLASSES[tag], _FORMERLY.get(tag, {}) | data
     try:
         return _converter.structure(data, kind)

@@ -77,10 +77,10 @@ class KernelComparison:
         scale, weight = self._noise(space)
         return block_test(
             self._blocks(space),
+            space.job.noise,
             lambda runs: scale * _boot_sd(space.job, runs),
             weight,
             mixture,
-            space.job.least_pairs,
         )
 
     def next_trial(

@@ -183,6 +183,7 @@ def segment_boots(
     if modes and (latest := modes[-1]):
         noise = replace(noise, slow_share=latest.share, slow_gap=latest.gap)
     count = (~np.isnan(boots)).sum(axis=1).astype(np.float64)
+    noise = replace(noise, boot_weight=float((count - 1).sum()))
     variances = _IMAGE_GRID[:, None] ** 2 + boot**2 / count
     places = _candidate_cuts(y, boot**2 / count)
     steps = np.full(len(y), STEP_PROBABILITY) if probabilities is None else probabilities

@@ -18,12 +18,13 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.stats.robust import LEAST_BOOT_SD
 
 BLOCK = 4
@@ -34,6 +35,11 @@ PRIOR_WEIGHT = 4.0
 """Degrees of freedom of the noise of a job."""
 COMPARES_ENDS = "compares the two ends, interleaved"
 """Reason of the trials that compare the ends of a range."""
+_KNOWN = 20.0
+"""Degrees of freedom of a known noise: two modes would have been seen."""
+_LEAST_PAIRS = 4
+"""Pairs from which an effect can be shown with an unknown noise: if boots have two modes, the
+probability that all boots of one side are slow and all others fast is at most 2**-8."""
 _POINTS = 41
 """Effects of a mixture."""
 _MOST_EFFECT = 32.0
@@ -54,7 +60,7 @@ class SequentialTest:
     pairs: int
     boot_sd: float
     """Standard deviation of a boot, ln pps: prior and differences, pooled."""
-    least_pairs: int = 0
+    least_pairs: int
     """Pairs from which an effect can be shown."""
 
     @property
@@ -176,30 +182,35 @@ def next_side(
 
 def block_test(
     blocks: Mapping[str, Blocks],
+    noise: Noise,
     boot_sd: Callable[[int], float],
     weight: float,
     effects: NDArray[np.float64],
-    least_pairs: int = 0,
 ) -> SequentialTest | None:
     """Tests the whole blocks of all testbeds; None if there is none.
 
     Args:
         blocks: By testbed.
+        noise: Of the job; unless it is known, an effect is shown from four pairs on.
         boot_sd: Expected standard deviation of a boot, ln pps, by its number of runs.
         weight: Its degrees of freedom.
         effects: Equally likely effects, ln ratios.
-        least_pairs: Pairs from which an effect can be shown.
     """
     whole = [own for own in blocks.values() if own.differences]
     if not whole:
         return None
     differences = [x for own in whole for x in own.differences]
     sd = boot_sd(min(own.runs for own in whole))
-    return replace(sequential_test(differences, sd, weight, effects), least_pairs=least_pairs)
+    least = 0 if noise.boot_weight >= _KNOWN else _LEAST_PAIRS
+    return sequential_test(differences, sd, weight, effects, least)
 
 
 def sequential_test(
-    differences: Sequence[float], boot_sd: float, weight: float, effects: NDArray[np.float64]
+    differences: Sequence[float],
+    boot_sd: float,
+    weight: float,
+    effects: NDArray[np.float64],
+    least_pairs: int = 0,
 ) -> SequentialTest:
     """Tests the differences of the pairs so far.
 
@@ -208,6 +219,7 @@ def sequential_test(
         boot_sd: Expected standard deviation of a boot, ln pps.
         weight: Its degrees of freedom.
         effects: Equally likely effects, ln ratios.
+        least_pairs: Pairs from which an effect can be shown.
     """
     y = np.asarray(differences, dtype=np.float64)
     power = (weight + len(y)) / 2
@@ -227,7 +239,7 @@ def sequential_test(
     mean, scatter = float(y.mean()), float(((y - y.mean()) ** 2).sum())
     width = math.sqrt(max(math.exp(-reach / power) - prior - scatter, 0.0) / len(y))
     boot_sd = math.sqrt((prior + scatter) / (weight + len(y) - 1) / 2)
-    return SequentialTest(mean, mean - width, mean + width, ratio, len(y), boot_sd)
+    return SequentialTest(mean, mean - width, mean + width, ratio, len(y), boot_sd, least_pairs)
 
 
 def _log_mean(logs: NDArray[np.float64]) -> float:

@@ -24,9 +24,6 @@ METRIC = "number"
 """Scenario name of the printed number."""
 _NOISE, _NOISE_WEIGHT = 0.009, 2
 """Prior standard deviation of ln between runs, and its degrees of freedom."""
-_LEAST_PAIRS = 4
-"""Pairs of runs from which an effect can be shown, if the user gives no standard deviation: the
-probability that all runs of one side are slow and all others fast is at most 2**-8."""
 _GIVEN_WEIGHT = 8
 """Degrees of freedom of a standard deviation given by the user."""
 _LONG_SETUP = 4.0
@@ -153,9 +150,8 @@ def comparison_of_ends(spec: SearchSpec) -> CompareJob:
         lead=METRIC,
         suspected=-spec.drop(spec.effect or spec.min_effect),
         min_effect=spec.drop(spec.min_effect),
-        noise=Noise(boot=spec.noise / 100 if spec.noise else _NOISE),
+        noise=Noise(boot=spec.noise / 100) if spec.noise else Noise(_NOISE, boot_weight=0),
         commits=len(spec.line),
-        least_pairs=_least_pairs(spec),
     )
 
 
@@ -189,13 +185,7 @@ def bisection_for(spec: SearchSpec, effect: float, entries: Sequence[Entry]) -> 
         noise=noise,
         others=dict.fromkeys(spec.names[1:], noise),
         layouts=spec.layouts,
-        least_pairs=_least_pairs(spec),
     )
-
-
-def _least_pairs(spec: SearchSpec) -> int:
-    """Runs of one of two modes would agree by chance in the first pairs."""
-    return 0 if spec.noise else _LEAST_PAIRS
 
 
 def _noise(spec: SearchSpec, effect: float, entries: Sequence[Entry]) -> Noise:
@@ -205,6 +195,8 @@ def _noise(spec: SearchSpec, effect: float, entries: Sequence[Entry]) -> Noise:
     """
     scatter, known = _scatter(spec, entries), prices(spec, entries)
     noise = _image_noise(spec, effect)
+    if not spec.noise:
+        noise = replace(noise, boot_weight=0)
     if spec.setup and known.build > _LONG_SETUP * known.run:
         share = _VISIT_SHARE
         boot, run = math.sqrt(share) * scatter, math.sqrt(1 - share) * scatter

@@ -141,3 +141,9 @@ def test_documented_step_of_an_apu_is_found() -> None:
     assert math.expm1(found["r309257"]) == pytest.approx(0.176, abs=0.02)
     assert estimate_noise(measured("AMD_GX", "pf-statefull", "history")).image > 0.02
     assert estimate_noise(measured("AMD_GX", "ipfw-statefull", "history")).image > 0.03
+
+
+def test_noise_of_few_boots_is_little_known() -> None:
+    """Boots beyond the first of each image count."""
+    assert estimate_noise([]).boot_weight == 0
+    assert estimate_noise(history(1, (3, 0.0))).boot_weight == 12

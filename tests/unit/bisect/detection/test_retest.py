@@ -307,16 +307,16 @@ def test_modes_are_not_a_drop() -> None:
 def test_two_unknown_modes_are_no_change() -> None:
     """Runs of a program that is in either of two modes, with a gap of 20 %."""
     wrong: Counter[int] = Counter()
-    for least in (0, 4):
-        job = replace(DROP, noise=Noise(boot=0.02), least_pairs=least)
+    for weight in (0, 100):
+        job = replace(DROP, noise=Noise(boot=0.02, boot_weight=weight))
         for seed in range(60):
             levels = 14.0 + 0.2 * (np.random.default_rng(seed).random(16) < 0.5)
             for boots in (4, 8, 12, 16):
                 half = boots // 2
                 move = ask(job, blocks(levels[:half].tolist(), levels[8 : 8 + half].tolist()))
                 if not isinstance(move, Trial):
-                    wrong[least] += isinstance(move, Confirmed)
+                    wrong[weight] += isinstance(move, Confirmed)
                     break
 
-    assert wrong[4] == 0
-    assert wrong[0] >= 3  # two runs of each side agree by chance
+    assert wrong[0] == 0
+    assert wrong[100] >= 3  # two runs of each side agree by chance

@@ -45,6 +45,14 @@ def test_objects_survive_a_round_trip(tag: str, data: st.DataObject) -> None:
     assert repr(serialization.loads_as(line, CLASSES[tag])) == repr(before)
 
 
+def test_jobs_of_earlier_versions_are_read() -> None:
+    job = jobs.CompareJob("main", "apu", "a", "b", ("inet4",), "inet4", -0.1, commits=30)
+    data = json.loads(serialization.dumps(job))
+    del data["commits"]
+
+    assert serialization.loads(json.dumps(data | {"least_pairs": 4})) == job
+
+
 BOOT = {"is": "boot", "id": "b", "testbed": "apu", "kernel": "k", "revision": "r", "at": 1.0,
         "seconds": 2.0}  # fmt: skip
 
