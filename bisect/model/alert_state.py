@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 from netbisect.bisect.model.results import Effect
 
@@ -212,3 +214,13 @@ ALLOWED: dict[AlertAction, dict[AlertState, AlertState]] = {
     AlertAction.MERGE: _all_to(AlertState.MERGED, *_STANDING),
     AlertAction.NOTE: _staying(*AlertState),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """An entry of the history of an alert."""
+
+    at: Annotated[float, "Seconds since the epoch, UTC."]
+    who: str
+    what: Annotated[str, "Reason, in words."]
+    state: Annotated[AlertState | None, "New state of the alert; null if not recorded."]

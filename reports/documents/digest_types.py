@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from netbisect.reports.documents.types import Address, Time
+from netbisect.reports.documents.types import Address, AlertSummary, Time
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,19 +16,6 @@ class MissingScenarios:
     """Testbed and branch, for people."""
     scenarios: tuple[str, ...]
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class DigestItem:
-    """An alert on one line."""
-
-    number: int
-    place: str
-    """Scenario, testbed and branch, for people."""
-    change: str
-    """With its interval."""
-    now: str
-    """How far it has come, as `words.state` says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +31,12 @@ class DigestDocument:
     unchanged: Annotated[
         tuple[str, ...], "Testbeds and branches where nothing new had landed."
     ] = ()
-    drops: Annotated[tuple[DigestItem, ...], "Announced in this time."] = ()
-    gains: Annotated[tuple[DigestItem, ...], "Announced in this time."] = ()
-    other: Annotated[tuple[DigestItem, ...], "Changes of how often boots are slow."] = ()
-    over: Annotated[tuple[DigestItem, ...], "That ended in this time."] = ()
+    drops: Annotated[tuple[AlertSummary, ...], "Announced in this time."] = ()
+    gains: Annotated[tuple[AlertSummary, ...], "Announced in this time."] = ()
+    other: Annotated[tuple[AlertSummary, ...], "Changes of how often boots are slow."] = ()
+    over: Annotated[tuple[AlertSummary, ...], "That ended in this time."] = ()
     standing: Annotated[
-        tuple[DigestItem, ...], "The rest of those that stand and are not settled."
+        tuple[AlertSummary, ...], "The rest of those that stand and are not settled."
     ] = ()
     searches: Annotated[tuple[str, ...], "Under way, a sentence each."] = ()
     drifts: Annotated[tuple[str, ...], "Series that slide, a sentence each."] = ()

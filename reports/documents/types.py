@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
 from netbisect.bisect.model.alert_change import ChangeBasis
-from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.alert_state import AlertKind, AlertState, HistoryEntry
 from netbisect.bisect.model.detection_results import (
     DetectionRecord,
     RepeatedNights,
@@ -20,7 +20,6 @@ from netbisect.bisect.model.detection_results import (
 )
 from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.results import Posterior
-from netbisect.reports.model.history import HistoryEntry
 
 Time: TypeAlias = Annotated[float, "Seconds since the epoch, UTC."]
 Seconds: TypeAlias = Annotated[float, "Seconds."]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from netbisect.reports.documents.digest_types import DigestDocument, DigestItem
+from netbisect.reports.documents.digest_types import DigestDocument
+from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.mail.alerts import Mail
 from netbisect.reports.render import words
 from netbisect.reports.render.templating import environment
@@ -66,12 +67,17 @@ def _headline(digest: DigestDocument, day: str) -> str:
     return f"{sentence} No open drops."
 
 
-def _table(items: tuple[DigestItem, ...]) -> tuple[list[tuple[str, ...]], int]:
+def _table(alerts: tuple[AlertSummary, ...]) -> tuple[list[tuple[str, ...]], int]:
     rows: list[tuple[str, ...]] = [
-        (str(one.number), words.clean(one.place), one.change, words.clean(one.now))
-        for one in items[:_LINES_MAX]
+        (
+            str(one.id),
+            words.clean(f"{one.title} on {one.testbed}, {one.branch}"),
+            words.change(one.difference) if one.difference else "",
+            words.state(one),
+        )
+        for one in alerts[:_LINES_MAX]
     ]
-    return rows, max(len(items) - _LINES_MAX, 0)
+    return rows, max(len(alerts) - _LINES_MAX, 0)
 
 
 def _lines(sentences: tuple[str, ...]) -> tuple[list[tuple[str, ...]], int]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from netbisect.bisect.model.alert_state import HistoryEntry
 from netbisect.bisect.model.entities import (
     Commit,
     Level,
@@ -27,7 +28,6 @@ from netbisect.bisect.model.results import (
     Suspects,
     Unfinished,
 )
-from netbisect.reports.model.history import HistoryEntry
 
 Ending: TypeAlias = Culprit | SeveralCulprits | Suspects | Drift | NotReproduced | Unfinished
 """How a search ends."""

@@ -232,7 +232,19 @@ def probability_by_chance(p: float) -> str:
     return f"1 in {max(round(times / step) * step, 1):,}"
 
 
-def boots(effect: Effect) -> str:
+class Counted(Protocol):
+    """A difference of two sides."""
+
+    @property
+    def good_boots(self) -> int:
+        """Boots of the good side."""
+
+    @property
+    def bad_boots(self) -> int:
+        """Boots of the bad side."""
+
+
+def boots(effect: Counted) -> str:
     """Boots behind an effect, `12 + 12 boots`."""
     return f"{effect.good_boots} + {effect.bad_boots} boots"
 

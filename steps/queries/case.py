@@ -28,7 +28,6 @@ from netbisect.bisect.model.results import (
 )
 from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.reports.model.case import Attempt, Case, Ending, KernelFailure, Links
-from netbisect.reports.model.history import HistoryEntry
 from netbisect.reports.render import summary, words
 from netbisect.steps.policy.retests import chain
 from netbisect.steps.policy.unaffected import unaffected_testbeds
@@ -46,13 +45,6 @@ _UNKNOWN_SUBJECT = "(not in the tree that is watched)"
 def numbered(case: Case, lab: LabContext, alert: int) -> Case:
     """The case of an alert, with its number and the address of its page."""
     return replace(case, number=alert, links=replace(case.links, alert=lab.alert_link(alert)))
-
-
-def history(ledger: Ledger, alert: int) -> tuple[HistoryEntry, ...]:
-    """History of an alert, oldest first."""
-    return tuple(
-        HistoryEntry(one.at, one.who, one.what, one.state) for one in ledger.alerts.changes(alert)
-    )
 
 
 def alert_case(
@@ -89,7 +81,7 @@ def alert_case(
     culprit = found[0].revision if found and followed else ""
     return replace(
         case,
-        history=history(ledger, alert.id),
+        history=tuple(ledger.alerts.changes(alert.id)),
         stable=lab.stable(culprit or None, alert.branch, case.label, now),
         diffstat=lab.diffstat(culprit),
         committer=lab.committer(culprit),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.entities import (
@@ -14,13 +15,14 @@ from netbisect.bisect.model.entities import (
 )
 from netbisect.bisect.model.jobs import BisectJob, NightlyJob
 from netbisect.bisect.model.results import Unfinished
-from netbisect.reports.documents.digest_types import DigestDocument, DigestItem, MissingScenarios
+from netbisect.reports.documents.digest_types import DigestDocument, MissingScenarios
 from netbisect.reports.mail import digest
 from netbisect.reports.render import words
+from netbisect.steps.queries.documents import alert_summaries
 from netbisect.steps.queries.health import judge
 from netbisect.steps.service.numeric import health_report
 from netbisect.steps.service.settings import Settings
-from netbisect.store.db.records import Alert, JobRecord
+from netbisect.store.db.records import JobRecord
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.scenario import title_of_series
@@ -93,6 +95,7 @@ def gather(
         if one.id not in known and one.kind is AlertKind.DROP and one.state.active
     ]
     judged = judge(ledger, settings.min_effect)
+    brief = partial(alert_summaries, ledger, title=names.title)
     return DigestDocument(
         since=since,
         until=ledger.clock(),
@@ -105,11 +108,11 @@ def gather(
             for testbed in lab.testbeds
             if (testbed.name, branch) not in record
         ),
-        drops=names.items(one for one in new if one.kind is AlertKind.DROP),
-        gains=names.items(one for one in new if one.kind is AlertKind.IMPROVEMENT),
-        other=names.items(one for one in new if one.kind is AlertKind.MODES),
-        over=names.items(over),
-        standing=names.items(standing),
+        drops=brief([one for one in new if one.kind is AlertKind.DROP]),
+        gains=brief([one for one in new if one.kind is AlertKind.IMPROVEMENT]),
+        other=brief([one for one in new if one.kind is AlertKind.MODES]),
+        over=brief(over),
+        standing=brief(standing),
         searches=tuple(_searches(ledger)),
         drifts=tuple(
             f"{names.place(one.testbed, one.scenario, one.branch)}: "
@@ -139,18 +142,6 @@ class Names:
     def place(self, testbed: str, scenario: str, branch: str) -> str:
         """Of a series."""
         return f"{self.title(scenario)} on {testbed}, {branch}"
-
-    def items(self, alerts: Iterable[Alert]) -> tuple[DigestItem, ...]:
-        """Alerts on a line each."""
-        return tuple(
-            DigestItem(
-                one.id,
-                self.place(one.testbed, one.lead, one.branch),
-                words.change(one.effects[0]) if one.effects else "",
-                words.state(one),
-            )
-            for one in alerts
-        )
 
 
 def missing_of(ledger: Ledger, record: JobRecord, title: words.Name) -> list[MissingScenarios]:

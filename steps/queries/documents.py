@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Self
 
@@ -20,7 +21,6 @@ from netbisect.reports.documents import types
 from netbisect.reports.documents.types import RevisionDocument
 from netbisect.reports.render import words
 from netbisect.steps.queries import document_parts
-from netbisect.steps.queries.case import history
 from netbisect.steps.service.numeric import health as series_health
 from netbisect.steps.service.numeric import histories
 from netbisect.steps.service.settings import Settings
@@ -103,7 +103,7 @@ class DocumentQueries:
             muted_until=alert.muted_until,
             recovery=alert.recovery,
             merged_into=alert.merged_into,
-            history=history(self.ledger, alert.id),
+            history=tuple(self.ledger.alerts.changes(alert.id)),
             address=self.alert_link.replace("{number}", str(alert.id)),
         )
 
@@ -278,14 +278,10 @@ class DocumentQueries:
         """Open jobs with their last action, and alerts: those in effect, or all."""
         alerts = self.ledger.alerts.all() if everything else self.ledger.alerts.all_open()
         alerts = alerts[: -_SHOWN - 1 : -1]
-        changed = self.ledger.alerts.change_counts([one.id for one in alerts])
         return types.StatusDocument(
             at=self.ledger.clock(),
             questions=tuple(map(self._open, self.ledger.jobs.all_open()[:_SHOWN])),
-            alerts=tuple(
-                document_parts.alert_summary(one, changed.get(one.id, (0, one.opened_at))[1])
-                for one in alerts
-            ),
+            alerts=alert_summaries(self.ledger, alerts),
             quarantines=tuple(
                 document_parts.quarantine(one)
                 for _, one in sorted(self.ledger.quarantines.current().items())
@@ -318,3 +314,20 @@ class DocumentQueries:
             address=f"{self.url}feed.atom" if self.url else "",
             page=f"{self.url}index.html",
         )
+
+
+def alert_summaries(
+    ledger: Ledger, alerts: Sequence[Alert], title: Callable[[str], str] = str
+) -> tuple[types.AlertSummary, ...]:
+    """Alerts in brief.
+
+    Args:
+        ledger: Database.
+        alerts: In any order, which stays.
+        title: Returns the name of a scenario for people.
+    """
+    changed = ledger.alerts.change_counts([one.id for one in alerts])
+    return tuple(
+        document_parts.alert_summary(one, changed.get(one.id, (0, one.opened_at))[1], title)
+        for one in alerts
+    )

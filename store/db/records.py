@@ -273,18 +273,6 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True)
-class AlertHistoryEntry:
-    """An entry of the history of an alert."""
-
-    at: float
-    who: str
-    what: str
-    """Reason, in words."""
-    state: AlertState | None
-    """New state of the alert; None if an old version did not record it."""
-
-
-@dataclass(frozen=True, slots=True)
 class OutboxMail:
     """A mail of the outbox."""
 

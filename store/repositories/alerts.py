@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection
 from sqlalchemy import Select, func, select
 
 from netbisect.bisect.alert_lifecycle import mute_expired
-from netbisect.bisect.model.alert_state import AlertState
-from netbisect.store.db.records import Alert, AlertHistoryEntry
+from netbisect.bisect.model.alert_state import AlertState, HistoryEntry
+from netbisect.store.db.records import Alert
 from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import LedgerRepository, get_row, transaction
 from netbisect.store.db.tables import AlertChangeRow, AlertRow, AlertSeriesRow, QuestionRow
@@ -108,7 +108,7 @@ class AlertRepository(LedgerRepository):
         with self.reading() as session:
             return alert_of(get_row(session, AlertRow, identifier))
 
-    def changes(self, identifier: int) -> list[AlertHistoryEntry]:
+    def changes(self, identifier: int) -> list[HistoryEntry]:
         """The history of an alert, oldest first."""
         changes = (
             select(AlertChangeRow)
@@ -117,7 +117,7 @@ class AlertRepository(LedgerRepository):
         )
         with self.reading() as session:
             return [
-                record_of(AlertHistoryEntry, row, state=row.state or None)
+                record_of(HistoryEntry, row, state=row.state or None)
                 for row in session.scalars(changes)
             ]
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import getpass
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.marks import MarkVerdict
+from netbisect.reports.documents import json_schema
+from netbisect.reports.documents.types import AlertSummary, Difference
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table
 from netbisect.steps.policy.alert_actions import ACTIONS, AlertCommand, act
+from netbisect.steps.queries.documents import DocumentQueries, alert_summaries
 from netbisect.steps.service.control import SETTINGS
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.options import chosen_folder, database_options
@@ -70,7 +72,7 @@ def alerts(
         return
     found = _chosen(_ledger(folder, database), states, everything=everything)
     if as_json:
-        click.echo(json.dumps([asdict(one) for one in found], indent=2))
+        click.echo(json.dumps([json_schema.as_plain(one) for one in found], indent=2))
     elif not found:
         click.echo("No such alert." if everything or states else "No open alerts.")
     else:
@@ -78,36 +80,37 @@ def alerts(
         click.echo(table([head, *map(_row, found)], indent=0, width=_WIDE))
 
 
-def _chosen(ledger: Ledger, states: tuple[str, ...], *, everything: bool) -> list[Alert]:
-    if states:
-        return [one for one in ledger.alerts.all(candidates=True) if one.state.value in states]
-    if everything:
-        return ledger.alerts.all(candidates=True)
-    return [one for one in ledger.alerts.all_open() if one.state is not AlertState.ACKNOWLEDGED]
+def _chosen(
+    ledger: Ledger, states: tuple[str, ...], *, everything: bool
+) -> tuple[AlertSummary, ...]:
+    if states or everything:
+        found = ledger.alerts.all(candidates=True)
+        return alert_summaries(ledger, [one for one in found if not states or one.state in states])
+    found = ledger.alerts.all_open()
+    return alert_summaries(
+        ledger, [one for one in found if one.state is not AlertState.ACKNOWLEDGED]
+    )
 
 
-def _row(alert: Alert) -> tuple[str, ...]:
-    since = alert.opened_at if alert.announced_at is None else alert.announced_at
+def _row(alert: AlertSummary) -> tuple[str, ...]:
     return (
         str(alert.id),
         alert.state.value,
         alert.kind.value,
-        words.day(since),
+        words.day(alert.since),
         _where(alert),
-        _change(alert),
+        _change(alert.difference),
         alert.culprit[:_SHORT] or _range(alert.good, alert.bad),
     )
 
 
-def _where(alert: Alert) -> str:
-    moved = {(one.testbed, one.scenario, one.branch) for one in alert.series if one.moved}
-    others = len(moved - {(alert.testbed, alert.lead, alert.branch)})
-    more = f" and {others} more series" if others else ""
+def _where(alert: AlertSummary) -> str:
+    more = f" and {alert.others} more series" if alert.others else ""
     return f"{alert.lead} on {alert.testbed}, {alert.branch}{more}"
 
 
-def _change(alert: Alert) -> str:
-    return words.change(alert.effects[0]) if alert.effects else "not retested yet"
+def _change(difference: Difference | None) -> str:
+    return words.change(difference) if difference else "not retested yet"
 
 
 def _range(good: str, bad: str) -> str:
@@ -121,31 +124,31 @@ def _range(good: str, bad: str) -> str:
 def show(number: int, folder: Path | None, database: str | None, *, as_json: bool) -> None:
     """Show an alert: announced numbers and history."""
     ledger = _ledger(folder, database)
-    alert = _known(ledger, number)
-    history = ledger.alerts.changes(number)
+    found = _known(ledger, number)
+    alert = DocumentQueries(ledger).alert(number)
     if as_json:
-        data = {**asdict(alert), "history": [asdict(one) for one in history]}
-        click.echo(json.dumps(data, indent=2))
+        click.echo(json_schema.as_text(alert))
         return
+    (brief,) = alert_summaries(ledger, [found])
     click.echo(f"Alert {number}: {words.kind(alert.kind)}, {words.state(alert)}")
-    facts = [("where", _where(alert)), ("change", _change(alert))]
-    facts.append(("range", _range(alert.good, alert.bad)))
-    facts += [("commit", alert.culprit)] if alert.culprit else []
+    facts = [("where", _where(brief)), ("change", _change(brief.difference))]
+    facts.append(("range", _range(brief.good, brief.bad)))
+    facts += [("commit", brief.culprit)] if brief.culprit else []
     facts += [("recovered at", alert.recovery)] if alert.recovery else []
     click.echo(table(facts, width=_WIDE))
     click.echo("\nAnnounced numbers:")
     rows = [("series", "change", "boots", "range", "announced")]
     for one in alert.series:
         numbers = ("not retested", "")
-        if one.effect is not None:
-            numbers = (words.change(one.effect), words.boots(one.effect))
+        if one.difference is not None:
+            numbers = (words.change(one.difference), words.boots(one.difference))
         series = f"{one.scenario} on {one.testbed}, {one.branch}"
         rows.append((series, *numbers, _range(one.good, one.bad), words.day(one.at)))
     click.echo(table(rows, width=_WIDE))
     click.echo("\nHistory:")
     lines = [
         (words.moment(one.at), one.who, one.state.value if one.state else "", words.clean(one.what))
-        for one in history
+        for one in alert.history
     ]
     click.echo(table(lines, width=_WIDE))
 

@@ -134,8 +134,8 @@ def test_show_prints_announced_numbers_and_history(address: str) -> None:
 def test_show_json(address: str) -> None:
     data = json.loads(run(address, "show", "2", "--json").stdout)
 
-    assert (data["id"], data["state"], data["kind"]) == (2, "acknowledged", "drop")
-    assert data["series"][0]["effect"]["ln_ratio"] == pytest.approx(DROP.ln_ratio)
+    assert (data["number"], data["state"], data["kind"]) == (2, "acknowledged", "drop")
+    assert data["series"][0]["difference"]["ln_ratio"] == pytest.approx(DROP.ln_ratio)
     assert [(one["who"], one["what"], one["state"]) for one in data["history"]] == [
         ("netbisect", "confirmed by boots in turns", "open"),
         ("olga", "as agreed", "acknowledged"),

@@ -13,9 +13,8 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.alert_state import AlertState, HistoryEntry
 from netbisect.reports.documents.atom import alert_id, feed
-from netbisect.reports.model.history import HistoryEntry
 from netbisect.steps.queries.documents import DocumentQueries
 
 ATOM = "{http://www.w3.org/2005/Atom}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Reaction, Sample, Stage
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.results import Confirmed, Effect, NightlyResult, Unfinished
-from netbisect.reports.documents.digest_types import DigestDocument, DigestItem, MissingScenarios
+from netbisect.reports.documents.digest_types import DigestDocument, MissingScenarios
 from netbisect.reports.mail import digest
 from netbisect.steps.queries.digest import last_due, post_digest
+from netbisect.steps.queries.document_parts import difference
 from netbisect.steps.scheduler.followups import Followups
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
@@ -23,6 +26,7 @@ from netbisect.steps.service.settings import load
 from netbisect.store.db.records import ActionStage, JobRecord, OutboxMail
 from netbisect.store.ledger import Ledger
 
+CASES = Path(__file__).parents[3] / "fixtures" / "report_cases.py"
 TESTBED = "c2558"
 MORNING = datetime(2026, 11, 21, 8).astimezone().timestamp()
 HOUR = 3600.0
@@ -211,11 +215,13 @@ def test_it_can_be_switched_off(desk: Desk) -> None:
 
 def test_a_long_day_fits_the_columns() -> None:
     """Whatever things are called, and however many there are."""
-    item = DigestItem(
-        7,
-        "forwarding, inet6 with a rather long name on some-testbed, stable/15",
-        "-9.5 % (-10.4 to -8.6)",
-        "confirmed, bisection running",
+    item = replace(
+        runpy.run_path(str(CASES))["alert_summary"](),
+        title="forwarding, inet6 with a rather long name",
+        testbed="some-testbed",
+        branch="stable/15",
+        difference=difference(Effect("fwd6", -0.1, -0.11, -0.09, 0.0, 5, 5)),
+        state=AlertState.BISECTING,
     )
     day = DigestDocument(
         since=0.0,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import runpy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,14 @@ from netbisect.bisect.model.results import Effect
 from netbisect.cli import main
 from netbisect.reports.console import health, status
 from netbisect.reports.documents import json_schema, types
-from netbisect.reports.documents.digest_types import DigestDocument, DigestItem, MissingScenarios
+from netbisect.reports.documents.digest_types import DigestDocument, MissingScenarios
 from netbisect.reports.render import words
 from netbisect.steps.queries.document_parts import difference
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.health import judge
 from netbisect.store.db.records import SeriesName
 
+CASES = Path(__file__).parents[3] / "fixtures" / "report_cases.py"
 HOSTILE = "]]> \ud800 \x00 <b>"
 
 
@@ -32,7 +35,7 @@ def run(*arguments: str) -> Result:
 
 
 def digest(_: Any) -> Any:
-    item = DigestItem(1, HOSTILE, "-10 %", HOSTILE)
+    item = replace(runpy.run_path(str(CASES))["alert_summary"](), title=HOSTILE, testbed=HOSTILE)
     return DigestDocument(
         since=0.0,
         until=1.0,

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from netbisect.bisect.model.alert_state import HistoryEntry
 from netbisect.reports.model.case import Case, KernelFailure, Links
-from netbisect.reports.model.history import HistoryEntry
 from netbisect.reports.site import cases
 
 made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
