@@ -221,7 +221,8 @@ def _end_without_culprit(
                 "it is the testbed or its surroundings, not a commit"
             )
         sure = joint.none >= NONE_THRESHOLD or shift is not None
-        ended = _without_change(space, posterior, prices, in_flight, why if sure else "")
+        unchanged = NotReproduced(posterior, why) if sure else None
+        ended = _without_change(space, posterior, prices, in_flight, unchanged)
         if ended is not None:
             return ended
     if joint.drift >= DRIFT_THRESHOLD:
@@ -230,9 +231,13 @@ def _end_without_culprit(
 
 
 def _without_change(
-    space: SearchSpace, posterior: Posterior, prices: Prices, in_flight: InFlight, why: str
+    space: SearchSpace,
+    posterior: Posterior,
+    prices: Prices,
+    in_flight: InFlight,
+    unchanged: NotReproduced | None,
 ) -> Move | Wait | None:
-    """The result that nothing changed, once the test of the ends says so too.
+    """The result that nothing changed, once the test of the ends agrees.
 
     The posterior ignores the time of boots; the test does not.
 
@@ -241,15 +246,15 @@ def _without_change(
         posterior: Of the search.
         prices: Of the boots of the test.
         in_flight: Running builds and trials.
-        why: The reason of the result; empty if the posterior does not allow it yet.
+        unchanged: The result; None if the posterior does not allow it yet.
     """
     test = comparison_of_ends(space) if space.possible.any() else None
     if test is None:
-        return NotReproduced(posterior, why) if why else None
+        return unchanged
     tested = test.result(space)
     blurred = is_blurred(space.job)
     if tested is not None and (blurred or tested.log_ratio <= math.log(_NOTHING)):
-        return NotReproduced(posterior, why) if why else None
+        return unchanged
     if tested is not None and tested.shown:
         return None
     if tested is not None and 2 * tested.pairs >= max_boots(space.job):
