@@ -209,15 +209,15 @@ def chosen(
     found = _one(found, "branch", choice.branch)
     known = list(dict.fromkeys(one.revision for one in found))
     revisions = [_revision(name, known) for name in choice.revisions] or known
-    names = list(dict.fromkeys(one.scenario for one in found))
+    measured = list(dict.fromkeys(one.scenario for one in found))
     for name in choice.scenarios:
-        if name not in names:
-            raise click.ClickException(f"there is no scenario {name!r}{suggestion(name, names)}")
+        if name not in measured:
+            raise click.ClickException(f"there is no scenario {name!r}{suggestion(name, measured)}")
+    names = choice.scenarios or sorted(measured)
     if len(revisions) == 1:
-        return _settings(found, revisions[0], choice.scenarios or sorted(names), say)
+        return _of_revision(_images(found, revisions[0], names, say), revisions[0])
     used: list[ImageResults] = []
     scenarios = []
-    names = list(choice.scenarios) or sorted(names)
     for name in names:
         its = _of_scenario(found, name, say)
         images = [its[revision] for revision in revisions if revision in its]
@@ -241,18 +241,12 @@ def chosen(
     return ChosenScenarios(tuple(scenarios), _conditions(used))
 
 
-def _settings(
-    found: Iterable[ImageResults],
-    revision: str,
-    names: Iterable[str],
-    say: Callable[[str], None],
-) -> ChosenScenarios:
+def _of_revision(images: Sequence[ImageResults], revision: str) -> ChosenScenarios:
     """One revision: its scenarios side by side, or the settings of each where some have them.
 
     Raises:
         click.ClickException: There is only one.
     """
-    images = _images(found, revision, names, say)
     scenarios = _by_setting(images)
     if not scenarios and len(images) > 1:
         sets = [Set(one.scenario, one.pps, one.scenario) for one in images]
