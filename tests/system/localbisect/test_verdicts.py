@@ -19,7 +19,7 @@ case "$n" in {when}) factor=0.95 ;; *) factor=1 ;; esac
 """
 """A machine that is slow at some runs, counted from 0, whichever the revision."""
 
-LONG_SETUP = "sleep 0.4"
+LONG_SETUP = "sleep 1"
 """Longer than four runs."""
 
 
