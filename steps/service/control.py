@@ -20,7 +20,7 @@ from netbisect.steps.service import private_files, stalls, tls
 from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.secrets import make_passwords, worker_passwords
 from netbisect.steps.service.settings import SETTINGS as SETTINGS  # noqa: PLC0414 - re-exported
-from netbisect.steps.service.settings import Settings, load
+from netbisect.steps.service.settings import MailSettings, Settings, load
 from netbisect.steps.service.shipped_files import fill_template
 from netbisect.store.db.database import StoreError, open_database
 from netbisect.store.db.schema import migrate
@@ -31,6 +31,9 @@ from netbisect.workers.transport.processes import has_working_directory
 
 TAC = "buildbot.tac"
 """Marks a folder of Buildbot."""
+_MAIL_SECONDS = 5.0
+_GREETING = 512
+"""Maximum bytes of the greeting of a mail server: RFC 5321, section 4.5.3.1.5."""
 _PORT_SECONDS = 1.0
 _START_SECONDS = 120
 """Time limit of a start."""
@@ -60,6 +63,8 @@ class StartCheck:
     what: str
     good: bool
     found: str
+    needed: bool = True
+    """Whether a start needs it; otherwise a failure is a warning."""
 
 
 def check_folder(folder: Path) -> Iterator[StartCheck]:
@@ -78,6 +83,7 @@ def check_folder(folder: Path) -> Iterator[StartCheck]:
     yield from _database(settings)
     yield _privacy(folder, settings)
     yield from _tree(settings, lab)
+    yield _mail(settings.mail)
     if master_pid(folder) is None:
         for name, interface, port in (
             ("web.port", settings.web.interface, settings.web.port),
@@ -120,6 +126,20 @@ def _privacy(folder: Path, settings: Settings) -> StartCheck:
     names = " ".join(map(str, found))
     detail = f"accessible by other users; a start fixes it, or `chmod go= {names}`"
     return StartCheck("modes of files", False, detail)
+
+
+def _mail(settings: MailSettings) -> StartCheck:
+    place = settings.server, settings.port
+    address = f"{settings.server}:{settings.port}"
+    try:
+        with socket.create_connection(place, _MAIL_SECONDS) as server:
+            greeting = server.recv(_GREETING)
+    except OSError as error:
+        detail = f"{address} does not answer: {error}; mails wait until it does"
+        return StartCheck("mail server", False, detail, needed=False)
+    good = greeting.startswith(b"220")
+    shown = greeting.partition(b"\n")[0].decode("ascii", "backslashreplace").strip()
+    return StartCheck("mail server", good, f"{address} says {shown!r}", needed=False)
 
 
 def _progress(line: str) -> None:
@@ -233,7 +253,7 @@ def prepare_start(
         raise ServiceError(f"the disk of {folder} has less than {_FREE_BYTES >> 20} MiB free")
     private_files.restrict(folder, load(folder / SETTINGS)[0])
     for check in check_folder(folder):
-        if check.what == _CONFIG and not check.good:
+        if not check.good and (check.what == _CONFIG or not check.needed):
             _progress(check.found)
         elif not check.good and not (supervised and check.what == _FETCH):
             raise ServiceError(check.found)

@@ -44,7 +44,7 @@ _COMMANDS = {
     "check": _Subcommand(
         f"{_CLI}.master",
         "check",
-        "Check settings, database, repository and ports; exit status 0 if a start would succeed.",
+        "Check settings, database, repository, mail server and ports.",
     ),
     "detect": _Subcommand(
         f"{_CLI}.detect", "detect", "Detect changes of level in a database or in files."

@@ -20,14 +20,18 @@ from netbisect.steps.service.settings import load
 @folder_argument
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def check(folder: Path, as_json: bool) -> None:
-    """Check settings, database, repository and ports; exit status 0 if a start would succeed."""
+    """Check settings, database, repository, mail server and ports.
+
+    The exit status is 0 if a start would succeed.
+    """
     checks = list(control.check_folder(folder))
     if as_json:
         click.echo(json.dumps([asdict(one) for one in checks], indent=2))
     else:
         for one in checks:
-            click.echo(f"{'ok  ' if one.good else 'FAIL'} {one.what:<24} {one.found}")
-    sys.exit(0 if all(one.good for one in checks) else 1)
+            label = "ok" if one.good else "FAIL" if one.needed else "warn"
+            click.echo(f"{label:<4} {one.what:<24} {one.found}")
+    sys.exit(0 if all(one.good or not one.needed for one in checks) else 1)
 
 
 @click.command(epilog="Example: netbisect start /var/netbisect")

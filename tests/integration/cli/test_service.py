@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,6 +73,32 @@ def test_check_passes(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "main is at" in result.output
     assert "FAIL" not in result.output
+    assert re.search(
+        r"^warn mail server +127\.0\.0\.1:\d+ does not answer: .*refused",
+        result.output,
+        re.MULTILINE,
+    )
+
+
+def test_check_connects_to_the_mail_server(folder: Path) -> None:
+    port = load_settings(folder / control.SETTINGS).mail.port
+    for greeting, label in (
+        (b"220 mail.lab.invalid ready\r\n", "ok"),
+        (b"HTTP/1.1 400\r\n", "warn"),
+    ):
+        with socket.create_server(("127.0.0.1", port)) as listener:
+            thread = threading.Thread(target=greet, args=(listener, greeting))
+            thread.start()
+            result = run("check", folder)
+            thread.join()
+        assert re.search(rf"^{label} +mail server", result.output, re.MULTILINE)
+        assert result.exit_code == 0
+
+
+def greet(listener: socket.socket, greeting: bytes) -> None:
+    client, _ = listener.accept()
+    with client:
+        client.sendall(greeting)
 
 
 def test_check_json(folder: Path) -> None:
