@@ -92,9 +92,10 @@ class Measurements:
 
     def series(self) -> dict[SeriesName, list[Level]]:
         """Levels by series, in the order of the revisions."""
+        timed = self.timed()
         return {
             name: [
-                self._level(name, revision, revisions[revision])
+                self._level(name, revision, revisions[revision], timed=timed)
                 for revision in self._order[name.branch]
                 if revision in revisions
             ]
@@ -106,9 +107,9 @@ class Measurements:
         every = (rows for revisions in self._rows.values() for rows in revisions.values())
         return all(row.at is not None for row in itertools.chain.from_iterable(every))
 
-    def _level(self, name: SeriesName, revision: str, rows: list[_Row]) -> Level:
+    def _level(self, name: SeriesName, revision: str, rows: list[_Row], *, timed: bool) -> Level:
         times = [row.at for row in rows if row.at is not None]
-        at = min(times) if self.timed() else float(self._order[name.branch][revision])
+        at = min(times) if timed else float(self._order[name.branch][revision])
         values = tuple(metric_of(name.scenario).level(row.value) for row in rows)
         return Level(revision, f"{name.testbed} {revision}", at, values)
 
