@@ -74,10 +74,9 @@ def detect(  # noqa: PLR0917 - click hands over every option
 
     Lists drops, improvements and drift; series that changed together form one event.
 
-    FILE contains histories as JSON lines, or measurements of any metric as CSV or JSON lines; `-`
-    is standard input, a folder one with results of asv. The default is the database.
-    Series left out are reported on standard error. The exit status is 1 if a line could not be
-    read.
+    FILE contains histories as JSON lines, or measurements of any metric as CSV or JSON lines, or
+    is a results folder of asv; `-` is standard input. The default is the database. Series left out
+    are reported on standard error. The exit status is 1 if a line could not be read.
 
     An event names the last measured revision before it and the first after it. A bisection finds
     the commit between them.

@@ -106,14 +106,14 @@ def _request_options(command: Command) -> Command:
                 "tunables",
                 metavar="NAME=VALUE[,...]",
                 multiple=True,
-                help="Also with these loader tunables. Repeatable.",
+                help="Also measure with these loader tunables. Repeatable.",
             ),
             click.option(
                 "--sysctl",
                 "sysctls",
                 metavar="NAME=VALUE[,...]",
                 multiple=True,
-                help="Also with these sysctls. Repeatable.",
+                help="Also measure with these sysctls. Repeatable.",
             ),
             click.option(
                 "--branch", default="", help="Branch (default: the first of the settings)."
@@ -216,7 +216,7 @@ def compare(revisions: tuple[str, ...], **options: Any) -> None:
 def series(revisions: tuple[str, ...], **options: Any) -> None:
     """Measure up to seven revisions and patches, each compared with the first.
 
-    One is enough with --tunable or --sysctl, which compare settings on its kernel.
+    --tunable and --sysctl compare settings, also of a single revision.
     """
     _submit(SERIES, revisions, **options)
 
