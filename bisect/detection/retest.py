@@ -135,7 +135,7 @@ def _tested(
         return modes.boot if modes else math.sqrt(noise.variance_of_boot(runs))
 
     mixture = sign * log_uniform_effects(job.min_effect)
-    return block_test(blocks, noise, boot_sd, PRIOR_WEIGHT, mixture)
+    return block_test(blocks, lambda _: noise, boot_sd, PRIOR_WEIGHT, mixture)
 
 
 def _reason_to_end(

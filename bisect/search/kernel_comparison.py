@@ -77,7 +77,7 @@ class KernelComparison:
         scale, weight = self._noise(space)
         return block_test(
             self._blocks(space),
-            space.job.noise,
+            space.job.noise_of,
             lambda runs: scale * _boot_sd(space.job, runs),
             weight,
             mixture,

@@ -182,7 +182,7 @@ def next_side(
 
 def block_test(
     blocks: Mapping[str, Blocks],
-    noise: Noise,
+    noise_of: Callable[[str], Noise],
     boot_sd: Callable[[int], float],
     weight: float,
     effects: NDArray[np.float64],
@@ -191,17 +191,18 @@ def block_test(
 
     Args:
         blocks: By testbed.
-        noise: Of the job; unless it is known, an effect is shown from four pairs on.
+        noise_of: By testbed; unless all are known, an effect is shown from four pairs on.
         boot_sd: Expected standard deviation of a boot, ln pps, by its number of runs.
         weight: Its degrees of freedom.
         effects: Equally likely effects, ln ratios.
     """
-    whole = [own for own in blocks.values() if own.differences]
+    whole = {testbed: own for testbed, own in blocks.items() if own.differences}
     if not whole:
         return None
-    differences = [x for own in whole for x in own.differences]
-    sd = boot_sd(min(own.runs for own in whole))
-    least = 0 if noise.boot_weight >= _KNOWN else _LEAST_PAIRS
+    differences = [x for own in whole.values() for x in own.differences]
+    sd = boot_sd(min(own.runs for own in whole.values()))
+    known = all(noise_of(testbed).boot_weight >= _KNOWN for testbed in whole)
+    least = 0 if known else _LEAST_PAIRS
     return sequential_test(differences, sd, weight, effects, least)
 
 

@@ -62,7 +62,11 @@ def bisect_job(
         effect=lead.ln_ratio,
         noise=noise,
         layouts=testbed.layouts,
-        others={one.name: _noise_before(ledger, one, job, lead.scenario) or noise for one in peers},
+        others={
+            one.name: _noise_before(ledger, one, job, lead.scenario)
+            or replace(noise, boot_weight=0)
+            for one in peers
+        },
     )
 
 

@@ -69,6 +69,23 @@ def test_noise_is_learned_from_the_search(scatter: float, outlier: float, shown:
     assert tested.shown == shown
 
 
+@pytest.mark.parametrize(
+    ("testbed", "blocks", "shown"), [("apu", 1, True), ("new", 1, False), ("new", 2, True)]
+)
+def test_testbed_with_unknown_noise_needs_four_pairs(
+    testbed: str, blocks: int, shown: bool
+) -> None:
+    job = bisection(6)
+    job = replace(job, others={"new": replace(job.noise, boot_weight=0)})
+    boots = proof("r2", "r3", (14.0, 13.95), blocks, testbed)
+    space, compared = comparison(job, Evidence(boots))
+    tested = compared.result(space)
+
+    assert tested is not None
+    assert tested.pairs == 2 * blocks
+    assert tested.shown == shown
+
+
 def test_boots_without_an_order_do_not_count() -> None:
     boots = proof("r2", "r3", (14.0, 13.95))
     chosen = tuple(replace(r, order="measures r3 again") for r in boots)
