@@ -122,7 +122,7 @@ def test_a_watched_branch_is_left_alone(database: str) -> None:
 
 
 def asv(folder: Path) -> Path:
-    """A results folder: a benchmark with a parameter, whose second case becomes slower."""
+    """A results folder: a benchmark whose first case fails or gives 0; the second gets slower."""
     place = folder / "results"
     (place / "ci-1").mkdir(parents=True)
     (place / "ci-1" / "machine.json").write_text('{"machine": "ci-1"}')
@@ -136,7 +136,9 @@ def asv(folder: Path) -> Path:
             "commit_hash": one["revision"],
             "date": 1772000000000 + number * 86_400_000,
             "result_columns": ["result", "params", "version"],
-            "results": {"sort.time_sort": [[None, one["value"]], [["10", "20"]], "1"]},
+            "results": {
+                "sort.time_sort": [[None if number % 2 else 0, one["value"]], [["10", "20"]], "1"]
+            },
         }
         (place / "ci-1" / f"{one['revision']}-py3.json").write_text(json.dumps(result))
     return place

@@ -57,7 +57,7 @@ def _rows(path: Path, result: dict[str, Any], benchmarks: dict[str, Any]) -> Ite
         numbers = found.get("result")
         cases = itertools.product(*(found.get("params") or []))
         for number, case in zip(numbers if isinstance(numbers, list) else [], cases, strict=False):
-            if number is None or number != number:  # noqa: PLR0124 - failed, or NaN: skipped
+            if number in (None, 0) or number != number:  # noqa: PLR0124 - failed, NaN, no level
                 continue
             yield (
                 where,
