@@ -33,6 +33,7 @@ _OWN_FILE = "scenario.toml"
 
 _PKT_GEN_PORT = 1234
 """Default port of pkt-gen."""
+_MOST_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,8 @@ class Scenario:
     """Like `sysctls`, but names unknown to the kernel are skipped."""
     tunables: dict[str, Scalar] = field(default_factory=dict)
     """For loader(8), in addition to those of the testbed."""
+    no_drop_steps: int = 0
+    """Rates to try in the search for the no-drop rate; 0: no search."""
     metrics: tuple[MetricTable, ...] = ()
     """What `measure` prints, the leading one first."""
     prepare: tuple[HostCommand, ...] = ()
@@ -148,6 +151,10 @@ class Scenario:
             "metrics: expected the table [measure] that prints them",
         )
         check_unique("metric", [one.name for one in self.metrics])
+        check(
+            0 <= self.no_drop_steps <= (_MOST_STEPS if self.traffic else 0),
+            f"no_drop_steps {self.no_drop_steps}: expected 0 to {_MOST_STEPS}, and [traffic]",
+        )
         check_tunables(self.tunables)
         for key in (*self.sysctls, *self.optional):
             check(

@@ -27,7 +27,7 @@ from netbisect.workers.config.scenario import Scenario, Traffic, settings_of
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.dut import drivers, firewall, freebsd_tools, ports
 from netbisect.workers.dut.changed_sysctls import ChangedSysctls
-from netbisect.workers.measure import commands, lab_settings, pktgen
+from netbisect.workers.measure import commands, lab_settings, no_drop, pktgen
 from netbisect.workers.measure.telemetry import Snapshot, Telemetry, as_data, evaluate_run
 from netbisect.workers.transport.errors import (
     CommandError,
@@ -94,7 +94,7 @@ class Bench:
             if scenario.traffic:
                 outputs = self.traffic(scenario, name, self.testbed.timing.run)
             try:
-                found = work.measure(round(sum(pktgen.all_rates(outputs[1]))), self.logs / name)
+                found = work.measure(self._results(scenario, name, outputs), self.logs / name)
             except commands.MeasureError as error:
                 failure.append(str(error))
             after = self._look(scenario, before)
@@ -122,6 +122,21 @@ class Bench:
             self._of_series(one, sample, values, found.get(metric_of(one).name, 0.0))
             for one in scenario.series
         ]
+
+    def _results(
+        self, scenario: Scenario, name: str, outputs: tuple[str, str]
+    ) -> dict[str, object]:
+        """Variables of `measure` from the traffic; searches for the no-drop rate if ordered."""
+        results: dict[str, object] = {"packets": round(sum(pktgen.all_rates(outputs[1])))}
+        traffic = scenario.traffic
+        if traffic and scenario.no_drop_steps:
+
+            def send(rate: int) -> tuple[str, str]:
+                step = replace(scenario, traffic=replace(traffic, rate=rate))
+                return self.traffic(step, f"{name}.at-{rate}", no_drop.STEP_SECONDS)
+
+            results["no_drop"] = no_drop.search(outputs, scenario.no_drop_steps, send)
+        return results
 
     def _of_series(
         self, series: str, sample: Sample, values: dict[str, str], number: float
@@ -447,7 +462,7 @@ def _digest(scenario: Scenario, testbed: Testbed) -> str:
     """Beginning of the SHA-256 of a scenario; its tunables are conditions by themselves."""
     values = asdict(scenario)
     del values["tunables"]
-    for name in ("metrics", "prepare", "measure", "clean_up", "values"):
+    for name in ("metrics", "prepare", "measure", "clean_up", "values", "no_drop_steps"):
         if not values[name]:  # scenarios without commands keep their conditions
             del values[name]
     if "measure" in values or "prepare" in values:

@@ -73,11 +73,11 @@ class ScenarioCommands:
             with contextlib.suppress(CommandError):
                 self._run(command)
 
-    def measure(self, packets: int, log: Path) -> dict[str, float]:
+    def measure(self, results: Mapping[str, object], log: Path) -> dict[str, float]:
         """Runs `measure`; returns its numbers by metric.
 
         Args:
-            packets: Received packets.
+            results: Of the traffic: further variables, by name.
             log: For its output, with the suffix .measure.json.
 
         Raises:
@@ -87,7 +87,7 @@ class ScenarioCommands:
         command = self._scenario.measure
         if command is None:
             return {}
-        self._variables["packets"] = packets
+        self._variables |= results
         try:
             output = self._run(command, self._seconds)
         except CommandError as error:

@@ -19,6 +19,7 @@ from netbisect.workers.config.scenario import Scenario
 from netbisect.workers.config.testbed import Testbed, TrafficHost
 
 _KEPT = re.compile(r"main_thread[ \t\n\v\f\r]\[[0-9]+\][ \t\n\v\f\r][1-9]")
+_TOTAL = re.compile(r"^(?:Sent|Received) (\d+) packets", re.MULTILINE)
 _CRASHED = re.compile(r"ouch, thread \d+ exited with error")
 # A port without virtio-net headers is the usual case: get_vnet_hdr_len() in pkt-gen.c goes on.
 _COMPLAINT = re.compile(
@@ -132,6 +133,18 @@ def offered_rate(output: str) -> float:
     return statistics.median(rates[1:-2])
 
 
+def total(output: str) -> int:
+    """Packets sent or received.
+
+    Raises:
+        PktGenOutputError: no summary.
+    """
+    found = _TOTAL.search(output)
+    if found is None:
+        raise PktGenOutputError("pkt-gen printed no summary")
+    return int(found[1])
+
+
 def evaluate(sender: str, receiver: str) -> tuple[float, float, list[str]]:
     """Received and offered rate (pps; 0: unknown), and problems, by the output of both ends."""
     ends = (("the receiver", receiver), ("the generator", sender))
@@ -172,7 +185,7 @@ def needed_options(scenario: Scenario, testbed: Testbed | None = None) -> frozen
         destination_mac="any",
         checksums=traffic.checksums,
         wait=0,
-        rate=traffic.rate,
+        rate=traffic.rate or scenario.no_drop_steps,
         host=testbed.generator if testbed else None,
     )
     receiver = receiver_command("", 0, testbed.receiver if testbed else None)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 BY_HAND = Boot("by-hand", "c2558", "", "", 0.0, 0.0)
 DOCS = Path(__file__).parents[4] / "docs" / "lab.md"
 CPU = "inet4-cpu~cpu.percent.lower"
+NO_DROP = "inet4-no-drop~no-drop.packets-per-s"
 
 
 def measure(lab: RunningLab, logs: Path, scenario: Scenario) -> dict[str, Sample]:
@@ -126,3 +127,27 @@ def test_a_trial_with_several_metrics_is_stored_by_series(c2558: RunningLab) -> 
         "inet4-cpu",
         "tcp-many-flows~throughput.bit-per-s",
     ]
+
+
+def test_no_drop_rate_is_searched_below_the_forwarding_rate(
+    c2558: RunningLab, tmp_path: Path
+) -> None:
+    found = measure(c2558, tmp_path, load_scenario("inet4-no-drop"))
+    assert list(found) == [NO_DROP, "inet4-no-drop"]
+    assert all(sample.valid for sample in found.values()), found
+    forwarded = found["inet4-no-drop"].pps
+    assert 0.9 * forwarded < found[NO_DROP].pps < 1.02 * forwarded
+    assert len(list(tmp_path.glob("inet4-no-drop.at-*.sender"))) == 8
+
+
+def test_no_drop_rate_needs_a_generator_that_offers_more(c2558: RunningLab, tmp_path: Path) -> None:
+    scenario = load_scenario("inet4-no-drop")
+    assert scenario.traffic is not None
+    slow = replace(scenario, traffic=replace(scenario.traffic, rate=100_000))
+    sample = measure(c2558, tmp_path, slow)[NO_DROP]
+    (problem,) = sample.problems
+    assert re.fullmatch(
+        r"no-drop rate: the router forwards all of [\d,]+ pps; "
+        "expected a generator that offers more",
+        problem,
+    )

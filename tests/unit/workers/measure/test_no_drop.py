@@ -1,0 +1,72 @@
+"""The search for the no-drop rate, with a router of fixed capacity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.measure import no_drop, pktgen
+from netbisect.workers.measure.commands import MeasureError
+
+CAPACITY = 500_000
+
+
+def output(rate: float, seconds: int, verb: str) -> str:
+    line = f"982.0 main_thread [2277] {rate:.0f} pps (1 pkts 1 bps in 1000000 usec)\n"
+    total = f"{verb} {rate * seconds:.0f} packets\n"
+    return "start\n" * 15 + line * seconds + "end\n" * 10 + total
+
+
+def run(rate: float, share: float = 1.0, capacity: float = CAPACITY) -> tuple[str, str]:
+    """Output of sender and receiver; the sender offers a share of the rate."""
+    offered = share * rate
+    return output(offered, 20, "Sent"), output(min(offered, capacity), 20, "Received")
+
+
+def test_search_halves_the_interval() -> None:
+    rates: list[int] = []
+
+    def send(rate: int) -> tuple[str, str]:
+        rates.append(rate)
+        return run(rate)
+
+    found = no_drop.search(run(1_488_095), 8, send)
+    assert rates[:3] == [400_000, 475_000, 512_500]
+    assert len(rates) == 8
+    assert CAPACITY - 0.6 * CAPACITY / 2**8 - 1 <= found <= CAPACITY
+
+
+def test_one_lost_packet_in_a_hundred_thousand_is_tolerated() -> None:
+    found = no_drop.search(run(1_488_095), 8, lambda rate: run(rate, capacity=rate * (1 - 9e-6)))
+    assert found > CAPACITY
+    with pytest.raises(MeasureError, match="lost at every rate from 250,000 to 550,000 pps"):
+        no_drop.search(run(1_488_095), 8, lambda rate: run(rate, capacity=rate * (1 - 2e-5)))
+
+
+@pytest.mark.parametrize(
+    ("full", "step", "message"),
+    [
+        (run(400_000), run(1), "the router forwards all of 400,000 pps"),
+        (run(1_488_095), run(400_000, share=0.98), "the generator offered 392,000 of 400,000 pps"),
+        (run(1_488_095), ("", ""), "at 400,000 pps: pkt-gen printed no summary"),
+        (("", ""), run(1), "the sender reports 0 seconds of traffic"),
+    ],
+)
+def test_unknown_no_drop_rate_is_one_sentence(
+    full: tuple[str, str], step: tuple[str, str], message: str
+) -> None:
+    with pytest.raises(MeasureError, match=f"^no-drop rate: {message}"):
+        no_drop.search(full, 8, lambda _: step)
+
+
+def test_steps_are_bounded_and_need_traffic_and_option_r() -> None:
+    scenario = load_scenario("inet4-no-drop")
+    assert "R" in pktgen.needed_options(scenario)
+    assert "R" not in pktgen.needed_options(replace(scenario, no_drop_steps=0))
+    changes: tuple[dict[str, Any], ...] = ({"no_drop_steps": 21}, {"traffic": None})
+    for change in changes:
+        with pytest.raises(ValueError, match="expected 0 to 20, and"):
+            replace(scenario, **change)

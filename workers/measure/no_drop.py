@@ -1,0 +1,67 @@
+"""The no-drop rate: the highest rate at which the router loses no packet.
+
+RFC 2544, section 26.1, by binary search, but with short steps around the forwarding rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from netbisect.bisect.model import sample_validity
+from netbisect.workers.measure import pktgen
+from netbisect.workers.measure.commands import MeasureError
+
+STEP_SECONDS = 10.0
+_LOSS = 1e-5
+"""Tolerated share of lost packets; the RFC has 0."""
+_LOWEST, _HIGHEST = 0.5, 1.1
+"""Bounds of the search, as shares of the forwarding rate."""
+
+
+def search(outputs: tuple[str, str], steps: int, send: Callable[[int], tuple[str, str]]) -> float:
+    """The no-drop rate in packets per second.
+
+    Args:
+        outputs: Of sender and receiver, at a rate that the router does not forward.
+        steps: Rates to try; each halves the interval.
+        send: Sends at a rate; returns the output of sender and receiver.
+
+    Raises:
+        MeasureError: it cannot be found; one sentence.
+    """
+    pps, offered, problems = pktgen.evaluate(*outputs)
+    if problems:
+        raise MeasureError(f"no-drop rate: {problems[0]}")
+    if sample_validity.saturated(pps, offered):
+        raise MeasureError(
+            f"no-drop rate: the router forwards all of {offered:,.0f} pps; "
+            "expected a generator that offers more"
+        )
+    low, high = lowest, highest = _LOWEST * pps, min(_HIGHEST * pps, offered)
+    for _ in range(steps):
+        rate = round((low + high) / 2)
+        if _loses(*send(rate), rate):
+            high = rate
+        else:
+            low = rate
+    if low == lowest:
+        raise MeasureError(
+            f"no-drop rate: packets are lost at every rate from {lowest:,.0f} to {highest:,.0f} pps"
+        )
+    return low
+
+
+def _loses(sender: str, receiver: str, rate: int) -> bool:
+    """Whether packets are lost at this rate.
+
+    Raises:
+        MeasureError: the generator did not offer the rate.
+    """
+    try:
+        sent, received = pktgen.total(sender), pktgen.total(receiver)
+        offered = pktgen.offered_rate(sender)
+    except pktgen.PktGenOutputError as error:
+        raise MeasureError(f"no-drop rate: at {rate:,} pps: {error}") from error
+    if offered < sample_validity.OFFERED_SHARE * rate:
+        raise MeasureError(f"no-drop rate: the generator offered {offered:,.0f} of {rate:,} pps")
+    return sent - received > _LOSS * sent
