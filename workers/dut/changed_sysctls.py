@@ -18,7 +18,7 @@ class ChangedSysctls:
         self._original: dict[str, str] = {}
 
     def restoring(self, scenario: Scenario) -> Scenario:
-        """The scenario, with the original values of what only earlier ones have changed."""
+        """The scenario, with the original values of sysctls that only earlier ones set."""
         own = {**scenario.sysctls, **scenario.optional}
         values = self._values({**own, **self._original})
         self._original = {name: values[name] for name in own if name in values} | self._original
@@ -26,7 +26,7 @@ class ChangedSysctls:
         return replace(scenario, sysctls={**earlier, **scenario.sysctls})
 
     def restore(self) -> None:
-        """Restores all; a value that the kernel refuses stays until the next boot."""
+        """Restores all sysctls; a value that the kernel refuses remains until the next boot."""
         if changed := self._changed(self._values(self._original)):
             pairs = (f"{name}={value}" for name, value in changed.items())
             self._machine.ask(*(["sysctl", "-in", pair] for pair in pairs))
@@ -36,7 +36,7 @@ class ChangedSysctls:
         return parse_sysctls(self._machine.ask(["sysctl", "-ie", *names])[0]) if names else {}
 
     def _changed(self, values: dict[str, str]) -> dict[str, str]:
-        """Original values of what differs from them now; values that have gone are left out."""
+        """Original values of changed sysctls, without those that the kernel no longer has."""
         return {
             name: value
             for name, value in self._original.items()
