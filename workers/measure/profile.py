@@ -242,10 +242,10 @@ def choose(listed: str, counters: bool = True) -> str:
 
 
 def _counters(machine: Machine) -> bool:
-    """Whether hwpmc has found counters of the processor, by its line in the log of the kernel.
+    """Whether hwpmc has found counters of the processor, by its line in the kernel log.
 
-    It tells each class with its number of counters: `hwpmc: SOFT/16/64/0x67<...> TSC/1/...`
-    (hwpmc_mod.c, pmc_initialize()); a line without a class beside these two has none.
+    The line lists each class with its number of counters: `hwpmc: SOFT/16/64/0x67<...> TSC/1/...`
+    (hwpmc_mod.c, pmc_initialize()). With these two only, the processor has none.
     """
     (log,) = machine.ask(["dmesg"])
     lines = [line for line in log.splitlines() if line.startswith("hwpmc: SOFT/")]
