@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -95,6 +96,17 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         yield
+
+
+def pytest_collectstart() -> None:
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Imported modules stay: leave them out of later garbage collections."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 _LONGEST = ("test_tutorial.py", "test_service.py", "test_chaos.py", "test_packaging.py")
