@@ -138,7 +138,7 @@ class Stage:
         (self.place / script.SUPERVISED).mkdir(exist_ok=True)
         (self.place / control.TAC).write_text(fill_template(control.TAC))
         control._buildbot(self.place, {}, "upgrade-master", "--quiet")
-        if wrong := [one.found for one in control.check_folder(self.place) if not one.good]:
+        if wrong := [one.found for one in control.check_folder(self.place) if one.failed]:
             raise StageError(wrong[0])
         self.ledger = open_service_ledger(self.settings)
 

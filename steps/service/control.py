@@ -66,6 +66,11 @@ class StartCheck:
     needed: bool = True
     """Whether a start needs it; otherwise a failure is a warning."""
 
+    @property
+    def failed(self) -> bool:
+        """Whether it prevents a start."""
+        return self.needed and not self.good
+
 
 def check_folder(folder: Path) -> Iterator[StartCheck]:
     """Checks a folder; some failures end the checks."""
@@ -255,7 +260,7 @@ def prepare_start(
     for check in check_folder(folder):
         if not check.good and (check.what == _CONFIG or not check.needed):
             _progress(check.found)
-        elif not check.good and not (supervised and check.what == _FETCH):
+        elif check.failed and not (supervised and check.what == _FETCH):
             raise ServiceError(check.found)
     settings, _ = load(folder / SETTINGS)
     if not (folder / TAC).is_file():

@@ -29,9 +29,9 @@ def check(folder: Path, as_json: bool) -> None:
         click.echo(json.dumps([asdict(one) for one in checks], indent=2))
     else:
         for one in checks:
-            label = "ok" if one.good else "FAIL" if one.needed else "warn"
+            label = "ok" if one.good else "FAIL" if one.failed else "warn"
             click.echo(f"{label:<4} {one.what:<24} {one.found}")
-    sys.exit(0 if all(one.good or not one.needed for one in checks) else 1)
+    sys.exit(1 if any(one.failed for one in checks) else 0)
 
 
 @click.command(epilog="Example: netbisect start /var/netbisect")
