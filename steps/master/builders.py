@@ -112,7 +112,7 @@ _TRIAL, _PROFILE, _UPLOAD = "trial", "profile", "upload profile"
 
 
 class LabBuild(Build):
-    """A build that is started again when its worker is lost before its first step."""
+    """A build that also ends if it is cancelled, or loses its worker, before its first step."""
 
     @defer.inlineCallbacks
     def startBuild(
@@ -126,6 +126,10 @@ class LabBuild(Build):
                 raise
             log.msg(f"{self}: lost its worker before its first step")
             yield self.buildFinished(["worker", "lost"], RETRY)
+        else:
+            if self.stopped and not self.finished and self._preparation_step is None:
+                # The request was cancelled after it was claimed and before there was a build.
+                yield self.buildFinished(["cancelled", f"({self.stopped_reason})"], self.results)
 
 
 class _LabFactory(BuildFactory):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from buildbot.plugins import worker
-from buildbot.process.results import RETRY
+from buildbot.process.results import CANCELLED, RETRY
 from buildbot.worker.protocols import null
 from real_master import RealMaster, case
 from twisted.internet import defer, reactor, task
@@ -205,3 +205,30 @@ class LostWorkerTest(RealMaster):
             return now == state and await self.is_trial(its["builderid"])
 
         return has_status
+
+
+class CancelledRequestTest(RealMaster):
+    """A request that is cancelled after it was claimed and before its build is visible."""
+
+    @case
+    async def test_the_build_ends_and_the_host_takes_the_next(self: Any) -> None:
+        await self.start()
+        updates, cancelled = self.master.data.updates, []
+        add_build = updates.addBuild
+
+        async def add(*, buildrequestid: int, **more: Any) -> Any:
+            if not cancelled:
+                cancelled.append(buildrequestid)
+                reason = {"reason": "no longer needed"}
+                await self.master.data.control("cancel", reason, ("buildrequests", buildrequestid))
+                await task.deferLater(reactor, 0.2)
+            return await add_build(buildrequestid=buildrequestid, **more)
+
+        self.patch(updates, "addBuild", lambda **what: defer.ensureDeferred(add(**what)))
+        await self.closed(self.ask(boots=1))
+        record = await self.closed(self.ask("b" * 40, boots=1))
+
+        [build] = await self.master.data.get(("buildrequests", cancelled[0], "builds"))
+        assert build["results"] == CANCELLED
+        assert build["state_string"] == "cancelled (no longer needed)"
+        assert isinstance(record.finding, NightlyResult)
