@@ -72,7 +72,9 @@ def fetch(review: str, template: str) -> Patch:
         phrase = http.client.responses.get(error.code, "")
         raise PatchError(f"{review}: {host} answers {error.code} {phrase}".rstrip()) from error
     except (http.client.HTTPException, ValueError) as error:
-        raise PatchError(f"{review}: {host} does not answer as HTTP asks for") from error
+        raise PatchError(
+            f"{review}: {host} gives no valid HTTP answer ({type(error).__name__})"
+        ) from error
     except OSError as error:
         why = getattr(error, "reason", None) or error
         raise PatchError(f"{review}: {host} cannot be asked: {why}") from error
