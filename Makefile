@@ -50,9 +50,9 @@ bench: $(VENV)/development
 
 # Pins all dependencies with their hashes; needs uv and network access.
 requirements:
-	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+	uv pip compile --quiet --universal --no-strip-extras --generate-hashes --python-version 3.11 \
 	    --extra demo --extra postgres pyproject.toml -o requirements.txt
-	uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+	uv pip compile --quiet --universal --no-strip-extras --generate-hashes --python-version 3.11 \
 	    --extra dev -c requirements.txt pyproject.toml -o tests/requirements.txt
 	echo crossbar | uv pip compile --quiet --universal --no-annotate --no-header \
 	    --python-version 3.11 - -o tests/crossbar.txt
