@@ -76,7 +76,7 @@ def kernel_is_there(place: Path) -> bool:
         ("lab", folder_is_there, signal.SIGINT),
         ("play", workers_are_made, signal.SIGINT),
         pytest.param("play", master_starts, signal.SIGTERM, marks=pytest.mark.long),
-        ("play", kernel_is_there, signal.SIGINT),
+        pytest.param("play", kernel_is_there, signal.SIGINT, marks=pytest.mark.long),
     ],
 )
 def test_an_interruption_leaves_no_process(

@@ -23,6 +23,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**own, "OPENBLAS_NUM_THREADS": "4", **more}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_search_by_hand_ends(slower: Repository) -> None:
     """It computes before each of its runs, and each run is a process."""
@@ -40,6 +41,7 @@ def test_a_search_by_hand_ends(slower: Repository) -> None:
     assert f"Commit {culprit} Change 17 made the number fall" in done.stdout, done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_site_is_written_by_several_processes(tmp_path: Path, filled: Path) -> None:
     database = f"sqlite:///{shutil.copy(filled, tmp_path)}"

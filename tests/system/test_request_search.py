@@ -61,6 +61,7 @@ def test_a_range_is_searched(house: PlayedHouse) -> None:
     assert "The search among 4 commits, step by step" in page
 
 
+@pytest.mark.long
 def test_an_answer_says_how_much_a_fix_gains(house: PlayedHouse) -> None:
     house.request("compare", "r300003", "r300002", "--testbed", "c2558")
     house.run()

@@ -59,6 +59,7 @@ def unproven(text: str) -> int:
     return len(re.findall(r"^No difference proven at", text, re.MULTILINE))
 
 
+@pytest.mark.long
 def test_a_patch_is_requested_twice(house: PlayedHouse) -> None:
     """D5180 on r295150: forwarding as before, pf and ipfw a little slower, both times."""
     place = "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-head.r295150.mbuf"
@@ -92,6 +93,7 @@ def test_a_patch_is_requested_twice(house: PlayedHouse) -> None:
         assert (house.settings.reports / unquote(name)).is_file()
 
 
+@pytest.mark.long
 def test_two_revisions_are_requested_with_and_without_settings(house: PlayedHouse) -> None:
     """A table and a plot per factor: revisions, and settings on the same kernel."""
     setting = "sysctl:net.inet.ip.redirect=1"

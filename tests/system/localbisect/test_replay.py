@@ -84,6 +84,7 @@ def another_run(entries: list[dict[str, object]]) -> int:
     return sample + 2
 
 
+@pytest.mark.long
 def test_replay_repeats_all_decisions_and_finds_modifications(log: Path) -> None:
     done = replay(log)
     data = json.loads(replay(log, "--json").stdout)

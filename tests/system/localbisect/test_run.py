@@ -114,6 +114,7 @@ def test_single_commit_is_verified_with_fresh_runs(slower: Repository) -> None:
     assert slower.runs().count(good) >= 6
 
 
+@pytest.mark.long
 def test_failing_revisions_are_skipped(make_repository: MakeRepository) -> None:
     """At once for exit status 125, after a retry for others, and if the set-up fails."""
     ways: list[Files] = [
@@ -218,6 +219,7 @@ def in_the_background() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+@pytest.mark.long
 def test_background_search_is_interrupted_only_by_sigterm(slower: Repository) -> None:
     process = begun(slower, hold=3, signals=in_the_background)
     process.send_signal(signal.SIGHUP)

@@ -29,6 +29,7 @@ def slower(make_repository: MakeRepository) -> Repository:
     return make_repository(numbered(20, {CULPRIT: {"level": "960\n"}}))
 
 
+@pytest.mark.long
 def test_devices_with_different_levels_find_the_culprit(make_repository: MakeRepository) -> None:
     """Device 2 is 5 % slower; the change is 4 %."""
     repository = slower(make_repository)

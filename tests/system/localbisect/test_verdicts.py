@@ -35,6 +35,7 @@ def looked(repository: Repository, command: str) -> str:
     return plain(done.output)
 
 
+@pytest.mark.long
 def test_two_culprits_are_both_verified(make_repository: MakeRepository) -> None:
     changes: dict[int, Files] = {8: {"level": "960\n"}, 24: {"level": "920\n"}}
     repository = make_repository(numbered(32, changes))

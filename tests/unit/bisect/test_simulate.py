@@ -66,6 +66,7 @@ def test_two_culprits_are_found() -> None:
         assert min(one.effects[0].good_boots, one.effects[0].bad_boots) >= 2
 
 
+@pytest.mark.long
 def test_changed_good_end_is_detected() -> None:
     """Inherited boots were fast, all fresh ones are slow."""
     simulated = lab({})

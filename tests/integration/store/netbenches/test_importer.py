@@ -170,6 +170,7 @@ def test_a_malformed_line_is_named_and_nothing_is_imported(
     assert ledger.events.since(0) == ([], 0)
 
 
+@pytest.mark.long
 @pytest.mark.data
 def test_all_published_histories_are_imported(ledger: Ledger) -> None:
     if not HISTORIES.is_file():

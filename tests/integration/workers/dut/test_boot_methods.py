@@ -168,7 +168,9 @@ def test_panic_at_boot_needs_no_power_cycle(lab: MethodLab, name: str) -> None:
     assert lab.device(testbed).look().directory == "kernel"
 
 
-@pytest.mark.parametrize("name", TESTBEDS)
+@pytest.mark.parametrize(
+    "name", [TESTBEDS[0], *(pytest.param(name, marks=pytest.mark.long) for name in TESTBEDS[1:])]
+)
 def test_hang_ends_with_a_power_cycle(lab: MethodLab, name: str) -> None:
     testbed = lab.testbed(name, boot_timeout=2.5)
     lab.ssh("power", "break", testbed.dut.address, "hangs")

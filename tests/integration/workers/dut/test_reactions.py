@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -30,6 +30,7 @@ from netbisect.workers.measure import clocks
 from netbisect.workers.transport.ssh import Connections
 
 if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
     from tests.lab_fixtures import RunningLab
 
     from netbisect.workers.config.testbed import Testbed
@@ -208,6 +209,14 @@ SERVICE = {
     Fault.CANCELLED,
 }
 """Faults of the service; tests/integration/steps/scheduler has their tests."""
+LONG = {Fault.DOES_NOT_BOOT, Fault.UNREACHABLE, Fault.BUILD_HANGS}
+
+
+def parameters(faults: Iterable[Fault]) -> list[ParameterSet]:
+    return [
+        pytest.param(fault, id=fault.value, marks=[pytest.mark.long] * (fault in LONG))
+        for fault in faults
+    ]
 
 
 def failures(facts: list[Fact]) -> list[Failure]:
@@ -295,7 +304,7 @@ def test_every_raise_names_its_fault() -> None:
 # ------------------------------------------------------------------------------- every fault
 
 
-@pytest.mark.parametrize("fault", TRIALS, ids=lambda fault: fault.value)
+@pytest.mark.parametrize("fault", parameters(TRIALS))
 def test_lab_fault_gets_its_reaction(lab: RunningLab, fault: Fault) -> None:
     rule = RULES[fault]
     sound, facts, _ = trial(lab, TRIALS[fault])
@@ -317,7 +326,7 @@ def test_lab_fault_gets_its_reaction(lab: RunningLab, fault: Fault) -> None:
         assert lab.booted(f"{TRIALS[fault].testbed}-dut") == "kernel"
 
 
-@pytest.mark.parametrize("fault", BUILDS, ids=lambda fault: fault.value)
+@pytest.mark.parametrize("fault", parameters(BUILDS))
 def test_build_fault_gets_its_reaction(
     fault: Fault, sample_tree: SampleTree, tmp_path: Path
 ) -> None:

@@ -154,6 +154,7 @@ def test_a_tunable_and_another_pkt_gen_are_other_conditions(
     assert "net.inet.ip.fw.default_to_accept" not in after
 
 
+@pytest.mark.long
 def test_an_option_that_pkt_gen_lacks_is_a_bad_run_and_no_lost_connection(
     running_lab: RunningLab, tmp_path: Path
 ) -> None:

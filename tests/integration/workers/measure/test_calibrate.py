@@ -188,6 +188,7 @@ def test_calibration_resumes(
     assert all(serialization.loads(line) for line in file.read_text().splitlines())
 
 
+@pytest.mark.long
 def test_every_metric_of_a_scenario_is_calibrated(
     run: Run, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -214,6 +215,7 @@ def test_facts_of_another_kernel_are_refused(
     assert f"{file}, line 1: a JSON object whose `is`" in capfd.readouterr().err
 
 
+@pytest.mark.long
 def test_failed_boots_end_the_calibration(
     run: Run, c2558: RunningLab, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -141,6 +141,7 @@ def test_the_command_finds_the_noise_of_the_testbed(run: Run, c2558: RunningLab)
     assert found["needs"][0]["images"] > found["needs"][-1]["images"]
 
 
+@pytest.mark.long
 def test_the_command_prints_a_table(run: Run, c2558: RunningLab) -> None:
     status, out, err = run(
         *("--revision", c2558.tree.revisions[10], "--builds", "2", "--boots", "2"),

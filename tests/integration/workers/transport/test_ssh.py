@@ -178,6 +178,7 @@ def test_killed_master_is_replaced(server: Server, dut: Machine) -> None:
     assert server.authentications == 2
 
 
+@pytest.mark.long
 def test_sessions_beyond_the_limit_use_new_connections(server: Server, dut: Machine) -> None:
     """MaxSessions of sshd(8) may be as low as 1."""
     with contextlib.ExitStack() as many:

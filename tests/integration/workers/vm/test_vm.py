@@ -277,6 +277,7 @@ def test_the_doctor_looks_at_a_machine_that_is_off(lab_file: Path) -> None:
 # ----------------------------------------------------------------------------------- preparing
 
 
+@pytest.mark.long
 @needs_qemu
 @pytest.mark.slow
 def test_an_image_without_login_leaves_nothing_behind(

@@ -86,6 +86,7 @@ def test_gains_and_drops_are_symmetric() -> None:
     assert evidence_of(y, MIN_EFFECT).log_ratio < 0
 
 
+@pytest.mark.long
 def test_false_calls_are_rare() -> None:
     """60 histories of 40 nights, 0.8 false calls allowed on average."""
     called = 0

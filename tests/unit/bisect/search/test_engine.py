@@ -215,7 +215,7 @@ def test_gain_is_searched_like_a_drop() -> None:
 
 
 @given(st.integers(1, 8), st.sets(st.integers(1, 7), max_size=4), st.integers(0, 99))
-@settings(max_examples=4)
+@settings(max_examples=2)
 def test_skipped_revisions_are_not_booted_and_suspects_include_the_culprit(
     culprit: int, broken: set[int], seed: int
 ) -> None:

@@ -36,7 +36,7 @@ from netbisect.bisect.simulate import LabSimulation, simulate_job
 
 
 @given(st.integers(1, 8), st.integers(0, 99), st.integers(2, 4))
-@settings(max_examples=4)
+@settings(max_examples=2)
 def test_identical_kernels_are_booted_under_one_revision(culprit: int, seed: int, run: int) -> None:
     twins = [
         (i, first)
