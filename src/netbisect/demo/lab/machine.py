@@ -60,6 +60,8 @@ class SimulatedMachine:
         self.on_up: Hook | None = None
         self.on_down: Hook | None = None
         self.disk.mkdir(parents=True, exist_ok=True)
+        self.lro: set[str] = set()
+        """Ports that merge received segments."""
         self.encrypted = 0
         """Packets sent by ESP."""
         self.mounts: dict[str, Path] = {}

@@ -309,6 +309,7 @@ class SimulatedRouter(SimulatedMachine):
         self.dumps, self.watchdog, self.root_writable = True, 0.0, False
         self.programs.clear()
         self.serves_tcp, self.busy_seconds, self.encrypted = False, 0.0, 0
+        self.lro.clear()
         if self.booted is not None:
             self.booted.attributes.discard("bootonce")  # as /etc/rc.d/gptboot does
         if self.config.watchdog:
@@ -331,6 +332,7 @@ class SimulatedRouter(SimulatedMachine):
             "kern.hwpmc.stats.intr_bufferfull": "0",
             "net.inet.ip.forwarding": "1",
             "net.inet.ip.redirect": "1",
+            "net.inet.tcp.tso": "1",
             "net.inet6.ip6.forwarding": "1",
             "net.inet6.ip6.redirect": "1",
         }
@@ -442,10 +444,22 @@ class SimulatedRouter(SimulatedMachine):
             return 0.0
         return self._rate(self._places(family), f"{family} {' '.join(self._filters())}")
 
-    def tcp_rate(self, flows: int) -> float:
-        """Segments per second that TCP receives; a flow has one processor."""
-        places = [self.config.driver, "ether", "mbuf", "ip4", "tcp"]
-        rate = self._rate(places, f"tcp {flows}")
+    def tcp_rate(self, flows: int, way: str = "in") -> float:
+        """Segments per second of TCP; a flow has one processor.
+
+        Args:
+            flows: Number of flows.
+            way: "in" or "out" of the ingress, or "loopback".
+        """
+        stack = ["ip4", "tcp"] if way == "in" else ["ip4", "tcp_output"]
+        device = [self.config.driver, "ether", "mbuf"]
+        if way == "loopback":
+            device, stack = ["mbuf", "loopback"], ["ip4", "tcp", "tcp_output"]
+        elif way == "in" and self.ports[0].name not in self.lro:
+            stack *= 2  # LRO merges two segments
+        elif way == "out" and self.sysctls["net.inet.tcp.tso"] == "0":
+            stack *= 2
+        rate = self._rate([*device, *stack], f"tcp {way} {flows}")
         return rate * min(flows, self.processors) / self.processors
 
     def forward(self, family: str, packets: int) -> None:

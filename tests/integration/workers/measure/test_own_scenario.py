@@ -26,10 +26,12 @@ CPU = "inet4-cpu~cpu.percent.lower"
 NO_DROP = "inet4-no-drop~no-drop.packets-per-s"
 
 
-def measure(lab: RunningLab, logs: Path, scenario: Scenario) -> dict[str, Sample]:
+def measure(
+    lab: RunningLab, logs: Path, scenario: Scenario, testbed: str = "c2558"
+) -> dict[str, Sample]:
     """One run on whatever the router runs now: samples by series."""
     with Connections(lab.lab.ssh) as connections:
-        bench = Bench(lab.lab.testbed("c2558"), connections, lambda _: None, logs)
+        bench = Bench(lab.lab.testbed(testbed), connections, lambda _: None, logs)
         try:
             found: list[tuple[Conditions, Sample]] = bench.measure(scenario, BY_HAND)
         finally:
@@ -69,6 +71,43 @@ def test_a_tunnel_that_does_not_come_up_is_one_sentence(c2558: RunningLab, tmp_p
         r"measure on the dut failed: the tunnel did not come up: 0 of \d+ packets were encrypted",
         problem,
     )
+
+
+def throughput(lab: RunningLab, logs: Path, name: str) -> float:
+    """Bit/s of TCP over a wire of 10 Gbit/s, which one flow does not fill."""
+    (sample,) = measure(lab, logs, load_scenario(name), "e5-2650").values()
+    assert sample.valid, sample.problems
+    return sample.pps
+
+
+def test_segmentation_offload_is_a_setting(c2558: RunningLab, tmp_path: Path) -> None:
+    on = throughput(c2558, tmp_path, "tcp-send")
+    off = throughput(c2558, tmp_path, "tcp-send@sysctl:net.inet.tcp.tso=0")
+    assert off < 0.95 * on
+    assert c2558.ssh("e5-2650-dut", "sysctl -n net.inet.tcp.tso") == "1\n"
+
+
+def test_receive_offload_is_switched_and_restored(c2558: RunningLab, tmp_path: Path) -> None:
+    before = c2558.ssh("e5-2650-dut", "ifconfig -a")
+    plain, off, on = (
+        throughput(c2558, tmp_path, name) for name in ("tcp-one-flow", "tcp-no-lro", "tcp-lro")
+    )
+    assert off == pytest.approx(plain, rel=0.05)
+    assert off < 0.95 * on
+    assert c2558.ssh("e5-2650-dut", "ifconfig -a") == before
+
+
+def test_a_port_without_receive_offload_is_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
+    scenario = load_scenario("tcp-lro")
+    first = replace(scenario.prepare[0], run=scenario.prepare[0].run.replace('" lro', '" up'))
+    with pytest.raises(LabFault, match=r"prepare on the dut failed: \S+ does not switch LRO on"):
+        measure(c2558, tmp_path, replace(scenario, prepare=(first, *scenario.prepare[1:])))
+
+
+def test_loopback_does_not_depend_on_the_wire(c2558: RunningLab, tmp_path: Path) -> None:
+    (sample,) = measure(c2558, tmp_path, load_scenario("tcp-loopback")).values()
+    assert sample.valid, sample.problems
+    assert sample.pps > 1e9
 
 
 def test_a_tool_that_is_not_installed_is_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:

@@ -14,12 +14,14 @@ _USAGE = 64
 
 _PORT = """\
 {name}: flags=1008843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST,LOWER_UP> metric 0 mtu 1500
-	options=4e020bb<RXCSUM,TXCSUM,VLAN_MTU,JUMBO_MTU,WOL_MAGIC,RXCSUM_IPV6,TXCSUM_IPV6>
+	options={options}
 {capabilities}	ether {mac}
 	media: Ethernet autoselect ({media})
 	status: {status}
 	nd6 options=29<PERFORMNUD,IFDISABLED,AUTO_LINKLOCAL>
 """
+_OPTIONS = "4e020bb<RXCSUM,TXCSUM,VLAN_MTU,JUMBO_MTU,WOL_MAGIC,RXCSUM_IPV6,TXCSUM_IPV6>"
+_LRO = "4e024bb<RXCSUM,TXCSUM,VLAN_MTU,JUMBO_MTU,LRO,WOL_MAGIC,RXCSUM_IPV6,TXCSUM_IPV6>"
 _PROCESSES = [
     (0, 0, 0.0, "kernel"),
     (1, 0, 0.0, "init"),
@@ -47,16 +49,32 @@ _CAPABILITIES = "\tcapabilities=4f507bb<RXCSUM,TXCSUM,VLAN_MTU,JUMBO_MTU,TSO4,LR
 
 
 def ifconfig(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
-    """`ifconfig -a [-m]`."""
+    """`ifconfig -a [-m]`, `ifconfig PORT [lro|-lro]`."""
+    name = "" if arguments[0] == "-a" else arguments[0]
+    if name and name not in {port.name for port in machine.ports}:
+        raise CommandFailedError(f"ifconfig: interface {name} does not exist")
+    if "lro" in arguments:
+        machine.lro.add(name)
+    elif "-lro" in arguments:
+        machine.lro.discard(name)
+    if name and arguments[1:]:
+        return
     more = _CAPABILITIES if "-m" in arguments else ""
     status = "no carrier" if InjectedFault.CABLE_OUT in machine.faults else "active"
     for port in machine.ports:
-        shell.out(
-            _PORT.format(
-                name=port.name, mac=port.mac, media=port.media, status=status, capabilities=more
+        if name in ("", port.name):
+            shell.out(
+                _PORT.format(
+                    name=port.name,
+                    options=_LRO if port.name in machine.lro else _OPTIONS,
+                    mac=port.mac,
+                    media=port.media,
+                    status=status,
+                    capabilities=more,
+                )
             )
-        )
-    shell.out(_LOOPBACK)
+    if not name:
+        shell.out(_LOOPBACK)
 
 
 def netstat(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:

@@ -1,9 +1,10 @@
-"""IPsec and TCP: setkey(8), and iperf3 against the router."""
+"""IPsec and TCP: setkey(8), and iperf3 with the router."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import math
 
 from netbisect.demo.lab.machine import Host
 from netbisect.demo.lab.router import SimulatedRouter
@@ -15,7 +16,7 @@ _FRAME_BITS = 8 * 1538
 """Of a full TCP segment on the wire, with preamble and gap."""
 
 
-async def setkey(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
+async def setkey(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> int:
     """`setkey -c`, `setkey -F`, `setkey -FP`: policies of its standard input, or none."""
     if arguments == ["-c"]:
         rules = (await shell.stdin.read()).decode()
@@ -24,28 +25,45 @@ async def setkey(router: SimulatedRouter, shell: Shell, arguments: list[str]) ->
         router.firewalls.ipsec = False
     else:
         raise CommandFailedError("usage: setkey [-v] -c")
+    return 0
 
 
-def iperf3_server(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
-    """`iperf3 --server --one-off --daemon`."""
-    del shell
-    router.serves_tcp = "--server" in arguments
+async def iperf3_on_router(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> int:
+    """`iperf3 --server --one-off --daemon`, or a client over loopback."""
+    if "--server" in arguments:
+        router.serves_tcp = True
+        return 0
+    return await _client(router, shell, arguments, "loopback", math.inf)
 
 
 async def iperf3(host: Host, network: Network, shell: Shell, arguments: list[str]) -> int:
-    """`iperf3 --client ADDRESS --json --time SECONDS --parallel FLOWS`."""
-    options = dict(itertools.pairwise(arguments))
+    """`iperf3 --client ADDRESS --json --time SECONDS --parallel FLOWS [--reverse]`."""
     link = next((one for one in network.links if one.generator is host), None)
-    if link is None or not link.router.up or not link.router.serves_tcp:
-        shell.out(json.dumps({"error": "unable to connect to server: Connection refused"}))
-        return 1
+    if link is None:
+        return _refused(shell)
+    way = "out" if "--reverse" in arguments else "in"
+    wire = link.wire.bits * _SEGMENT_BITS / _FRAME_BITS
+    return await _client(link.router, shell, arguments, way, wire)
+
+
+def _refused(shell: Shell) -> int:
+    shell.out(json.dumps({"error": "unable to connect to server: Connection refused"}))
+    return 1
+
+
+async def _client(
+    router: SimulatedRouter, shell: Shell, arguments: list[str], way: str, most: float
+) -> int:
+    """Traffic with the server of a router, in bits per second up to `most`."""
+    if not router.up or not router.serves_tcp:
+        return _refused(shell)
+    options = dict(itertools.pairwise(arguments))
+    await router.clock.sleep(float(options["--time"]))
+    router.serves_tcp = False
     flows = int(options.get("--parallel", "1"))
-    await host.clock.sleep(float(options["--time"]))
-    link.router.serves_tcp = False
-    bits = link.router.tcp_rate(flows) * _SEGMENT_BITS
-    bits = min(bits, link.wire.bits * _SEGMENT_BITS / _FRAME_BITS)
+    bits = min(router.tcp_rate(flows, way) * _SEGMENT_BITS, most)
     shell.out(json.dumps({"end": {"sum_received": {"bits_per_second": bits}}}))
     return 0
 
 
-TUNNELS = {"iperf3": iperf3_server, "setkey": setkey}
+TUNNELS = {"iperf3": iperf3_on_router, "setkey": setkey}
