@@ -444,22 +444,9 @@ class SimulatedRouter(SimulatedMachine):
             return 0.0
         return self._rate(self._places(family), f"{family} {' '.join(self._filters())}")
 
-    def tcp_rate(self, flows: int, way: str = "in") -> float:
-        """Segments per second of TCP; a flow has one processor.
-
-        Args:
-            flows: Number of flows.
-            way: "in" or "out" of the ingress, or "loopback".
-        """
-        stack = ["ip4", "tcp"] if way == "in" else ["ip4", "tcp_output"]
-        device = [self.config.driver, "ether", "mbuf"]
-        if way == "loopback":
-            device, stack = ["mbuf", "loopback"], ["ip4", "tcp", "tcp_output"]
-        elif way == "in" and self.ports[0].name not in self.lro:
-            stack *= 2  # LRO merges two segments
-        elif way == "out" and self.sysctls["net.inet.tcp.tso"] == "0":
-            stack *= 2
-        rate = self._rate([*device, *stack], f"tcp {way} {flows}")
+    def tcp_rate(self, places: list[str], flows: int) -> float:
+        """Segments per second through these cost centres; a flow has one processor."""
+        rate = self._rate(places, f"{' '.join(places)} {flows}")
         return rate * min(flows, self.processors) / self.processors
 
     def forward(self, family: str, packets: int) -> None:
