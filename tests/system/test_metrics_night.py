@@ -1,7 +1,8 @@
-"""A night with eight kinds of scenarios: one commit raises CPU use, another slows IPsec."""
+"""Nights with several metrics: commits that change one of them, and one that changes two."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,7 @@ KINDS = (
     "tcp-many-flows",
 )
 CPU_AT, IPSEC_AT, LENGTH = 16, 24, 32
+BOTH_AT = 8
 
 
 def cost(path: str, name: str, place: str, nanoseconds: int) -> story.Edit:
@@ -64,11 +66,37 @@ def commits(*, culprit: bool = True) -> list[StoryCommit]:
     return [special.get(number) or boring(number) for number in range(1, LENGTH)]
 
 
+def two_effects(*, culprit: bool = True) -> list[StoryCommit]:
+    """A commit that slows IPsec and lowers the CPU use of forwarding."""
+    assert culprit
+    path = "sys/kern/subr_taskqueue.c"
+    ipsec = cost("sys/netipsec/ipsec_output.c", "ipsec_encap", "ipsec", 2500)
+    special = {
+        1: StoryCommit(
+            "network", "Import IPsec and tasks", (ipsec, cost(path, "taskqueue_run", "aside", 500))
+        ),
+        BOTH_AT: StoryCommit(
+            "network",
+            "ipsec: Encrypt in the interrupt thread",
+            (
+                cost("sys/netipsec/ipsec_output.c", "ipsec_inline", "ipsec", 1500),
+                story.replace(path, "PATH_COST(aside, 500)", "PATH_COST(aside, 100)"),
+            ),
+            role="culprit",
+        ),
+    }
+    return [special.get(number) or boring(number) for number in range(1, BOTH_AT + 4)]
+
+
 @pytest.fixture
-def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoRun]:
+def play(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[DemoRun]:
+    """The service with a story and scenarios."""
+    commits, kinds = request.param
     monkeypatch.setattr(service, "story", commits)
     house = DemoService(tmp_path / "house")
-    bed = replace(TESTBEDS["c2558"], scenarios=KINDS)
+    bed = replace(TESTBEDS["c2558"], scenarios=kinds)
     tree = house.build(seed=3, testbeds=[bed], compression=300.0)
     house.start()
     settings, lab = load(house.place / control.SETTINGS)
@@ -76,6 +104,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoRun]:
     house.stop()
 
 
+@pytest.mark.parametrize("play", [(commits, KINDS)], indirect=True, ids=["eight kinds"])
 def test_both_commits_are_named_and_nothing_else(play: DemoRun) -> None:
     play.night()
     assert play.ledger.alerts.all() == []
@@ -93,3 +122,20 @@ def test_both_commits_are_named_and_nothing_else(play: DemoRun) -> None:
     assert measured == set(KINDS)
     subjects = [str(mail["Subject"]) for mail in read(play.service.mails)]
     assert any("CPU use" in one and "+" in one for one in subjects), subjects
+
+
+@pytest.mark.parametrize(
+    "play", [(two_effects, ("inet4-cpu", "inet4-ipsec"))], indirect=True, ids=["two kinds"]
+)
+def test_a_drop_and_a_gain_of_one_commit_are_one_alert(play: DemoRun) -> None:
+    play.night()
+    play.tree.land(BOTH_AT + 4)
+    play.night()
+
+    (alert,) = play.ledger.alerts.all()
+    assert alert.culprit == play.tree.revisions[BOTH_AT]
+    assert alert.lead == "inet4-ipsec"
+    mails = [mail for mail in read(play.service.mails) if "ipsec: Encrypt" in str(mail["Subject"])]
+    (text,) = [str(mail.get_payload()) for mail in mails]
+    assert re.search(r"^  how much +-[23]\d\.\d % .*, IPsec gateway", text, re.MULTILINE)
+    assert re.search(r"^  but +-2\d\.\d % .*, CPU use", text, re.MULTILINE)

@@ -328,6 +328,7 @@ def test_invalid_database_is_refused() -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.long
 @pytest.mark.data
 def test_published_changes_are_detected_once(tmp_path: Path) -> None:
     """At their revisions, from the file and from a database."""

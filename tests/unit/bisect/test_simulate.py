@@ -54,6 +54,7 @@ def test_second_step_is_sought_while_cheap() -> None:
     assert {one.revision for one in found.culprits} == {"r9", "r22"}
 
 
+@pytest.mark.long
 def test_two_culprits_are_found() -> None:
     steps = {9: 0.03, 20: -0.081}
     simulated = lab(steps)
@@ -87,6 +88,7 @@ def one() -> JobSimulation:
     return simulate_job(bisection(), alone, ends(alone))
 
 
+@pytest.mark.long
 def test_builders_save_time_and_cost_builds(one: JobSimulation) -> None:
     helped = lab({20: EFFECT})
     three = simulate_job(bisection(), helped, ends(helped), builders=3)

@@ -128,6 +128,7 @@ def test_a_killed_run_leaves_the_old_site(
 # -------------------------------------------------------------------------------- processes
 
 
+@pytest.mark.long
 def test_two_processes_make_the_same_pages_as_one(whole_site: Any, tmp_path: Path) -> None:
     run.write(SiteSource(whole_site.database), tmp_path, [], processes=2)
     found = all_files(tmp_path)
