@@ -75,8 +75,8 @@ def _plain(character: str) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 boot`, `1,200 boots`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """`1 boot`, `1,200 boots`, `2 series`."""
+    return f"{number:,} {noun}{'' if number == 1 or noun.endswith('series') else 's'}"
 
 
 def listing(items: list[str]) -> str:

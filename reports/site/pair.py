@@ -65,7 +65,7 @@ def pair(before: Commit, after: Commit, series: Sequence[SeriesPair], links: Lin
         f"than boots and images scatter. Geometric mean of all changes: {words.percent(mean)}."
         if found
         else "No series has valid boots of both revisions under the same conditions."
-    ).replace("seriess", "series")
+    )
     return make_page(
         "pair.html",
         f"{labels[1]} against {labels[0]}",
