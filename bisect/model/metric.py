@@ -60,7 +60,8 @@ class SeriesMetric:
 
     def text(self, number: float) -> str:
         """A number with its unit."""
-        return f"{number:.5g} {self.unit}" if self.name else f"{number:,.0f} {self.unit}"
+        places = ",.0f" if not self.name or abs(number) >= 1e5 else ".5g"  # noqa: PLR2004
+        return f"{number:{places}} {self.unit}"
 
     def of(self, scenario: str) -> str:
         """The name of the series of this metric."""

@@ -101,13 +101,17 @@ def number(value: float, series: str) -> str:
     if unit == "pps":
         return pps(value)
     name, scale = scaled(value, unit)
-    return f"{value / scale:.4g} {name}"
+    text = f"{value / scale:.4g}"
+    return f"{f'{float(text):,.0f}' if abs(float(text)) >= _THOUSAND else text} {name}"
 
 
 def scaled(value: float, unit: str) -> tuple[str, float]:
-    """The unit with the SI prefix that suits a value, and by how much to divide it."""
+    """The unit with the SI prefix that suits a value, and by how much to divide it.
+
+    Units such as ms and MB have a prefix already and are left alone.
+    """
     fits = [one for one in _PREFIXES if abs(value) >= one[1]]
-    prefix, scale = fits[0] if fits and unit[0].isalpha() else ("", 1.0)
+    prefix, scale = fits[0] if fits and unit in _WITHOUT_PREFIX else ("", 1.0)
     return f"{prefix}{unit}", scale
 
 
@@ -122,6 +126,8 @@ def percent(ln_ratio: float, series: str = "") -> str:
     return f"{_signed(value, min(_digits(value), 1))} %"
 
 
+_THOUSAND = 1000
+_WITHOUT_PREFIX = {"B", "B/s", "Hz", "J", "W", "bit", "bit/s", "packets/s", "pps", "s"}
 _PREFIXES = (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9))
 
 

@@ -208,6 +208,9 @@ def test_a_rise_of_a_number_that_should_be_low_is_worse() -> None:
         (0.0021, "ping~delay.s.lower", "2.1 ms"),
         (7.25, "cpu~cpu.percent.lower", "7.25 %"),
         (1_488_095.0, "inet4-forwarding", "1.488 Mpps"),
+        (0.5, "build~time.ms.lower", "0.5 ms"),
+        (1_234_567.0, "build~time.ns.lower", "1,235,000 ns"),
+        (3e6, "build~memory.B.lower", "3 MB"),
     ],
 )
 def test_numbers_have_the_unit_of_their_series(number: float, series: str, text: str) -> None:
