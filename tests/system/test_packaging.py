@@ -92,6 +92,7 @@ def output_of(*command: str | Path, status: int = 0) -> str:
 # ------------------------------------------------------------------------------------- the wheel
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_wheel_has_every_file_of_the_package(wheel: Path, checkout: Path) -> None:
     """Modules, templates, scenarios, migrations, the sample tree; master.cfg, and manual pages."""
@@ -123,6 +124,7 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path, checkout: Path) ->
     } == {"netbisect.1", "netbisect-lab.1"}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_it_works_outside_of_the_checkout(installed: Path, tmp_path: Path) -> None:
     """From the help to a folder with settings, and Python's own modules beside it."""

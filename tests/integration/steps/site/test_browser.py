@@ -140,6 +140,7 @@ def test_a_page_renders_and_prints_without_requests(
     assert 1 <= len(re.findall(rb"/Type /Page\b", data)) <= 6
 
 
+@pytest.mark.long
 def test_light_and_dark_differ(
     whole_site: Any, looked_at: Callable[[str], Look], tmp_path: Path
 ) -> None:

@@ -143,6 +143,7 @@ def dies(part: PagesOfTestbed) -> None:
     os.kill(os.getpid(), signal.SIGKILL if part else 0)
 
 
+@pytest.mark.long
 def test_a_killed_process_is_reported_in_one_sentence(
     whole_site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -252,6 +252,7 @@ def test_the_oldest_logs_go_where_all_of_them_have_no_room(
 # -------------------------------------------------------------------------- builds that hang
 
 
+@pytest.mark.long
 def test_a_build_without_an_end_is_stopped_with_all_its_processes(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:

@@ -108,6 +108,7 @@ def test_missing_watchdog_is_logged(c2558: RunningLab, one: DeviceUnderTest) -> 
     assert "c2558: no /dev/fido, so no watchdog guards this boot" in c2558.messages
 
 
+@pytest.mark.long
 def test_loader_prompt_is_reported(c2558: RunningLab, one: DeviceUnderTest, tmp_path: Path) -> None:
     """The file is damaged after it was proven, as by a disk that fails."""
     one.testbed = c2558.testbed("c2558", boot_timeout=2.0)

@@ -162,6 +162,7 @@ def run(running_lab: RunningLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return run
 
 
+@pytest.mark.long
 def test_calibration_resumes(
     run: Run, running_lab: RunningLab, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
