@@ -122,7 +122,7 @@ def test_two_revisions_are_requested_with_and_without_settings(house: PlayedHous
     assert "<title>Effects of the revisions</title>" in re.sub(r' id="[^"]*"', "", page)
     assert "<title>Effects of the settings</title>" in re.sub(r' id="[^"]*"', "", page)
     assert '<h2 id="settings">Settings</h2>' in page
-    assert f"On settings of forwarding, inet4 at {document['labels'][1]}:" in readme
+    assert f"On settings of inet4 forwarding at {document['labels'][1]}:" in readme
 
 
 def test_settings_of_one_revision_are_requested(house: PlayedHouse) -> None:

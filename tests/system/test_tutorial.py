@@ -102,7 +102,7 @@ def test_the_commands_of_the_tutorial_work_in_their_order(checkout: Path, tmp_pa
     assert "checks, all well" in output
     assert "FAIL" not in output
     assert (practice / "restored" / "netbisect.sqlite").is_file()
-    assert "Change 4: forwarding, inet4 -1" in output
+    assert "Change 4: inet4 forwarding -1" in output
     assert "inet4-forwarding" in (practice / "pages" / "index.html").read_text()
 
 

@@ -459,8 +459,13 @@ class Bench:
 
 
 def _digest(scenario: Scenario, testbed: Testbed) -> str:
-    """Beginning of the SHA-256 of a scenario; its tunables are conditions by themselves."""
+    """Beginning of the SHA-256 of a scenario.
+
+    Without its tunables, which are conditions by themselves, and without titles.
+    """
     values = asdict(scenario)
+    for shown in (values, *values["metrics"]):
+        del shown["title"]
     del values["tunables"]
     for name in ("metrics", "prepare", "measure", "clean_up", "values", "no_drop_steps"):
         if not values[name]:  # scenarios without commands keep their conditions

@@ -122,14 +122,14 @@ def test_from_one_firewall_to_the_next_nothing_is_left(
     assert loaded == ["kernel pf.ko", "ipfw.ko kernel", "kernel"]
 
 
-def conditions(lab: RunningLab, logs: Path) -> dict[str, str]:
+def conditions(lab: RunningLab, logs: Path, scenario: Scenario = FORWARDING) -> dict[str, str]:
     """Those of a run on whatever the router runs now."""
     with Connections(lab.lab.ssh) as connections:
         bench = Bench(lab.lab.testbed("c2558"), connections, lambda _: None, logs)
-        return bench.measure(FORWARDING, BY_HAND)[0][0].values
+        return bench.measure(scenario, BY_HAND)[0][0].values
 
 
-def test_a_tunable_and_another_pkt_gen_are_other_conditions(
+def test_tunables_and_pkt_gen_are_conditions_but_titles_are_not(
     c2558: RunningLab, tmp_path: Path
 ) -> None:
     before = conditions(c2558, tmp_path)
@@ -138,7 +138,7 @@ def test_a_tunable_and_another_pkt_gen_are_other_conditions(
     program.write_text("another version")
     c2558.ssh("c2558-dut", "kenv hw.igb.num_queues=2")
     try:
-        after = conditions(c2558, tmp_path)
+        after = conditions(c2558, tmp_path, replace(FORWARDING, title="Another title"))
     finally:
         program.write_text("")
         c2558.control("cycle", "c2558-dut")
