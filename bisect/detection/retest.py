@@ -30,6 +30,7 @@ from netbisect.bisect.stats.information import boots_of_search
 from netbisect.bisect.stats.sequential import (
     BLOCK,
     COMPARES_ENDS,
+    LEAST_SECONDS,
     PRIOR_WEIGHT,
     BlockBoot,
     Blocks,
@@ -42,7 +43,7 @@ from netbisect.bisect.stats.sequential import (
 
 _PRICE = 2.0
 """Maximum price of a retest, relative to the expected price of the search."""
-_LEAST_BLOCKS, _MOST_BLOCKS = 4, 100
+_LEAST_BLOCKS, _MOST_BLOCKS = 4, 250
 """Blocks that a retest may always take, and its most."""
 
 
@@ -175,5 +176,5 @@ def _most_boots(job: CompareJob, tested: SequentialTest, prices: Prices) -> floa
     boots = boots_of_search(job.commits, Noise(tested.boot_sd), effect)
     price = math.log2(job.commits + 1) * prices.build + boots * boot
     # Without a device that keeps both, every second boot of the ends takes a set-up.
-    affordable = _PRICE * price / max(boot + prices.build / 2, 1e-9)
+    affordable = max(_PRICE * price, LEAST_SECONDS) / max(boot + prices.build / 2, 1e-9)
     return min(affordable, float(BLOCK * _MOST_BLOCKS))

@@ -169,7 +169,7 @@ def _proof(
         ranked = sorted(proved, key=lambda one: -abs(one.effects[0].ln_ratio))
         return SeveralCulprits(tuple(ranked), posterior), proved
     used = sum(observation.fresh for observation in space.evidence.observations)
-    if used >= 2 * max_boots(space.job):
+    if used >= 2 * max_boots(space.job, prices):
         open_proof = None
     least = _ANOTHER if space.job.noise.image else _ANOTHER_CHEAP
     if open_proof is None and proved and joint.two < least:
@@ -196,7 +196,7 @@ def _seek_second_step(
 def _limit(space: SearchSpace, prices: Prices) -> str:
     """Why a search has to end; "" if it may continue."""
     used = sum(observation.fresh for observation in space.evidence.observations)
-    if used >= max_boots(space.job):
+    if used >= max_boots(space.job, prices):
         return f"{used} boots did not settle it"
     spent = _spent(space, prices)
     if spent >= space.job.budget_seconds:
@@ -253,11 +253,11 @@ def _without_change(
         return unchanged
     tested = test.result(space)
     blurred = is_blurred(space.job)
-    if tested is not None and (blurred or tested.log_ratio <= math.log(_NOTHING)):
+    if tested is not None and (blurred or tested.refuted_at(_NOTHING)):
         return unchanged
     if tested is not None and tested.shown:
         return None
-    if tested is not None and 2 * tested.pairs >= max_boots(space.job):
+    if tested is not None and 2 * tested.pairs >= max_boots(space.job, prices):
         metric = metric_of(space.job.lead)
         low, high = map(metric.percent, metric.ends(tested.low, tested.high))
         further = tested.boots_to_decide(math.copysign(test.least, space.job.effect))

@@ -24,6 +24,7 @@ from netbisect.bisect.stats.sequential import (
     ALPHA,
     BLOCK,
     COMPARES_ENDS,
+    LEAST_SECONDS,
     PRIOR_WEIGHT,
     BlockBoot,
     Blocks,
@@ -154,10 +155,11 @@ class KernelComparison:
         return min(range(1, _MOST_RUNS + 1), key=price)
 
 
-def max_boots(job: BisectJob) -> int:
+def max_boots(job: BisectJob, prices: Prices) -> int:
     """Maximum boots of a search, and of a test that belongs to it."""
-    boots = boots_of_search(len(job.candidates), job.noise, job.effect, RUNS[-1])
-    return int(min(_TIMES * boots, _MOST_BOOTS))
+    expected = boots_of_search(len(job.candidates), job.noise, job.effect, RUNS[-1])
+    boot = prices.boot + prices.run * len(job.scenarios) + prices.build / 2
+    return int(min(max(_TIMES * expected, LEAST_SECONDS / max(boot, 1e-9)), _MOST_BOOTS))
 
 
 def _boot_sd(job: BisectJob, runs: int) -> float:

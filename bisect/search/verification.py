@@ -137,7 +137,7 @@ def verify(
             refuted = tested.refuted or (tested.shown and not shown)
         if shown:
             return _name(space, group, posterior, tested)
-        if refuted or 2 * tested.pairs >= max_boots(job):
+        if refuted or 2 * tested.pairs >= max_boots(job, prices):
             return None
     ordered = test.next_trial(space, posterior, prices, in_flight)
     if isinstance(ordered, Wait) or not link_order.can_average(job):

@@ -11,6 +11,10 @@ The variance is unknown: it is integrated over a scaled inverse chi-squared prio
 the job (moderated t, G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3,
 2004), so that the bound holds on average over this prior. Two differences that disagree count as
 noise: one outlier cannot decide.
+
+While the noise is not known, its distribution is not either: the likelihood ratio is then averaged
+with that of a test which assumes symmetry alone (`stats.symmetry`). The mean of two e-processes is
+one.
 """
 
 from __future__ import annotations
@@ -18,13 +22,14 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.stats import symmetry
 from netbisect.bisect.stats.robust import LEAST_BOOT_SD
 
 BLOCK = 4
@@ -35,13 +40,17 @@ PRIOR_WEIGHT = 4.0
 """Degrees of freedom of the noise of a job."""
 COMPARES_ENDS = "compares the two ends, interleaved"
 """Reason of the trials that compare the ends of a range."""
+LEAST_SECONDS = 600.0
+"""Time that a search, and each of its tests, may always take."""
 _KNOWN = 20.0
 """Degrees of freedom of a known noise: two modes would have been seen."""
 _LEAST_PAIRS = 4
-"""Pairs from which an effect can be shown with an unknown noise: if boots have two modes, the
-probability that all boots of one side are slow and all others fast is at most 2**-8."""
+"""Pairs from which the variance can show an effect with an unknown noise: if boots have two modes,
+the probability that all boots of one side are slow and all others fast is at most 2**-8."""
 _POINTS = 41
 """Effects of a mixture."""
+_THINNED = slice(None, None, 4)
+"""The effects that the test by symmetry bets on: its densities are wide."""
 _MOST_EFFECT = 32.0
 """Of a log-uniform mixture, relative to the least one."""
 
@@ -57,21 +66,25 @@ class SequentialTest:
     """Of the confidence sequence, at 1 - alpha for all times together."""
     log_ratio: float
     """Of the likelihoods: effect over no effect, nats."""
+    log_against: float
+    """Evidence against every effect, nats."""
     pairs: int
     boot_sd: float
     """Standard deviation of a boot, ln pps: prior and differences, pooled."""
-    least_pairs: int
-    """Pairs from which an effect can be shown."""
 
     @property
     def shown(self) -> bool:
         """Whether there is an effect."""
-        return self.pairs >= self.least_pairs and self.log_ratio >= -math.log(ALPHA)
+        return self.log_ratio >= -math.log(ALPHA)
 
     @property
     def refuted(self) -> bool:
         """Whether the effect is not there."""
-        return self.log_ratio <= math.log(ALPHA)
+        return self.refuted_at(ALPHA)
+
+    def refuted_at(self, level: float) -> bool:
+        """Whether the effect is not there, with a probability of `level` to refute a true one."""
+        return self.log_against >= -math.log(level)
 
     @property
     def p(self) -> float:
@@ -191,7 +204,7 @@ def block_test(
 
     Args:
         blocks: By testbed.
-        noise_of: By testbed; unless all are known, an effect is shown from four pairs on.
+        noise_of: By testbed; unless all are known, the test by symmetry takes part.
         boot_sd: Expected standard deviation of a boot, ln pps, by its number of runs.
         weight: Its degrees of freedom.
         effects: Equally likely effects, ln ratios.
@@ -201,9 +214,34 @@ def block_test(
         return None
     differences = [x for own in whole.values() for x in own.differences]
     sd = boot_sd(min(own.runs for own in whole.values()))
-    known = all(noise_of(testbed).boot_weight >= _KNOWN for testbed in whole)
-    least = 0 if known else _LEAST_PAIRS
-    return sequential_test(differences, sd, weight, effects, least)
+    tested = sequential_test(differences, sd, weight, effects)
+    if all(noise_of(testbed).boot_weight >= _KNOWN for testbed in whole):
+        return tested
+    return _with_symmetry(tested, np.array(differences), effects)
+
+
+def _with_symmetry(
+    tested: SequentialTest, differences: NDArray[np.float64], effects: NDArray[np.float64]
+) -> SequentialTest:
+    """The mean of a test by the variance and of one by symmetry, and what neither excludes."""
+    effects, none = effects[_THINNED], -math.inf
+    least = float(np.abs(effects).min())
+    low, high = symmetry.interval(differences, least, ALPHA)
+    if max(low, tested.low) < min(high, tested.high):
+        low, high = max(low, tested.low), min(high, tested.high)
+    by_variance = tested.log_ratio if tested.pairs >= _LEAST_PAIRS else none
+    by_symmetry = symmetry.log_evidence(differences, 0.0, effects)
+    return replace(
+        tested,
+        mean=min(max(symmetry.location(differences), low), high),
+        low=low,
+        high=high,
+        log_ratio=float(np.logaddexp(by_variance, by_symmetry)) - math.log(2),
+        log_against=float(
+            np.logaddexp(tested.log_against, symmetry.log_evidence_against(differences, effects))
+        )
+        - math.log(2),
+    )
 
 
 def sequential_test(
@@ -211,7 +249,6 @@ def sequential_test(
     boot_sd: float,
     weight: float,
     effects: NDArray[np.float64],
-    least_pairs: int = 0,
 ) -> SequentialTest:
     """Tests the differences of the pairs so far.
 
@@ -220,7 +257,6 @@ def sequential_test(
         boot_sd: Expected standard deviation of a boot, ln pps.
         weight: Its degrees of freedom.
         effects: Equally likely effects, ln ratios.
-        least_pairs: Pairs from which an effect can be shown.
     """
     y = np.asarray(differences, dtype=np.float64)
     power = (weight + len(y)) / 2
@@ -240,7 +276,7 @@ def sequential_test(
     mean, scatter = float(y.mean()), float(((y - y.mean()) ** 2).sum())
     width = math.sqrt(max(math.exp(-reach / power) - prior - scatter, 0.0) / len(y))
     boot_sd = math.sqrt((prior + scatter) / (weight + len(y) - 1) / 2)
-    return SequentialTest(mean, mean - width, mean + width, ratio, len(y), boot_sd, least_pairs)
+    return SequentialTest(mean, mean - width, mean + width, ratio, -ratio, len(y), boot_sd)
 
 
 def _log_mean(logs: NDArray[np.float64]) -> float:

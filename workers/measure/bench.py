@@ -459,10 +459,7 @@ class Bench:
 
 
 def _digest(scenario: Scenario, testbed: Testbed) -> str:
-    """Beginning of the SHA-256 of a scenario.
-
-    Without its tunables, which are conditions by themselves, and without titles.
-    """
+    """Beginning of the SHA-256 of a scenario without its titles and tunables."""
     values = asdict(scenario)
     for shown in (values, *values["metrics"]):
         del shown["title"]
@@ -472,8 +469,7 @@ def _digest(scenario: Scenario, testbed: Testbed) -> str:
             del values[name]
     if "measure" in values or "prepare" in values:
         values["values"] = {**scenario.values, **testbed.values}
-    described = json.dumps(values, sort_keys=True)
-    return hashlib.sha256(described.encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _traffic(scenario: Scenario) -> Traffic:

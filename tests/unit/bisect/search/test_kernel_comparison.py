@@ -45,7 +45,10 @@ def test_boots_have_as_many_runs_as_are_cheapest() -> None:
 
 
 def test_searches_may_take_more_boots_where_a_boot_tells_less() -> None:
-    most = [max_boots(bisection(127, drop, Noise(0.011))) for drop in (0.05, 0.02, 0.01, 0.001)]
+    dear = Prices(build=600, boot=180, run=30)
+    most = [
+        max_boots(bisection(127, drop, Noise(0.011)), dear) for drop in (0.05, 0.02, 0.01, 0.001)
+    ]
 
     assert 50 <= most[0] < most[1] < most[2] < most[3] == 600
 
@@ -93,3 +96,10 @@ def test_boots_without_an_order_do_not_count() -> None:
 
     assert LEAD in chosen[0].ln_pps
     assert compared.result(space) is None
+
+
+def test_searches_of_cheap_runs_may_take_ten_minutes() -> None:
+    job = bisection(127, 0.05, Noise(0.011))
+
+    assert max_boots(job, Prices(build=0, boot=0, run=4)) == 75  # of two scenarios
+    assert max_boots(job, Prices(build=0, boot=0, run=0.1)) == 600

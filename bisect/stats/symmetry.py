@@ -1,0 +1,98 @@
+"""A test of the centre of differences whose distribution is symmetric but otherwise unknown.
+
+The order of two boots is drawn at random: without an effect, a difference is as likely positive as
+negative, whatever its size. A bet on its sign is then fair, and the product of the returns of all
+bets is an e-process: it exceeds 1 / alpha at any time with a probability of at most alpha
+(A. Ramdas et al., Admissible anytime-valid sequential inference must rely on nonnegative
+martingales, 2020, section 4.2). The bets follow Student's t densities of many scales around many
+effects, and the mean of their products is dominated by those that predict the signs best.
+
+Outliers and a second mode of the boots hardly tell a sign and cost little. A test by the variance
+takes them for noise of every boot.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+Floats = NDArray[np.float64]
+
+_FREEDOM = np.array([1.0, 6.0])[:, None]
+"""Degrees of freedom of the densities: with heavy tails, and nearly normal."""
+_SCALES = np.geomspace(5e-4, 0.5, 10)
+"""Scales of the densities, ln ratio."""
+_ALTERNATIVES = np.geomspace(1.0, 8.0, 5)
+"""Alternatives to an end of an interval, relative to the least effect."""
+_FARTHEST = 64.0
+"""Widest half of an interval, relative to the least effect."""
+
+
+def log_evidence(differences: Floats, centre: float, effects: Floats) -> float:
+    """Log of the e-process against a centre of symmetry.
+
+    Args:
+        differences: n values, ln ratio.
+        centre: The hypothesis, ln ratio.
+        effects: m equally likely alternatives, ln ratio.
+    """
+    y, effect = (x[..., None, None] for x in (differences[:, None] - centre, effects - centre))
+    gain = (_FREEDOM + 1) / 2 * (_log_tail(y + effect) - _log_tail(y - effect))
+    logs = (math.log(2) - np.logaddexp(0.0, -gain)).sum(axis=0)
+    return float(special.logsumexp(logs)) - math.log(logs.size)
+
+
+def log_evidence_against(differences: Floats, effects: Floats) -> float:
+    """Log of the least e-process against one of the effects as the centre of symmetry."""
+    steps = _alternatives(float(np.abs(effects).min()))
+    return min(log_evidence(differences, one, one + steps) for one in effects.tolist())
+
+
+def _alternatives(least: float) -> Floats:
+    found: Floats = least * np.concatenate([_ALTERNATIVES, -_ALTERNATIVES])
+    return found
+
+
+def _log_tail(distance: Floats) -> Floats:
+    found: Floats = np.log1p((distance / _SCALES) ** 2 / _FREEDOM)
+    return found
+
+
+def location(differences: Floats) -> float:
+    """Estimate of the centre of symmetry (Hodges and Lehmann 1963).
+
+    The median of the means of all pairs of the n differences, each with itself included.
+    """
+    first, second = np.triu_indices(len(differences))
+    return float(np.median((differences[first] + differences[second]) / 2))
+
+
+def interval(differences: Floats, least: float, alpha: float) -> tuple[float, float]:
+    """The centres that are not excluded, at any time, with a probability of 1 - alpha.
+
+    Args:
+        differences: n values, ln ratio.
+        least: Smallest distance of an alternative from a centre, ln ratio.
+        alpha: Type I error.
+    """
+    middle, bound = location(differences), -math.log(alpha)
+    alternatives = _alternatives(least)
+
+    def excluded(centre: float) -> bool:
+        return log_evidence(differences, centre, centre + alternatives) >= bound
+
+    def end(sign: float) -> float:
+        inside, outside = 0.0, least
+        while not excluded(middle + sign * outside):
+            inside, outside = outside, 2 * outside
+            if outside > _FARTHEST * least:
+                return sign * math.inf
+        while outside - inside > least / 20:
+            half = (inside + outside) / 2
+            inside, outside = (inside, half) if excluded(middle + sign * half) else (half, outside)
+        return middle + sign * outside
+
+    return end(-1.0), end(1.0)
