@@ -41,7 +41,7 @@ check: $(VENV)/development
 	$(VENV)/bin/lint-imports --no-logo --cache-dir $(VENV)/import-linter
 	@$(RUN) docs/take_screenshots.py --check
 
-# Prints the lines of product code, tests and benchmarks, and the mean length of functions.
+# Prints the lines of product, demonstration, tests and benchmarks, and the mean length of functions.
 size:
 	@$(PYTHON) -m benchmarks.size
 
