@@ -10,16 +10,12 @@ from pathlib import Path
 import pytest
 
 from netbisect.bisect.model.metric import scenario_of
-from netbisect.demo import service
 from netbisect.demo.lab.testbeds import TESTBEDS
 from netbisect.demo.mailbox import read
 from netbisect.demo.play import DemoRun
 from netbisect.demo.service import DemoService
 from netbisect.demo.tree import story
 from netbisect.demo.tree.story import StoryCommit, append, boring
-from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_service_ledger
-from netbisect.steps.service.settings import load
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("service")]
 
@@ -42,9 +38,8 @@ def cost(path: str, name: str, place: str, nanoseconds: int) -> story.Edit:
     return append(path, f"\nint\n{name}(void)\n{{\n{body}}}\n")
 
 
-def commits(*, culprit: bool = True) -> list[StoryCommit]:
+def commits() -> list[StoryCommit]:
     """Costs of single scenarios, and two commits that raise them."""
-    assert culprit
     tcp = cost("sys/netinet/tcp_input.c", "tcp_input", "tcp", 5000)
     ipsec = cost("sys/netipsec/ipsec_output.c", "ipsec_encap", "ipsec", 2500)
     aside = cost("sys/kern/subr_taskqueue.c", "taskqueue_run", "aside", 100)
@@ -66,9 +61,8 @@ def commits(*, culprit: bool = True) -> list[StoryCommit]:
     return [special.get(number) or boring(number) for number in range(1, LENGTH)]
 
 
-def two_effects(*, culprit: bool = True) -> list[StoryCommit]:
+def two_effects() -> list[StoryCommit]:
     """A commit that slows IPsec and lowers the CPU use of forwarding."""
-    assert culprit
     path = "sys/kern/subr_taskqueue.c"
     ipsec = cost("sys/netipsec/ipsec_output.c", "ipsec_encap", "ipsec", 2500)
     special = {
@@ -89,18 +83,14 @@ def two_effects(*, culprit: bool = True) -> list[StoryCommit]:
 
 
 @pytest.fixture
-def play(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[DemoRun]:
+def play(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DemoRun]:
     """The service with a story and scenarios."""
     commits, kinds = request.param
-    monkeypatch.setattr(service, "story", commits)
     house = DemoService(tmp_path / "house")
     bed = replace(TESTBEDS["c2558"], scenarios=kinds)
-    tree = house.build(seed=3, testbeds=[bed], compression=300.0)
+    tree = house.build(commits=commits(), seed=3, testbeds=[bed], compression=300.0)
     house.start()
-    settings, lab = load(house.place / control.SETTINGS)
-    yield DemoRun(house, tree, settings, lab, open_service_ledger(settings))
+    yield DemoRun(house, tree)
     house.stop()
 
 

@@ -28,12 +28,10 @@ from netbisect.demo.lab.testbeds import TESTBEDS, SimulatedTestbed, copies
 from netbisect.demo.mailbox import read
 from netbisect.demo.play import DemoRun
 from netbisect.demo.service import DemoService
+from netbisect.demo.tree.story import story
 from netbisect.steps.requests import tokens
-from netbisect.steps.scheduler.followups import open_nights
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.rights import parse_rights
-from netbisect.steps.service.settings import load
 from netbisect.store.db.records import ActionStage, Alert, JobRecord, LedgerEvent
 from netbisect.store.git.history import History
 
@@ -113,12 +111,11 @@ def begin(
     culprit: bool,
     testbeds: Sequence[str | SimulatedTestbed] = ("c2558", "e5-2650"),
 ) -> DemoRun:
-    tree = house.build(culprit=culprit, seed=3, testbeds=testbeds)
+    tree = house.build(commits=story(culprit=culprit), seed=3, testbeds=testbeds)
     add_a_builder(house.place / "lab" / "lab.toml")
     make_twins(house.place / "lab")
     house.start()
-    settings, lab = load(house.place / control.SETTINGS)
-    play = DemoRun(house, tree, settings, lab, open_service_ledger(settings))
+    play = DemoRun(house, tree)
     come_with_a_token(play)
     return play
 
@@ -152,11 +149,6 @@ def make_twins(lab: Path) -> None:
         simulator = simulator.replace(router, f"speed = {speed}\n{router}")
         (lab / "simulator.toml").write_text(simulator)
     (lab / "lab.toml").write_text(text)
-
-
-def begin_night(play: DemoRun) -> None:
-    history = History(play.settings.mirror, play.lab.source.repository)
-    open_nights(play.ledger, history, play.settings, play.lab.testbeds, ["main"])
 
 
 def watch(play: DemoRun, wanted: Callable[[LedgerEvent], bool] | None = None) -> None:
@@ -267,11 +259,11 @@ def check_orders(play: DemoRun, alert: Alert) -> None:
 def test_the_culprit_is_named_although_the_master_is_killed(house: DemoService) -> None:
     """Killed in the comparison, stopped in the bisection, downloads aborted: the same mail."""
     play = begin(house, culprit=True)
-    begin_night(play)
+    play.begin_night()
     watch(play)
     assert read(house.mails) == []
     play.tree.land(len(play.tree.revisions))
-    begin_night(play)
+    play.begin_night()
 
     watch(play, during(play, CompareJob, "trial"))
     kill(house)
@@ -389,10 +381,10 @@ def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(house: DemoSer
 def test_no_commit_is_named_without_a_change(house: DemoService) -> None:
     """The same week of commits without the slow one: no alert, and no mail."""
     play = begin(house, culprit=False)
-    begin_night(play)
+    play.begin_night()
     watch(play)
     play.tree.land(len(play.tree.revisions))
-    begin_night(play)
+    play.begin_night()
     watch(play)
 
     nights = [play.ledger.jobs.get(number) for number in range(1, 5)]

@@ -18,15 +18,12 @@ from pathlib import Path
 import pytest
 
 from netbisect.bisect.model.results import NightlyResult
+from netbisect.demo.play import DemoRun
 from netbisect.demo.service import DemoService
-from netbisect.demo.tree.create import SampleTree
-from netbisect.steps.scheduler.followups import open_nights
+from netbisect.demo.tree.story import story
 from netbisect.steps.service import control, stalls
-from netbisect.steps.service.database_thread import open_service_ledger
-from netbisect.steps.service.settings import load
 from netbisect.steps.service.watchdog import EXIT_STATUS, STACKS
 from netbisect.store.db.records import ActionStage, JobRecord, JobState
-from netbisect.store.git.history import History
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("service")]
 LIMIT = 300.0
@@ -49,13 +46,13 @@ class Supervised:
 
     def __init__(self, place: Path) -> None:
         self.house = DemoService(place)
-        self.tree: SampleTree = self.house.build(culprit=False, seed=3, testbeds=(TESTBED,))
+        tree = self.house.build(commits=story(culprit=False), seed=3, testbeds=(TESTBED,))
         settings = self.house.place / control.SETTINGS
         text = settings.read_text()
         text = text.replace("tick = 1.0", "tick = 1.0\nstall_minutes = 0.15")
         settings.write_text(f"{text}patience_minutes = 0\n")
-        self.settings, self.lab = load(settings)
-        self.ledger = open_service_ledger(self.settings)
+        self.run = DemoRun(self.house, tree)
+        self.settings, self.lab, self.ledger = self.run.settings, self.run.lab, self.run.ledger
         self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.manager.bind(str(place / "notify"))
         self.manager.settimeout(LIMIT)
@@ -92,9 +89,8 @@ class Supervised:
     def night(self) -> JobRecord:
         """Asks for a night of the next commit."""
         self.landed += 1
-        self.tree.land(self.landed)
-        history = History(self.settings.mirror, self.lab.source.repository)
-        open_nights(self.ledger, history, self.settings, self.lab.testbeds, ["main"])
+        self.run.tree.land(self.landed)
+        self.run.begin_night()
         return self.ledger.jobs.all_open()[-1]
 
     def tried(self, night: JobRecord) -> bool:

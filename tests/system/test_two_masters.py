@@ -23,14 +23,11 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 
 from netbisect.demo.lab import setup
+from netbisect.demo.play import DemoRun
 from netbisect.demo.service import DemoService
-from netbisect.steps.scheduler.followups import open_nights
+from netbisect.demo.tree.story import story
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_service_ledger
-from netbisect.steps.service.settings import Settings, load
-from netbisect.store.git.history import History
-from netbisect.store.ledger import Ledger
-from netbisect.workers.config.lab import Lab
+from netbisect.steps.service.settings import load_settings
 
 _CROSSBAR = shutil.which(f"{sys.prefix}/crossbar/bin/crossbar") or shutil.which("crossbar")
 pytestmark = [
@@ -120,11 +117,7 @@ asyncio.run(main())
 class Pair:
     """Two masters with one ledger."""
 
-    house: DemoService
-    second: Path
-    settings: Settings
-    lab: Lab
-    ledger: Ledger
+    play: DemoRun
     buildbots: Engine
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
@@ -136,13 +129,13 @@ class Pair:
 def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iterator[Pair]:
     cluster.do("CREATE DATABASE buildbots TEMPLATE template0")
     house = DemoService(tmp_path / "one")
-    house.build(testbeds=["c2558"], compression=300.0, culprit=False)
+    tree = house.build(testbeds=["c2558"], compression=300.0, commits=story(culprit=False))
     first, second = house.place / control.SETTINGS, tmp_path / "two" / control.SETTINGS
     second.parent.mkdir()
     for name in ("workers.password", "mail.password"):
         shutil.copy(house.place / name, second.parent)
     before = first.read_text()
-    settings, lab = load(first)
+    settings = load_settings(first)
     shared = (
         f'\n[masters]\ndatabase = "{cluster.url("buildbots")}"\nrouter = "{router}"\n',
         f'database = "{postgresql_url}"\n',
@@ -154,20 +147,19 @@ def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iter
     before = before.replace(str(settings.web.port), str(web))
     before = before.replace(f"port = {settings.workers.port}", f"port = {port}")
     second.write_text(f'state = "{house.place}"\n{shared[1]}{before}{shared[0]}')
-    settings, lab = load(first)
+    play = DemoRun(house, tree)
     buildbots = create_engine(cluster.url("buildbots"))
     try:
         house.start_lab()
         for folder in (house.place, second.parent):
             control.start(folder)
-        ports = [str(one) for one in (front, settings.workers.port, port)]
+        ports = [str(one) for one in (front, play.settings.workers.port, port)]
         house.run("proxy", [sys.executable, "-c", _PROXY, *ports])
-        for name, folder in house._create_workers(lab, front).items():
+        for name, folder in house._create_workers(play.lab, front).items():
             house.start_worker(name, folder)
-        ledger = open_service_ledger(settings)
-        yield Pair(house, second.parent, settings, lab, ledger, buildbots)
-        ledger.engine.dispose()
+        yield Pair(play, buildbots)
     finally:
+        play.ledger.engine.dispose()
         for folder in (house.place, second.parent):
             control.stop(folder)
         house.stop()
@@ -177,28 +169,28 @@ def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iter
 
 def test_the_second_goes_on_where_the_first_was_killed(pair: Pair) -> None:
     """Its visit is made again, nothing is ordered twice, and the night has its boots."""
-    history = History(pair.settings.mirror, pair.lab.source.repository)
-    open_nights(pair.ledger, history, pair.settings, pair.lab.testbeds, ["main"])
+    ledger, settings = pair.play.ledger, pair.play.settings
+    pair.play.begin_night()
 
     def boots() -> int:
-        return sum(event.kind == "boot" for event in pair.ledger.events.since(0)[0])
+        return sum(event.kind == "boot" for event in ledger.events.since(0)[0])
 
     wait(boots)
-    first = control.master_pid(pair.house.place)
+    first = control.master_pid(pair.play.service.place)
     assert first is not None
     os.kill(first, signal.SIGKILL)
     # Nobody waits ten minutes for Buildbot to take it for dead.
     with pair.buildbots.begin() as connection:
         late = "UPDATE masters SET last_active = last_active - :late WHERE name LIKE '%/one'"
         connection.execute(text(late), {"late": _EXPIRES})
-    wait(lambda: not pair.ledger.jobs.all_open())
+    wait(lambda: not ledger.jobs.all_open())
 
-    decisions = pair.ledger.actions.of_job(1)
+    decisions = ledger.actions.of_job(1)
     assert [one.outcome.value for one in decisions if one.outcome] == ["ok"] * len(decisions)
     given = Counter(name for (name,) in pair.rows("SELECT external_idstring FROM buildsets"))
     assert {*given.values()} == {1}
     assert {one.external_id for one in decisions} <= given.keys()
-    assert boots() >= pair.settings.night.boots
+    assert boots() >= settings.night.boots
     masters = {row[0] for row in pair.rows("SELECT masterid FROM builds WHERE results = 0")}
     assert len(masters) == 2, "both have worked"
     wait(lambda: not pair.rows("SELECT id FROM builds WHERE complete_at IS NULL"))

@@ -11,6 +11,7 @@ from netbisect.bisect.model.results import Culprit
 from netbisect.demo.mailbox import read
 from netbisect.demo.service import DemoError, DemoService
 from netbisect.demo.tree.create import SampleTree
+from netbisect.demo.tree.story import story
 from netbisect.demo.watch import ProgressWatch
 from netbisect.reports.render import words
 from netbisect.steps.master import progress
@@ -33,18 +34,26 @@ class DemoRun:
 
     service: DemoService
     tree: SampleTree
-    settings: Settings
-    lab: Lab
-    ledger: Ledger
-    marker: int = 0
     watch: ProgressWatch = field(default_factory=ProgressWatch)
+    marker: int = 0
+    settings: Settings = field(init=False)
+    lab: Lab = field(init=False)
+    ledger: Ledger = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.settings, self.lab = load(self.service.place / control.SETTINGS)
+        self.ledger = open_service_ledger(self.settings)
+
+    def begin_night(self) -> None:
+        """Starts nightly jobs on all testbeds."""
+        history = History(self.settings.mirror, self.lab.source.repository)
+        branches = self.settings.branches
+        open_nights(self.ledger, history, self.settings, self.lab.testbeds, branches)
 
     def night(self) -> None:
         """Starts nightly jobs on all testbeds and waits until the service is idle."""
         self.watch.waits_for("the commits of the tree")
-        history = History(self.settings.mirror, self.lab.source.repository)
-        branches = self.settings.branches
-        open_nights(self.ledger, history, self.settings, self.lab.testbeds, branches)
+        self.begin_night()
         end = time.monotonic() + _LIMIT_SECONDS
         idle = False
         while not idle:
@@ -128,14 +137,13 @@ def play(
     watch = watch or ProgressWatch()
     watch.waits_for("the tree and the first kernel")
     watch.say(f"writing a tree, a lab and a service into {service.place}")
-    tree = service.build(culprit=culprit, seed=seed)
+    tree = service.build(commits=story(culprit=culprit), seed=seed)
     service.add_login()
     watch.log = f"{service.place / 'twistd.log'} and {service.processes}"
     service.report_wait = watch.waits_for
     service.start()
-    settings, lab = load(service.place / control.SETTINGS)
-    watch.say(f"master, workers, lab and mail server run: {settings.web.url}")
-    performance = DemoRun(service, tree, settings, lab, open_service_ledger(settings), watch=watch)
+    performance = DemoRun(service, tree, watch)
+    watch.say(f"master, workers, lab and mail server run: {performance.settings.web.url}")
     watch.say("\nthe first night")
     performance.night()
     tree.land(len(tree.revisions))

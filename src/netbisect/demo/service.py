@@ -24,7 +24,7 @@ import bcrypt
 from netbisect.demo.lab import setup
 from netbisect.demo.lab.testbeds import SimulatedTestbed
 from netbisect.demo.tree.create import SampleTree, create
-from netbisect.demo.tree.story import story
+from netbisect.demo.tree.story import StoryCommit, story
 from netbisect.steps.service import control
 from netbisect.steps.service.settings import load
 from netbisect.workers.config.lab import Lab
@@ -115,7 +115,7 @@ class DemoService:
     def build(
         self,
         *,
-        culprit: bool = True,
+        commits: Sequence[StoryCommit] | None = None,
         seed: int = 1,
         testbeds: Sequence[str | SimulatedTestbed] = ("c2558", "e5-2650"),
         compression: float = 600.0,
@@ -123,7 +123,7 @@ class DemoService:
         """Writes all files; starts nothing.
 
         Args:
-            culprit: Whether the commits contain a culprit.
+            commits: Commits after the initial one (default: those of `story`).
             seed: Random seed of the lab.
             testbeds: Testbeds of the simulated lab.
             compression: Lab seconds per real second.
@@ -133,7 +133,7 @@ class DemoService:
         """
         with setup.free_ports(3) as (mail, web, workers):
             tree = self.build_lab(
-                culprit=culprit, seed=seed, testbeds=testbeds, compression=compression
+                commits=commits, seed=seed, testbeds=testbeds, compression=compression
             )
         text = SETTINGS.format(mail=mail, web=web, workers=workers, python=sys.executable)
         (self.place / control.SETTINGS).write_text(text)
@@ -156,7 +156,7 @@ class DemoService:
     def build_lab(
         self,
         *,
-        culprit: bool = True,
+        commits: Sequence[StoryCommit] | None = None,
         seed: int = 1,
         testbeds: Sequence[str | SimulatedTestbed],
         compression: float = 600.0,
@@ -170,7 +170,8 @@ class DemoService:
             raise DemoError(f"{self.place} exists; `make down` removes it")
         self.place.mkdir(mode=0o700, parents=True)
         (self.place / _MARK).write_text(_MARK_TEXT)
-        tree = create(self.place / "upstream" / "src.git", story(culprit=culprit))
+        commits = story() if commits is None else commits
+        tree = create(self.place / "upstream" / "src.git", commits)
         setup.prepare(
             self.place / "lab",
             repository=tree.repository,
