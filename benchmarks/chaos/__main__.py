@@ -53,7 +53,7 @@ def perform(stage: Stage, story: str, plan: Plan, expected: audit.Answer | None)
     wrong = []
     try:
         if story not in _LATER:
-            stage.night()
+            stage.run.begin_night()
         stage.watch()
         wrong = list(audit.faults(stage, expected))
     except StageError as error:
@@ -79,12 +79,12 @@ def prepare(stage: Stage, told: Tally) -> None:
     stage.build()
     stage.save(_QUIET)
     play(_QUIET)
-    stage.tree.land(len(stage.tree.revisions))
+    stage.run.tree.land(len(stage.run.tree.revisions))
     stage.save(_NIGHT)
     play(_NIGHT)
     stage.restore(_NIGHT)
     stage.start(Plan(()))
-    stage.night()
+    stage.run.begin_night()
     for phase in _LATER:
         stage.watch(until=phase)
         stage.stop()
@@ -175,7 +175,7 @@ def main() -> int:
     told = Tally()
     with tempfile.TemporaryDirectory() as folder:
         stage = Stage((record.keep or Path(folder)) / "house")
-        with stage.nursery():
+        with stage.supervised():
             if record.short:
                 hits, wrong = short(stage)
                 print(json.dumps({"hits": hits, "wrong": wrong}, indent=1))

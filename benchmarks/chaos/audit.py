@@ -39,7 +39,7 @@ class Answer:
 
 def answer(stage: Stage) -> Answer:
     """Results."""
-    record = [one for one in stage.jobs() if not _over(one.finding)]
+    record = [one for one in stage.run.jobs() if not _over(one.finding)]
     alerts = stage.ledger.alerts.all()
     return Answer(
         tuple(sorted({(one.key.partition(":")[0], _kind(one.finding)) for one in record})),
@@ -69,7 +69,9 @@ def faults(stage: Stage, expected: Answer | None) -> Iterator[str]:
         if found.mails != expected.mails:
             yield f"{found.mails} mails were posted, without faults {expected.mails}"
     yield from _mail(stage, hits)
-    decisions = [one for record in stage.jobs() for one in stage.ledger.actions.of_job(record.id)]
+    decisions = [
+        one for record in stage.run.jobs() for one in stage.ledger.actions.of_job(record.id)
+    ]
     yield from _boots(stage, decisions, len(hits), of_lab=of_lab)
     yield from _orders(stage, decisions)
     if not of_lab and stage.ledger.quarantines.of_testbed(TESTBED):
@@ -126,7 +128,7 @@ def _boots(stage: Stage, decisions: list[Action], hits: int, *, of_lab: bool) ->
 
 def _orders(stage: Stage, decisions: list[Action]) -> Iterator[str]:
     names = Counter(
-        str(name) for (name,) in stage.buildbot("SELECT external_idstring FROM buildsets")
+        str(name) for (name,) in stage.run.buildbot("SELECT external_idstring FROM buildsets")
     )
     for name, number in names.items():
         if number > 1 and not name.startswith("nb:recover"):
@@ -134,6 +136,6 @@ def _orders(stage: Stage, decisions: list[Action]) -> Iterator[str]:
     for one in decisions:
         if one.outcome is None:
             yield f"{one.external_id} has no outcome"
-    [(running,)] = stage.buildbot("SELECT count(*) FROM builds WHERE complete_at IS NULL")
+    [(running,)] = stage.run.buildbot("SELECT count(*) FROM builds WHERE complete_at IS NULL")
     if running:
         yield f"{running} builds have no end"

@@ -31,7 +31,6 @@ from netbisect.demo.lab import server
 from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.steps.scheduler.buildsets import Buildsets
 from netbisect.store.db.records import Outcome
-from netbisect.store.db.sessions import WriteTransaction
 from netbisect.store.db.tables import EventRow, QuestionRow
 
 _CHANCE = re.compile(r"[0-9a-f]{32,}|\d+\.\d+")
@@ -103,8 +102,6 @@ def _transactions(script: Script) -> None:
     @event.listens_for(Session, "after_soft_rollback")
     def undone(session: Session, _: object) -> None:
         _forget(session)
-
-    assert WriteTransaction  # the transactions that tell of something are those that note it
 
 
 def _orders(script: Script) -> None:

@@ -268,11 +268,11 @@ def limit_files(process: int, size: int) -> None:
 
 
 def _alive(process: int) -> bool:
+    """Whether a process runs; one that has ended has no command line."""
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
+        return bool(Path(f"/proc/{process}/cmdline").read_bytes())
+    except OSError:
         return False
-    return process > 0
 
 
 def _kill(process: int) -> None:

@@ -12,9 +12,7 @@ import contextlib
 import json
 import os
 import random
-import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -25,16 +23,15 @@ from pathlib import Path
 
 import click
 
-from benchmarks.soak.answers import jobs
-from benchmarks.soak.answers import nights as nights_of
+from benchmarks.service import COMPRESSION, ServiceRun
 from benchmarks.soak.growth import a_night, kib_a_night, resident
 from netbisect.bisect.model import serialization
-from netbisect.bisect.model.jobs import CompareJob
+from netbisect.bisect.model.jobs import CompareJob, NightlyJob
+from netbisect.bisect.model.results import NightlyResult
 from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.testbeds import TESTBEDS, SimulatedTestbed, copies
 from netbisect.demo.mailbox import read
 from netbisect.demo.service import DemoService
-from netbisect.demo.tree.create import SampleTree, create
 from netbisect.demo.tree.story import (
     CULPRIT_AT,
     QUIET_WEEKS,
@@ -45,21 +42,15 @@ from netbisect.demo.tree.story import (
 from netbisect.demo.tree.story import (
     replace as replaced,
 )
-from netbisect.steps.scheduler.followups import open_nights
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_service_ledger
-from netbisect.steps.service.settings import Settings, load
-from netbisect.store.git.history import History
-from netbisect.store.ledger import Ledger
-from netbisect.workers.config.lab import Lab, worker_name
+from netbisect.store.db.records import JobRecord
+from netbisect.workers.config.lab import worker_name
 
 COMMITS = 4
 """Irrelevant commits per night."""
 SCENARIOS = ("inet4-forwarding", "inet4-pf-stateful")
 _SLOWED = ("c2558", "c2558", "e5-2650")
 """Affected kind of testbed by culprit, in order."""
-_COMPRESSION = 1500.0
-"""Compression of time; machines boot in a tenth of a second."""
 _RATES = {
     InjectedFault.PANICS_UNDER_LOAD: 0.012,
     InjectedFault.HANGS_UNDER_LOAD: 0.006,
@@ -147,17 +138,20 @@ def commits(nights: int) -> list[list[StoryCommit]]:
     return landing
 
 
-@dataclass
-class Soak:
+def nights_of(record: list[JobRecord]) -> tuple[int, dict[str, int]]:
+    """Completed nights, and failed ones by reason."""
+    found = [one.finding for one in record if isinstance(one.job, NightlyJob)]
+    without = [one for one in found if not isinstance(one, NightlyResult)]
+    why = Counter(getattr(one, "why", "it is open")[:60] for one in without)
+    return len(found) - len(without), dict(why)
+
+
+@dataclass(kw_only=True)
+class Soak(ServiceRun):
     """A service with its lab and its operators."""
 
-    house: DemoService
-    tree: SampleTree
     heads: list[int]
     """Number of commits before each night."""
-    settings: Settings
-    lab: Lab
-    ledger: Ledger
     luck: random.Random
     told: Told
     broken: dict[str, float] = field(default_factory=dict)
@@ -171,18 +165,16 @@ class Soak:
             SoakError: there is no end, or something has died.
         """
         self.tree.land(self.heads[night])
-        for held in self.ledger.quarantines.current().values():
-            self.ledger.quarantines.ask_release(held.testbed, by="owner", note="it runs again")
+        self.release()
         waiting = [
             (time.monotonic() + self.luck.uniform(0.5, 4.0), name, fault)
             for name in (one.name for one in self.lab.testbeds)
             for fault, chance in {**_RATES, "worker": _WORKER}.items()
             if self.luck.random() < chance
         ]
-        history = History(self.settings.mirror, self.lab.source.repository)
-        open_nights(self.ledger, history, self.settings, self.lab.testbeds, ["main"])
+        self.begin_night()
         end = time.monotonic() + _LIMIT
-        while waiting or self.broken or not self._idle():
+        while waiting or self.broken or not self.is_idle():
             now = time.monotonic()
             for one in [one for one in waiting if one[0] <= now]:
                 waiting.remove(one)
@@ -190,7 +182,7 @@ class Soak:
             for machine in [name for name, until in self.broken.items() if until <= now]:
                 self._power("mend", machine)
                 del self.broken[machine]
-            if control.master_pid(self.house.place) is None:
+            if control.master_pid(self.service.place) is None:
                 raise SoakError("the master has died")
             if now > end:
                 raise SoakError(f"no end after {_LIMIT:g} s of night {night + 1}")
@@ -208,7 +200,7 @@ class Soak:
         self.broken[machine] = time.monotonic() + _FAULT_SECONDS
 
     def _power(self, *words: str) -> None:
-        config = str(self.house.place / "lab" / "ssh" / "config")
+        config = str(self.service.place / "lab" / "ssh" / "config")
         order = ["ssh", "-F", config, "power", " ".join(words)]
         subprocess.run(order, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
@@ -218,34 +210,21 @@ class Soak:
         number = self._number(f"worker-{name}")
         with contextlib.suppress(ProcessLookupError):
             os.killpg(number, signal.SIGKILL)
-        self.house.start_worker(name, self.house.place / "workers" / name)
+        self.service.start_worker(name, self.service.place / "workers" / name)
 
     def _number(self, name: str) -> int:
-        return int((self.house.processes / f"{name}.pid").read_text())
-
-    def _idle(self) -> bool:
-        """Whether no job, mail or build is open."""
-        if self.ledger.jobs.all_open() or self.ledger.mails.waiting():
-            return False
-        open_orders = "SELECT count(*) FROM buildsets WHERE complete = 0"
-        [(number,)] = self._query("state.sqlite", open_orders)
-        return number == 0
-
-    def _query(self, database: str, query: str) -> list[tuple[int, ...]]:
-        path = (self.house.place / database).as_uri()
-        with contextlib.closing(sqlite3.connect(f"{path}?mode=ro", uri=True, timeout=30)) as one:
-            return one.execute(query).fetchall()
+        return int((self.service.processes / f"{name}.pid").read_text())
 
     def measure(self) -> None:
         """Records memory and databases after a night."""
         told = self.told
-        master = control.master_pid(self.house.place)
+        master = control.master_pid(self.service.place)
         assert master is not None
         told.master.append(resident(master))
-        workers = [path.stem for path in self.house.processes.glob("worker-*.pid")]
+        workers = [path.stem for path in self.service.processes.glob("worker-*.pid")]
         told.workers.append(sum(resident(self._number(name)) for name in workers))
         for sizes, name in ((told.ledger, "netbisect.sqlite"), (told.buildbot, "state.sqlite")):
-            files = self.house.place.glob(f"{name}*")  # with what is not yet in its place
+            files = self.service.place.glob(f"{name}*")  # with what is not yet in its place
             sizes.append(sum(one.stat().st_size for one in files))
 
     def judge(self) -> None:
@@ -254,8 +233,8 @@ class Soak:
         planted = [one for one, role in self.tree.roles.items() if role == "culprit"]
         told.culprits = len(planted)
         told.faults = dict(self.struck)
-        [(told.boots,)] = self._query("netbisect.sqlite", "SELECT count(*) FROM boots")
-        record = jobs(ledger)
+        told.boots = sum(event.kind == "boot" for event in ledger.events.since(0)[0])
+        record = self.jobs()
         told.record = dict(Counter(serialization.tag_of(one.job) for one in record))
         told.complete, told.without = nights_of(record)
         slowed = dict(zip(planted, _SLOWED, strict=True))
@@ -275,34 +254,35 @@ class Soak:
         told.quarantines = sum(
             len(ledger.quarantines.of_testbed(one.name)) for one in self.lab.testbeds
         )
-        told.mails = len(read(self.house.mails))
+        told.mails = len(read(self.service.mails))
         told.master_a_night, told.workers_a_night = a_night(told.master), a_night(told.workers)
         told.ledger_a_night = kib_a_night(told.ledger)
         told.buildbot_a_night = kib_a_night(told.buildbot)
 
 
-def begin(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Soak:
-    """Builds and starts a service in a new folder."""
-    house = DemoService(place)
-    house.build(testbeds=beds(testbeds), compression=_COMPRESSION, seed=seed)
-    shutil.rmtree(place / "upstream" / "src.git")
-    landing = commits(nights)
-    tree = create(place / "upstream" / "src.git", [one for of_night in landing for one in of_night])
-    heads = [1 + sum(map(len, landing[: night + 1])) for night in range(nights)]
+def build(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Soak:
+    """Writes all files of a service in a new folder."""
+    house, landing = DemoService(place), commits(nights)
+    tree = house.build(
+        commits=[one for of_night in landing for one in of_night],
+        testbeds=beds(testbeds),
+        compression=COMPRESSION,
+        seed=seed,
+    )
     file = place / control.SETTINGS
-    file.write_text(file.read_text().replace("boots = 3", f"boots = {boots}"))
-    house.start()
-    settings, lab = load(file)
-    told = Told(nights, testbeds)
+    text = file.read_text()
+    file.write_text(text.replace("boots = 3", f"boots = {boots}"))
+    heads = [1 + sum(map(len, landing[: night + 1])) for night in range(nights)]
     luck = random.Random(seed)  # noqa: S311 - it plays a lab
-    return Soak(house, tree, heads, settings, lab, open_service_ledger(settings), luck, told)
+    return Soak(house, tree, heads=heads, luck=luck, told=Told(nights, testbeds))
 
 
 def soak(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Told:
     """Runs all nights."""
     began = time.monotonic()
-    one = begin(place, nights, testbeds, boots, seed)
+    one = build(place, nights, testbeds, boots, seed)
     try:
+        one.service.start()
         for night in range(nights):
             one.pass_night(night)
             one.measure()
@@ -317,7 +297,7 @@ def soak(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Told
         one.told.seconds = time.monotonic() - began
         one.judge()
     finally:
-        one.house.stop()
+        one.service.stop()
     return one.told
 
 

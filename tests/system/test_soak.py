@@ -11,19 +11,18 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))  # benchmarks/ is run from the checkout, and not installed
 
 from benchmarks.soak import __main__ as service  # noqa: E402 - see above
-from benchmarks.soak.growth import a_night  # noqa: E402 - see above
-from netbisect.demo.tree.create import create  # noqa: E402
+from benchmarks.soak.growth import a_night  # noqa: E402
 
 
 def test_the_tree_of_a_real_service_has_a_culprit_for_each_kind_of_testbed(tmp_path: Path) -> None:
     """Each lands before a night of its own; what does not build or boot lands among others."""
     landing = service.commits(8)
-    tree = create(tmp_path / "tree.git", [one for night in landing for one in night])
+    run = service.build(tmp_path / "house", nights=8, testbeds=2, boots=5, seed=3)
     roles = [[one.role for one in night if one.role] for night in landing]
 
     assert [night for night, found in enumerate(roles) if "culprit" in found] == [2, 4, 6]
     assert {"unbuildable", "panic"} <= {role for found in roles for role in found}
-    assert sorted(tree.roles.values()) == sorted(role for found in roles for role in found)
+    assert sorted(run.tree.roles.values()) == sorted(role for found in roles for role in found)
     assert all(len(night) >= service.COMMITS for night in landing)
 
 
