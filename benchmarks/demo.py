@@ -1,12 +1,10 @@
 """Times the demonstration, on an idle machine or beside busy loops.
 
-    python -m benchmarks.demo runs --runs 10
-    python -m benchmarks.demo runs --runs 5 --busy 4
-    python -m benchmarks.demo nights --nights 24
+    python -m benchmarks.demo --runs 10
+    python -m benchmarks.demo --runs 5 --busy 4
 
-`runs` starts `python -m netbisect.demo play` with only HOME and PATH in the environment and reports
-the duration and correctness of each run. `nights` keeps one service running and lands some commits
-before each night.
+Starts `python -m netbisect.demo play` with only HOME and PATH in the environment and reports the
+duration and correctness of each run.
 """
 
 from __future__ import annotations
@@ -23,12 +21,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-
-from netbisect.demo.play import DemoRun
-from netbisect.demo.service import DemoService
-from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_service_ledger
-from netbisect.steps.service.settings import load
 
 LIMIT = 900.0
 """Timeout of a run in seconds."""
@@ -63,15 +55,10 @@ def play_once(folder: Path) -> tuple[float, bool]:
     return time.monotonic() - begun, done.returncode == 0
 
 
-@click.group()
-def main() -> None:
-    """Time the demonstration."""
-
-
-@main.command(epilog="Example: python -m benchmarks.demo runs --runs 5 --busy 4")
+@click.command(epilog="Example: python -m benchmarks.demo --runs 5 --busy 4")
 @click.option("--runs", default=10, show_default=True, help="Number of demonstrations.")
 @click.option("--busy", default=0, show_default=True, help="Busy loops beside them.")
-def runs(runs: int, busy: int) -> None:
+def main(runs: int, busy: int) -> None:
     """Time whole demonstrations."""
     took, right = [], 0
     with busy_loops(busy):
@@ -81,47 +68,9 @@ def runs(runs: int, busy: int) -> None:
             took.append(round(seconds, 1))
             right += good
             click.echo(f"run {number}: {seconds:.1f} s, {'right' if good else 'WRONG'}")
-    found = {
-        "right": right,
-        "seconds": took,
-        "median_seconds": statistics.median(took),
-    }
+    found = {"right": right, "seconds": took, "median_seconds": statistics.median(took)}
     click.echo(json.dumps(found))
     sys.exit(right != runs)
-
-
-@main.command(epilog="Example: python -m benchmarks.demo nights --nights 24")
-@click.option("--nights", default=24, show_default=True, help="Nights of one service.")
-def nights(nights: int) -> None:
-    """Measure nights of one service, with new commits before each."""
-    if {*os.environ} - {"HOME", "PATH", "PWD", "LC_CTYPE"}:
-        clean = {name: os.environ[name] for name in ("HOME", "PATH")}
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], clean)  # noqa: S606 - itself
-    with tempfile.TemporaryDirectory() as folder:
-        house = DemoService(Path(folder) / "demo")
-        try:
-            right = _nights(house, nights)
-        finally:
-            house.stop()
-    sys.exit(not right)
-
-
-def _nights(house: DemoService, count: int) -> bool:
-    tree = house.build()
-    house.start()
-    settings, lab = load(house.place / control.SETTINGS)
-    play = DemoRun(house, tree, settings, lab, open_service_ledger(settings))
-    commits = len(tree.revisions)
-    for night in range(1, count + 1):
-        begun = time.monotonic()
-        tree.land(max(1, commits * night // count))
-        play.night()
-        master = Path(f"/proc/{control.master_pid(house.place)}/status")
-        memory = ""
-        if master.exists():
-            memory = next(line for line in master.read_text().splitlines() if "VmRSS" in line)
-        click.echo(f"night {night}: {time.monotonic() - begun:.1f} s {' '.join(memory.split())}")
-    return play.verdict()
 
 
 if __name__ == "__main__":

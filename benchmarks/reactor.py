@@ -10,60 +10,28 @@ from __future__ import annotations
 
 import json
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import click
-from twisted.internet import defer, reactor, task
+from twisted.internet import reactor, task
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Trial
+from netbisect.demo.play import DemoRun
+from netbisect.demo.service import DemoService
 from netbisect.steps.scheduler.followups import Followups
 from netbisect.steps.service import compute
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.numeric import plan
-from netbisect.steps.service.settings import Settings, load
 from netbisect.store.db.records import ActionStage, JobRecord, Outcome
 from netbisect.store.ledger import Ledger
-from netbisect.workers.config.lab import Lab
 
-_SETTINGS = """
-branches = ["main"]
-[mail]
-to = ["people@lab.invalid"]
-sender = "netbisect@lab.invalid"
-"""
-_LAB = """
-[source]
-repository = "{folder}/tree.git"
-[[builders]]
-name = "builder"
-arch = "amd64"
-directory = "build"
-[[testbeds]]
-name = "c2558"
-arch = "amd64"
-kernel_config = "GENERIC-NODEBUG"
-line_rate_pps = 1_488_095
-scenarios = ["inet4-forwarding"]
-dut = { address = "d", ingress = { interface = "a" }, egress = { interface = "b" } }
-generator = { address = "g", port = { interface = "a" } }
-receiver = { address = "g", port = { interface = "b" } }
-"""
 _PERIOD = 0.005
 _NUMERIC = {"numpy", "scipy", "matplotlib"}
-
-
-def service(folder: Path) -> tuple[Settings, Lab]:
-    """Settings and lab of a service with an empty repository."""
-    (folder / "netbisect.toml").write_text(_SETTINGS)
-    (folder / "lab.toml").write_text(_LAB.replace("{folder}", str(folder)))
-    subprocess.run(["git", "init", "-q", "--bare", folder / "tree.git"], check=True)
-    return load(folder / "netbisect.toml")
 
 
 def search(candidates: int) -> BisectJob:
@@ -119,10 +87,11 @@ class Heart:
 
 async def measure(folder: Path, candidates: int, rounds: int) -> dict[str, object]:
     """Makes decisions; returns seconds and MiB."""
-    settings, lab = service(folder)
+    house = DemoService(folder / "house")
+    run = DemoRun(house, house.build())
     process = compute.use_compute_process()
-    store = database_thread(settings)
-    followups = Followups(settings, lab)
+    store = database_thread(run.settings)
+    followups = Followups(run.settings, run.lab)
     await store.do(lambda ledger: ledger.jobs.add(search(candidates), key="search"))
     await task.deferLater(reactor, 0.1)
     heart, took = Heart(), []
@@ -149,21 +118,13 @@ async def measure(folder: Path, candidates: int, rounds: int) -> dict[str, objec
 @click.option("--rounds", default=5, show_default=True, help="Decisions.")
 def main(candidates: int, rounds: int) -> None:
     """Measure how long decisions hold the reactor."""
-    found: dict[str, object] = {}
 
-    async def run() -> None:
+    async def run(reactor: object) -> None:
+        del reactor
         with tempfile.TemporaryDirectory() as folder:
-            found.update(await measure(Path(folder), candidates, rounds))
+            click.echo(json.dumps(await measure(Path(folder), candidates, rounds)))
 
-    task_done = defer.Deferred.fromCoroutine
-    failures: list[object] = []
-    reactor.callWhenRunning(
-        lambda: task_done(run()).addErrback(failures.append).addBoth(lambda _: reactor.stop())
-    )
-    reactor.run()
-    if failures:
-        raise SystemExit(str(failures[0]))
-    click.echo(json.dumps(found))
+    task.react(run)
 
 
 if __name__ == "__main__":
