@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -271,7 +272,7 @@ def build(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Soa
     )
     file = place / control.SETTINGS
     text = file.read_text()
-    file.write_text(text.replace("boots = 3", f"boots = {boots}"))
+    file.write_text(re.sub(r"(?m)^boots = .*", f"boots = {boots}", text))
     heads = [1 + sum(map(len, landing[: night + 1])) for night in range(nights)]
     luck = random.Random(seed)  # noqa: S311 - it plays a lab
     return Soak(house, tree, heads=heads, luck=luck, told=Told(nights, testbeds))

@@ -24,6 +24,7 @@ def test_the_tree_of_a_real_service_has_a_culprit_for_each_kind_of_testbed(tmp_p
     assert {"unbuildable", "panic"} <= {role for found in roles for role in found}
     assert sorted(run.tree.roles.values()) == sorted(role for found in roles for role in found)
     assert all(len(night) >= service.COMMITS for night in landing)
+    assert run.settings.night.boots == 5
 
 
 def test_growth_is_that_of_the_nights_after_the_first_third() -> None:
