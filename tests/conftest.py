@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+pytest_plugins = (
+    "checkout_fixtures",
+    "evidence_lab",
+    "lab_fixtures",
+    "localbisect_fixtures",
+    "machine_fixtures",
+    "played_lab",
+    "postgresql_fixtures",
+    "service_fixtures",
+    "site_fixtures",
+    "sshd_fixtures",
+    "store_fixtures",
+)
 
 hypothesis.settings.register_profile("settled", derandomize=True, deadline=None, max_examples=50)
 hypothesis.settings.load_profile("settled")
@@ -57,37 +69,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--strict-skips") and not hasattr(config, "workerinput"):
         allowed = Path(__file__).with_name("allowed_skips.txt")
         config.pluginmanager.register(StrictSkips(allowed), "strict_skips")
-    for name in (
-        "accessibility",
-        "alert_ledger",
-        "evidence_lab",
-        "ledger_facts",
-        "checkout_fixtures",
-        "guard_fixtures",
-        "localbisect_fixtures",
-        "hostile_commits",
-        "lab_fixtures",
-        "machine_fixtures",
-        "played_lab",
-        "postgresql_fixtures",
-        "real_master",
-        "revision_tree",
-        "search_fixtures",
-        "api_master",
-        "service_fixtures",
-        "site_fixtures",
-        "sshd_fixtures",
-        "store_fixtures",
-        "vm_fixtures",
-    ):
-        path = Path(__file__).with_name("fixtures") / f"{name}.py"
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-        config.pluginmanager.register(module, name)
 
 
 @pytest.fixture(scope="session", autouse=True)

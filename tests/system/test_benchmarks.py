@@ -13,15 +13,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from benchmarks import ours, report, search
+from benchmarks.cases import CASES, COMMITS
+from benchmarks.engine import Outcome, Verdict, play
+from benchmarks.lab import BootNoise, Lab, World
+from benchmarks.peers import bayesect
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT))  # benchmarks/ is run from the checkout, and not installed
-
-from benchmarks import ours, report, search  # noqa: E402 - see above
-from benchmarks.cases import CASES, COMMITS  # noqa: E402
-from benchmarks.engine import Outcome, Verdict, play  # noqa: E402
-from benchmarks.lab import BootNoise, Lab, World  # noqa: E402
-from benchmarks.peers import bayesect  # noqa: E402
-
 COLUMNS = [
     *("engine", "case", "trials", "accuracy", "blamed", "blamed_wrong", "builds_mean"),
     *("boots_mean", "runs_mean", "hours_mean", "hours_p95", "calibration"),

@@ -11,12 +11,9 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT))  # benchmarks/ is run from the checkout, and not installed
-
-from benchmarks.chaos import __main__ as benchmark  # noqa: E402 - see above
-from benchmarks.chaos import script  # noqa: E402 - see above
-from benchmarks.chaos.script import (  # noqa: E402
+from benchmarks.chaos import __main__ as benchmark
+from benchmarks.chaos import script
+from benchmarks.chaos.script import (
     DATABASE,
     LAB,
     MASTER,
@@ -24,8 +21,9 @@ from benchmarks.chaos.script import (  # noqa: E402
     Plan,
     Script,
 )
-from benchmarks.chaos.tally import Run, Tally  # noqa: E402
+from benchmarks.chaos.tally import Run, Tally
 
+ROOT = Path(__file__).resolve().parents[2]
 Begin = Callable[..., Script]
 
 

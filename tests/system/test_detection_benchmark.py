@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT))  # benchmarks/ is run from the checkout, and not installed
-
-from benchmarks.detection import __main__ as game  # noqa: E402 - see above
-from benchmarks.detection import ours, page  # noqa: E402
-from benchmarks.detection.lab import (  # noqa: E402
+from benchmarks.detection import __main__ as game
+from benchmarks.detection import ours, page
+from benchmarks.detection.lab import (
     BOOTS,
     LEARNING,
     Change,
     Floats,
     Lab,
 )
-from benchmarks.detection.rules import RULES, Rule  # noqa: E402
+from benchmarks.detection.rules import RULES, Rule
 
 TEN_PERCENT = math.log(0.9)
 AT = 30

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT))  # benchmarks/ is run from the checkout, and not installed
-
-from benchmarks.soak import __main__ as service  # noqa: E402 - see above
-from benchmarks.soak.growth import a_night  # noqa: E402
+from benchmarks.soak import __main__ as service
+from benchmarks.soak.growth import a_night
 
 
 def test_the_tree_of_a_real_service_has_a_culprit_for_each_kind_of_testbed(tmp_path: Path) -> None:

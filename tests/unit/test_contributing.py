@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
-import pytest
+from checkout_fixtures import copy_tracked
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("bisect", "store", "workers", "steps", "reports", "src", "docs", "master.cfg")
 
 
 def blocks(heading: str, language: str) -> list[str]:
@@ -22,19 +20,6 @@ def blocks(heading: str, language: str) -> list[str]:
     section = re.split(r"^##+ ", text, maxsplit=1, flags=re.MULTILINE)[0]
     found = re.findall(rf"^   ```{language}\n(.*?)^   ```$", section, re.MULTILINE | re.DOTALL)
     return [textwrap.dedent(block) for block in found]
-
-
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    folder = tmp_path / "checkout"
-    folder.mkdir()
-    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in COPIED:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
-        else:
-            shutil.copy(ROOT / name, folder / name)
-    return folder
 
 
 def shell(checkout: Path, script: str) -> str:
@@ -52,13 +37,14 @@ def shell(checkout: Path, script: str) -> str:
     return done.stdout
 
 
-def test_scenario_can_be_added(checkout: Path) -> None:
+def test_scenario_can_be_added(tmp_path: Path) -> None:
     (script,) = blocks("Add a scenario", "sh")
 
-    assert "size=512," in shell(checkout, script)
+    assert "size=512," in shell(copy_tracked(tmp_path / "checkout"), script)
 
 
-def test_subcommand_can_be_added(checkout: Path, tmp_path: Path) -> None:
+def test_subcommand_can_be_added(tmp_path: Path) -> None:
+    checkout = copy_tracked(tmp_path / "checkout")
     module, entry = blocks("Add a subcommand", "python")
     (script,) = blocks("Add a subcommand", "sh")
     commands = checkout / "src/netbisect/cli"

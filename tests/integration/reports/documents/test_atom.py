@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import re
-import runpy
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 from hypothesis import given
 from hypothesis import strategies as st
+from report_cases import alert_document
 
 from netbisect.bisect.model.alert_state import AlertState, HistoryEntry
 from netbisect.reports.documents.atom import alert_id, feed
 from netbisect.steps.queries.documents import DocumentQueries
 
 ATOM = "{http://www.w3.org/2005/Atom}"
-made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
 ALERT = replace(
-    made["alert_document"](),
+    alert_document(),
     number=7,
     id=alert_id(7, "c2558", 1.5e9),
     opened_at=1.5e9,

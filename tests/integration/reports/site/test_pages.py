@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import runpy
 from dataclasses import replace
-from pathlib import Path
+
+import report_cases
 
 from netbisect.bisect.model.alert_change import ChangeBasis
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
@@ -17,8 +17,6 @@ from netbisect.reports.site.plots import first_changed
 from netbisect.reports.site.view_models import NightProgress, Overview, Point, SeriesSummary
 from netbisect.steps.queries.document_parts import alert_summary
 from netbisect.store.db.records import Alert, AlertSeries
-
-made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
 
 
 def effect(scenario: str, ln_ratio: float) -> Effect:
@@ -96,9 +94,9 @@ def level(number: int) -> Level:
 
 def test_a_series_falls_at_a_known_culprit() -> None:
     """At its own level, at the next one, or at the first bad one."""
-    found = replace(made["alert_summary"](), good="8", bad="72")
+    found = replace(report_cases.alert_summary(), good="8", bad="72")
     known = replace(found, culprit="48")
-    culprit = replace(made["commit"](48), revision="48")
+    culprit = replace(report_cases.commit(48), revision="48")
 
     def place(numbers: list[int], alert: AlertSummary, commit: Commit | None) -> int | None:
         levels = [level(one) for one in numbers]
