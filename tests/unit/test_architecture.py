@@ -59,18 +59,6 @@ def test_each_library_is_used_by_one_folder(folder: str) -> None:
             assert home in (None, folder), f"{path.relative_to(ROOT)} imports {name}"
 
 
-def test_workers_need_no_numeric_library() -> None:
-    code = (
-        "import importlib, pkgutil, sys, netbisect.workers as workers\n"
-        "for module in pkgutil.walk_packages(workers.__path__, 'netbisect.workers.'):\n"
-        "    importlib.import_module(module.name)\n"
-        "print({name.partition('.')[0] for name in sys.modules})"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert not {"numpy", "scipy", "sqlalchemy", "buildbot"} & ast.literal_eval(done.stdout)
-
-
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_folders_have_at_most_25_modules(folder: str) -> None:
     modules: dict[Path, int] = defaultdict(int)
