@@ -8,13 +8,14 @@ numbers and names, such as "a boot of a search". Every run must have the same re
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
@@ -97,41 +98,26 @@ def prepare(stage: Stage, told: Tally) -> None:
         play(phase)
 
 
-def _next(told: Tally, group: Sequence[str]) -> str:
-    """The story with the most hits per second in its last run, or ""."""
+def _next(told: Tally, faults: Sequence[str]) -> tuple[tuple[str, ...], str] | None:
+    """The faults and the story with the most hits per second in their last run, or None."""
 
-    def worth(story: str) -> float:
-        runs = [run for run in told.runs if run.story == story and run.group == list(group)]
+    def worth(choice: tuple[tuple[str, ...], str]) -> float:
+        group, story = choice
+        runs = [run for run in told.runs if run.story == story and run.group == [*group]]
         left = told.left_in(story, group)
         if not left or (len(runs) >= _IDLE_RUNS and not any(run.new for run in runs[-_IDLE_RUNS:])):
             return 0.0
-        if not runs:
-            return 1e9
-        return min(left, runs[-1].new or 0.5) / runs[-1].seconds
+        return min(left, runs[-1].new or 0.5) / runs[-1].seconds if runs else 1e9
 
-    best = max(STORIES, key=worth)
-    return best if worth(best) else ""
-
-
-def _groups(told: Tally, faults: Sequence[str]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The next runs; groups alternate by their time."""
     groups = [tuple(one for one in group if one in faults) for group in (_TOGETHER, _APART)]
-    spent = dict.fromkeys(filter(None, groups), 0.0)
-    while spent:
-        group = min(spent, key=lambda one: spent[one])
-        story = _next(told, group)
-        if not story:
-            del spent[group]
-            continue
-        yield group, story
-        spent[group] += told.runs[-1].seconds
+    best = max(itertools.product(groups, STORIES), key=worth)
+    return best if worth(best) else None
 
 
 def every_kind(stage: Stage, told: Tally, faults: Sequence[str], end: float) -> None:
     """Runs everything; starts no run after the time limit."""
-    for group, story in _groups(told, faults):
-        if time.monotonic() > end:
-            return
+    while (choice := _next(told, faults)) and time.monotonic() < end:
+        group, story = choice
         began = time.monotonic()
         stage.restore(story)
         plan = Plan(group, spared=tuple(sorted(told.spared())), most=_MOST)

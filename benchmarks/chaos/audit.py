@@ -10,11 +10,7 @@ from dataclasses import dataclass
 from benchmarks.chaos import script
 from benchmarks.chaos.stage import TESTBED, Stage
 from netbisect.bisect.model import serialization
-from netbisect.bisect.model.entities import (
-    Boot,
-    Failure,
-    Sample,
-)
+from netbisect.bisect.model.entities import Boot, Failure, Sample
 from netbisect.demo.mailbox import read
 from netbisect.store.db.records import Action, ActionStage, Outcome
 
@@ -39,21 +35,15 @@ class Answer:
 
 def answer(stage: Stage) -> Answer:
     """Results."""
-    record = [one for one in stage.run.jobs() if not _over(one.finding)]
+    results = {
+        (one.key.partition(":")[0], serialization.tag_of(one.finding)) for one in stage.run.jobs()
+    }
     alerts = stage.ledger.alerts.all()
     return Answer(
-        tuple(sorted({(one.key.partition(":")[0], _kind(one.finding)) for one in record})),
+        tuple(sorted(one for one in results if one[1] != "unfinished")),
         tuple((one.state.value, one.culprit or "") for one in alerts),
         sum(key.startswith(_ANSWERS) for key in stage.posted().values()),
     )
-
-
-def _over(finding: object) -> bool:
-    return _kind(finding) == "unfinished"
-
-
-def _kind(finding: object) -> str:
-    return serialization.tag_of(finding)
 
 
 def faults(stage: Stage, expected: Answer | None) -> Iterator[str]:

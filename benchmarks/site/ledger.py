@@ -41,7 +41,7 @@ BRANCH = "main"
 DAY = 86400.0
 FIRST = 1_700_000_000 // DAY * DAY
 _COMMITS = 24
-"""Seconds of a day."""
+"""Commits per day."""
 _LEARNT = 8
 """Nights before the first drop."""
 _LASTING = 12
@@ -164,23 +164,27 @@ def _facts(plan: Plan, testbed: int, nights: range) -> Iterator[Fact]:
             yield Boot(identifier, name, key, one, start, 170.0)
             for path in range(plan.scenarios):
                 ln = _level(plan, testbed, path, number) + images[path] + scatter[boot, path]
-                yield Sample(
-                    id=f"{identifier}-{path}",
-                    boot=identifier,
-                    testbed=name,
-                    scenario=scenario(path),
-                    pps=math.exp(ln),
-                    offered_pps=_OFFERED,
-                    received=(),
-                    offered=(),
-                    problems=(),
-                    conditions=_conditions(name, path, number).digest,
-                    at=start + 30.0 * path,
-                    seconds=30.0,
-                )
+                yield _sample(name, identifier, path, ln, number, start + 30.0 * path)
     for path in range(plan.scenarios):
         for number in {0, plan.nights // 2}:
             yield _conditions(name, path, number)
+
+
+def _sample(name: str, boot: str, path: int, ln: float, night: int, at: float) -> Sample:
+    return Sample(
+        id=f"{boot}-{path}",
+        boot=boot,
+        testbed=name,
+        scenario=scenario(path),
+        pps=math.exp(ln),
+        offered_pps=_OFFERED,
+        received=(),
+        offered=(),
+        problems=(),
+        conditions=_conditions(name, path, night).digest,
+        at=at,
+        seconds=30.0,
+    )
 
 
 def _conditions(name: str, path: int, number: int) -> Conditions:
@@ -205,8 +209,8 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
     name = bed(testbed)
     good, bad = head(first - 1), head(first)
     now[0] = FIRST + first * DAY + 20_000.0
-    paths = [path for path in range(plan.scenarios) if plan.moves(drop, path)]
-    moved = list(map(scenario, paths[:_MOVED]))
+    paths = [path for path in range(plan.scenarios) if plan.moves(drop, path)][:_MOVED]
+    moved = list(map(scenario, paths))
     effects = tuple(Effect(one, -0.04, -0.05, -0.03, 1e-8, 12, 12) for one in moved)
     lead = moved[0]
     job = CompareJob(
@@ -250,7 +254,7 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
             belief=Posterior(chances, 0.005),
         )
         slow = 0.04 * (asked_for >= culprit) - 0.003 * (step % 3)
-        before = {one: _level(plan, testbed, int(one[-2:]), first - 1) - slow for one in moved}
+        before = {path: _level(plan, testbed, path, first - 1) - slow for path in paths}
         _boot(ledger, decision.id, name, before, (asked_for, first), now[0])
         ledger.actions.finish(decision.id, Outcome.OK)
         low, high = (low, asked_for) if asked_for >= culprit else (asked_for + 1, high)
@@ -276,7 +280,7 @@ def _boot(
     ledger: Ledger,
     decision: int,
     name: str,
-    levels: dict[str, float],
+    levels: dict[int, float],
     record: tuple[int, int],
     at: float,
 ) -> None:
@@ -288,18 +292,4 @@ def _boot(
     )
     ledger.facts.record(boot, decision)
     for path, ln in levels.items():
-        sample = Sample(
-            id=f"{boot.id}-{path}",
-            boot=boot.id,
-            testbed=name,
-            scenario=path,
-            pps=math.exp(ln),
-            offered_pps=_OFFERED,
-            received=(),
-            offered=(),
-            problems=(),
-            conditions=_conditions(name, int(path[-2:]), of_night).digest,
-            at=at + 200.0,
-            seconds=30.0,
-        )
-        ledger.facts.record(sample, decision)
+        ledger.facts.record(_sample(name, boot.id, path, ln, of_night, at + 200.0), decision)

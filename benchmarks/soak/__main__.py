@@ -19,13 +19,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import click
+from scipy import stats
 
 from benchmarks.service import COMPRESSION, ServiceRun
-from benchmarks.soak.growth import a_night, kib_a_night, resident
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.results import NightlyResult
@@ -33,16 +34,7 @@ from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.testbeds import TESTBEDS, SimulatedTestbed, copies
 from netbisect.demo.mailbox import read
 from netbisect.demo.service import DemoService
-from netbisect.demo.tree.story import (
-    CULPRIT_AT,
-    QUIET_WEEKS,
-    StoryCommit,
-    boring,
-    story,
-)
-from netbisect.demo.tree.story import (
-    replace as replaced,
-)
+from netbisect.demo.tree import story
 from netbisect.steps.service import control
 from netbisect.store.db.records import JobRecord
 from netbisect.workers.config.lab import worker_name
@@ -68,6 +60,8 @@ _FAULT_SECONDS = 2.0
 _LIMIT = 900.0
 """Timeout of a night in seconds."""
 _LOOK = 0.2
+_SETTLED = 1 / 3
+"""Share of the nights before growth is measured: by then all has been done once."""
 
 
 class SoakError(Exception):
@@ -121,22 +115,44 @@ def beds(number: int) -> list[SimulatedTestbed]:
     return [bed for pair in kinds for bed in pair][:number]
 
 
-def commits(nights: int) -> list[list[StoryCommit]]:
+def commits(nights: int) -> list[list[story.StoryCommit]]:
     """Commits before each night: three culprits, two unbuildable, one panic."""
     landing = [
-        [boring(1000 + COMMITS * night + one) for one in range(COMMITS)] for night in range(nights)
+        [story.boring(1000 + COMMITS * night + one) for one in range(COMMITS)]
+        for night in range(nights)
     ]
-    landing[0] += story()[:QUIET_WEEKS]
-    landing[nights // 4] += story()[CULPRIT_AT - 5 : CULPRIT_AT + 6]
-    for night, path, cost, more in (
-        (nights // 2, "sys/netpfil/pf/pf.c", "PATH_COST(pf_state, 241)", 841),
-        (nights * 3 // 4, "sys/dev/cxgbe/t4_sge.c", "PATH_COST(cxgbe, 154)", 274),
+    landing[0] += story.story()[: story.QUIET_WEEKS]
+    landing[nights // 4] += story.story()[story.CULPRIT_AT - 5 : story.CULPRIT_AT + 6]
+    for night, path, place, cost, more in (
+        (nights // 2, "sys/netpfil/pf/pf.c", "pf_state", 241, 841),
+        (nights * 3 // 4, "sys/dev/cxgbe/t4_sge.c", "cxgbe", 154, 274),
     ):
-        dearer = f"{cost.rpartition(' ')[0]} {more})"
-        edit = replaced(path, cost, dearer)
-        slower = StoryCommit("network", f"{path}: Take more care", (edit,), role="culprit")
+        edit = story.replace(path, f"PATH_COST({place}, {cost})", f"PATH_COST({place}, {more})")
+        slower = story.StoryCommit("network", f"{path}: Take more care", (edit,), role="culprit")
         landing[night].insert(COMMITS // 2, slower)
     return landing
+
+
+def a_night(values: Sequence[float]) -> tuple[float, float, float]:
+    """Growth per night after a warm-up: estimate and 95 % interval.
+
+    Args:
+        values: After each night; with too few, all three are 0.
+    """
+    settled = int(len(values) * _SETTLED)
+    nights = range(settled, len(values))
+    if len(nights) < 3:
+        return 0.0, 0.0, 0.0
+    line = stats.linregress(nights, values[settled:])
+    wide = stats.t.ppf(0.975, len(nights) - 2) * line.stderr
+    return float(line.slope), float(line.slope - wide), float(line.slope + wide)
+
+
+def resident(process: int) -> float:
+    """Memory of a process in MiB."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024
 
 
 def nights_of(record: list[JobRecord]) -> tuple[int, dict[str, int]]:
@@ -257,8 +273,8 @@ class Soak(ServiceRun):
         )
         told.mails = len(read(self.service.mails))
         told.master_a_night, told.workers_a_night = a_night(told.master), a_night(told.workers)
-        told.ledger_a_night = kib_a_night(told.ledger)
-        told.buildbot_a_night = kib_a_night(told.buildbot)
+        told.ledger_a_night = a_night(told.ledger)[0] / 1024
+        told.buildbot_a_night = a_night(told.buildbot)[0] / 1024
 
 
 def build(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Soak:

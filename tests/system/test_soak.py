@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.soak import __main__ as service
-from benchmarks.soak.growth import a_night
 
 
 def test_the_tree_of_a_real_service_has_a_culprit_for_each_kind_of_testbed(tmp_path: Path) -> None:
@@ -27,8 +26,8 @@ def test_growth_is_that_of_the_nights_after_the_first_third() -> None:
     """What is done for the first time then does not count."""
     values = [0.0, 50.0, 90.0, *(100 + 2.0 * night for night in range(6))]
 
-    assert a_night(values) == pytest.approx((2.0, 2.0, 2.0))
-    assert a_night(values[:3]) == (0.0, 0.0, 0.0)
+    assert service.a_night(values) == pytest.approx((2.0, 2.0, 2.0))
+    assert service.a_night(values[:3]) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.long
