@@ -19,14 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-MASTER, WORKER, VISIT, LAB, DATABASE, DISK = (
-    "master",
-    "worker",
-    "visit",
-    "lab",
-    "database",
-    "disk",
-)
+MASTER, WORKER, VISIT, LAB, DATABASE, DISK = "master", "worker", "visit", "lab", "database", "disk"
 FAULTS = {
     MASTER: "the master is killed",
     WORKER: "the worker of this step is killed",
@@ -37,7 +30,6 @@ FAULTS = {
 }
 SUPERVISED = "run"
 _BUILDER, _VISITOR = "worker-amd64", "worker-c2558"
-
 
 _OF_VISITS = re.compile(r" runs | does | of (bench|recover)-")
 """Steps of a trial worker, such as the removal of a kernel."""
