@@ -11,8 +11,6 @@ import pytest
 from played_lab import PlayedHouse, build
 
 from netbisect.bisect.model.jobs import BisectJob, CompareJob, NightlyJob
-from netbisect.steps.site.live import LivePages
-from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import RequestState
 
 FORWARDING = "inet4-forwarding"
@@ -52,7 +50,7 @@ def test_a_range_is_searched(house: PlayedHouse) -> None:
     first, last = house.ledger.mails.waiting()
     assert last.in_reply_to == first.message_id
     assert culprit.label in last.body
-    page = page_of(house, 1)
+    page = house.page(1)
     for job in house.ledger.requests.jobs(1):
         kind = "bisection" if isinstance(job.job, BisectJob) else "comparison"
         assert f'<a href="{kind}-{job.id}.html">{kind} {job.id}</a>' in page
@@ -70,14 +68,9 @@ def test_an_answer_says_how_much_a_fix_gains(house: PlayedHouse) -> None:
     assert shown["verdict"] == "no regression"
     gain = r"There is a gain: .* against .*, [+]1[01][.]\d % .* on c2558"
     assert re.search(gain, shown["sentence"])
-    page = page_of(house, 1)
+    page = house.page(1)
     assert "the interval as it narrows" in page
     assert "Difference at 95.0% confidence" in page
-
-
-def page_of(house: PlayedHouse, number: int) -> str:
-    source = SiteSource(house.settings.database, lab=house.lab, home=house.settings)
-    return LivePages(source, house.ledger).file(f"request-{number}.html") or ""
 
 
 def test_a_range_without_a_drop_is_not_searched(house: PlayedHouse) -> None:

@@ -14,8 +14,6 @@ from played_lab import PlayedHouse, build, git
 from real_master import RealMaster, case
 
 from netbisect.cli import main
-from netbisect.steps.site.live import LivePages
-from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import RequestState
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "netbenches"
@@ -85,8 +83,7 @@ def test_a_patch_is_requested_twice(house: PlayedHouse) -> None:
     # As images of the same code differ by about a percent, so little need not be the code.
     assert shown["verdict"] == "inconclusive"
     assert "whether their code or only their images did it cannot be decided" in shown["sentence"]
-    source = SiteSource(house.settings.database, lab=house.lab, home=house.settings)
-    page = LivePages(source, house.ledger).file("request-1.html") or ""
+    page = house.page(1)
     for text in (first, second, page):
         assert re.search(r"differ in .*: -3\.\d % \(-\d\.\d to -\d\.\d\)\. Whether the code", text)
     for name in re.findall(r'href="reports/(request-1/[^"]*)"', page):
@@ -108,8 +105,7 @@ def test_two_revisions_are_requested_with_and_without_settings(house: PlayedHous
     )
     house.run()
     document = house.show(1)
-    source = SiteSource(house.settings.database, lab=house.lab, home=house.settings)
-    page = LivePages(source, house.ledger).file("request-1.html") or ""
+    page = house.page(1)
     readme = house.readme(1, "l5630-1")
 
     assert [(one["setting"], one["subject"]) for one in document["settings"]] == [
@@ -144,8 +140,7 @@ def test_settings_of_one_revision_are_requested(house: PlayedHouse) -> None:
         pytest.approx(-50.0),
         pytest.approx(0.0),
     ]
-    source = SiteSource(house.settings.database, lab=house.lab, home=house.settings)
-    page = LivePages(source, house.ledger).file("request-1.html") or ""
+    page = house.page(1)
     assert "hw.igb.num_queues=1" in page
     assert house.readme(1, "l5630-1").startswith(f"Settings of {label} on l5630\n")
     assert "expected 2 to 7 revisions or patches, or one with settings" in house.refused(
