@@ -11,7 +11,6 @@ import socket
 import stat
 import struct
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 
 import pytest
 from buildbot.process.results import SUCCESS
+from waiting import wait_until
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob
@@ -151,16 +151,13 @@ def make_twins(lab: Path) -> None:
 
 def watch(play: DemoRun, wanted: Callable[[LedgerEvent], bool] | None = None) -> None:
     """Until something has happened; or until nothing is left to do."""
-    end = time.monotonic() + LIMIT
-    while time.monotonic() < end:
+
+    def is_over() -> bool:
         idle = not play.ledger.jobs.all_open() and not play.ledger.mails.waiting()
         events, play.marker = play.ledger.events.since(play.marker)
-        if wanted is not None and any(map(wanted, events)):
-            return
-        if wanted is None and idle:
-            return
-        time.sleep(0.1)
-    pytest.fail("it came to no end")
+        return idle if wanted is None else any(map(wanted, events))
+
+    wait_until(is_over, LIMIT)
 
 
 def during(play: DemoRun, kind: type, stage: str) -> Callable[[LedgerEvent], bool]:
@@ -190,8 +187,7 @@ def kill(house: DemoService) -> None:
     assert master is not None
     assert environment_of(master) <= {"PATH", "HOME", *house.environment, *_SET_BY_PYTHON}
     os.kill(master, signal.SIGKILL)
-    while control.master_pid(house.place) is not None:
-        time.sleep(0.05)
+    wait_until(lambda: control.master_pid(house.place) is None, LIMIT)
 
 
 def get(play: DemoRun, path: str) -> str:
@@ -204,18 +200,14 @@ def rest(play: DemoRun, path: str) -> Any:
     return json.loads(get(play, f"api/v2/{path}"))
 
 
-def wait_for_a_running_visit(play: DemoRun) -> None:
-    """Until a command of the lab runs on the testbed."""
-    end = time.monotonic() + LIMIT
-    running: list[Any] = []
-    while not any(step["name"] == "trial" and step["started_at"] for step in running):
-        assert time.monotonic() < end, "no visit is made any more"
-        builds = rest(play, "builders/bench-c2558/builds?complete=false")["builds"]
-        running = [
-            step
-            for build in builds
-            for step in rest(play, f"builds/{build['buildid']}/steps?complete=false")["steps"]
-        ]
+def trial_runs(play: DemoRun) -> bool:
+    """Whether a command of the lab runs on the testbed."""
+    builds = rest(play, "builders/bench-c2558/builds?complete=false")["builds"]
+    return any(
+        step["name"] == "trial" and step["started_at"]
+        for build in builds
+        for step in rest(play, f"builds/{build['buildid']}/steps?complete=false")["steps"]
+    )
 
 
 def abort_downloads(play: DemoRun, times: int) -> None:
@@ -274,7 +266,7 @@ def test_the_culprit_alone_is_named_although_the_master_is_killed(house: DemoSer
     watch(play, during(play, BisectJob, "kernel"))
     abort_downloads(play, 10)
     watch(play, during(play, BisectJob, "trial"))
-    wait_for_a_running_visit(play)
+    wait_until(lambda: trial_runs(play), LIMIT)
     assert control.stop(house.place)
     control.start(house.place, house.environment)
     watch(play)
@@ -297,10 +289,8 @@ def test_the_culprit_alone_is_named_although_the_master_is_killed(house: DemoSer
     page = f"plugins/netbisect/alert-{alert.id}.html"
     assert planted[:12] in get(play, page)
     # Profiles are taken after the search.
-    end = time.monotonic() + LIMIT
-    while '<th scope="row"><code>igb_isc_rxd_pkt_get</code></th>' not in get(play, page):
-        assert time.monotonic() < end, "the page does not show the profiles"
-        time.sleep(0.2)
+    function = '<th scope="row"><code>igb_isc_rxd_pkt_get</code></th>'
+    wait_until(lambda: function in get(play, page), LIMIT)
     (shown,) = json.loads(get(play, "plugins/netbisect/overview.json"))["alerts"]
     assert shown["culprit"] == planted
     with pytest.raises(urllib.error.HTTPError, match="404"):
@@ -332,17 +322,12 @@ def search_on_twins(play: DemoRun) -> JobRecord:
     return play.ledger.jobs.add(job, key="bisect:main:c2558-1", priority=200)
 
 
-def both_at_work(play: DemoRun, record: JobRecord) -> None:
-    """Until visits to both are under way at once, which are not their first ones."""
-    end = time.monotonic() + LIMIT
-    while time.monotonic() < end:
-        decided = play.ledger.actions.of_job(record.id)
-        under_way = {one.target for one in decided if not one.outcome and one.buildset}
-        ended = sum(one.stage is ActionStage.TRIAL and one.outcome is not None for one in decided)
-        if {"c2558-1", "c2558-2"} <= under_way and ended > 1:
-            return
-        time.sleep(0.05)
-    pytest.fail("they are never at work at once")
+def both_at_work(play: DemoRun, record: JobRecord) -> bool:
+    """Whether visits to both are under way at once, which are not their first ones."""
+    decided = play.ledger.actions.of_job(record.id)
+    under_way = {one.target for one in decided if not one.outcome and one.buildset}
+    ended = sum(one.stage is ActionStage.TRIAL and one.outcome is not None for one in decided)
+    return {"c2558-1", "c2558-2"} <= under_way and ended > 1
 
 
 @pytest.mark.long
@@ -350,7 +335,7 @@ def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(house: DemoSer
     """Killed while both measure: verified, on both, with no order given twice."""
     play = begin(house, copies(TESTBEDS["c2558"], 2))
     record = search_on_twins(play)
-    both_at_work(play, record)
+    wait_until(lambda: both_at_work(play, record), LIMIT)
     kill(house)
     control.start(house.place, house.environment)
     watch(play)

@@ -10,12 +10,12 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from netbisect.bisect.model.results import NightlyResult
 from netbisect.demo.play import DemoRun
@@ -32,13 +32,6 @@ TESTBED = "c2558"
 
 def netbisect(*arguments: str | Path) -> list[str]:
     return [str(Path(sys.executable).with_name("netbisect")), *map(str, arguments)]
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < end, "it came to no end"
-        time.sleep(0.05)
 
 
 class Supervised:
@@ -136,21 +129,21 @@ def test_stalled_processes_are_ended_and_the_service_goes_on(service: Supervised
     service.start()
     night = service.night()
 
-    until(lambda: service.tried(night))
+    wait_until(lambda: service.tried(night))
     worker = service.worker()
     os.kill(worker, signal.SIGSTOP)
     try:
-        until(lambda: service.count(stalls.WORKER))
-        until(lambda: service.ledger.mails.last(f"worker:{TESTBED}:") is not None)
+        wait_until(lambda: service.count(stalls.WORKER))
+        wait_until(lambda: service.ledger.mails.last(f"worker:{TESTBED}:") is not None)
     finally:
         os.kill(worker, signal.SIGCONT)
 
-    until(service.compute_process)
+    wait_until(service.compute_process)
     compute = service.compute_process()
     assert compute is not None
     os.kill(compute, signal.SIGSTOP)
-    until(lambda: service.count(stalls.COMPUTE))
-    until(lambda: service.closed(night))
+    wait_until(lambda: service.count(stalls.COMPUTE))
+    wait_until(lambda: service.closed(night))
     assert isinstance(service.ledger.jobs.get(night.id).finding, NightlyResult)
     assert service.compute_process() != compute
 
@@ -177,7 +170,7 @@ def test_stalled_processes_are_ended_and_the_service_goes_on(service: Supervised
     assert re.search(sentence, (service.house.place / STACKS).read_text())
 
     service.start_master()
-    until(lambda: service.closed(night))
+    wait_until(lambda: service.closed(night))
     page = f"{service.settings.web.url}plugins/netbisect/health.html"
     with urllib.request.urlopen(page, timeout=60) as answer:
         shown = answer.read().decode()

@@ -12,15 +12,15 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, create_engine, text
+from waiting import wait_until
 
 from netbisect.demo.lab import setup
 from netbisect.demo.play import DemoRun
@@ -35,17 +35,10 @@ pytestmark = [
     pytest.mark.xdist_group("service"),
     pytest.mark.skipif(_CROSSBAR is None, reason="crossbar is not installed"),
 ]
-_PATIENCE = 400.0
+LIMIT = 400.0
 _EXPIRES = 700
 """Seconds after which Buildbot takes a silent master for dead, and some more."""
 _ALL = {"call": True, "register": True, "publish": True, "subscribe": True}
-
-
-def wait(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + _PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.2)
 
 
 def listens(port: int) -> bool:
@@ -74,7 +67,7 @@ def router(tmp_path: Path) -> Iterator[str]:
             stdout=log,
             stderr=log,
         )
-    wait(lambda: process.poll() is not None or listens(port))
+    wait_until(lambda: process.poll() is not None or listens(port), LIMIT)
     assert process.poll() is None, (tmp_path / "router.log").read_text()
     yield f"ws://127.0.0.1:{port}/ws"
     process.terminate()
@@ -175,7 +168,7 @@ def test_the_second_goes_on_where_the_first_was_killed(pair: Pair) -> None:
     def boots() -> int:
         return sum(event.kind == "boot" for event in ledger.events.since(0)[0])
 
-    wait(boots)
+    wait_until(boots, LIMIT)
     first = control.master_pid(pair.play.service.place)
     assert first is not None
     os.kill(first, signal.SIGKILL)
@@ -183,7 +176,7 @@ def test_the_second_goes_on_where_the_first_was_killed(pair: Pair) -> None:
     with pair.buildbots.begin() as connection:
         late = "UPDATE masters SET last_active = last_active - :late WHERE name LIKE '%/one'"
         connection.execute(text(late), {"late": _EXPIRES})
-    wait(lambda: not ledger.jobs.all_open())
+    wait_until(lambda: not ledger.jobs.all_open(), LIMIT)
 
     decisions = ledger.actions.of_job(1)
     assert [one.outcome.value for one in decisions if one.outcome] == ["ok"] * len(decisions)
@@ -193,4 +186,4 @@ def test_the_second_goes_on_where_the_first_was_killed(pair: Pair) -> None:
     assert boots() >= settings.night.boots
     masters = {row[0] for row in pair.rows("SELECT masterid FROM builds WHERE results = 0")}
     assert len(masters) == 2, "both have worked"
-    wait(lambda: not pair.rows("SELECT id FROM builds WHERE complete_at IS NULL"))
+    wait_until(lambda: not pair.rows("SELECT id FROM builds WHERE complete_at IS NULL"), LIMIT)
