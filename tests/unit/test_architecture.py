@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import runpy
 import subprocess
 import sys
@@ -41,13 +42,15 @@ def sources(folder: str) -> Iterator[Path]:
     )
 
 
-def imports(path: Path) -> Iterator[str]:
+@functools.cache
+def imports(path: Path) -> frozenset[str]:
+    found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.module is not None
-            yield node.module
+            found.add(node.module or "")
+    return frozenset(found)
 
 
 @pytest.mark.parametrize("folder", LINKED)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
-from checkout_fixtures import copy_tracked
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+COPIED, LINKED = ("docs", "src", "workers"), ("bisect", "master.cfg", "reports", "steps", "store")
 
 
 def blocks(heading: str, language: str) -> list[str]:
@@ -20,6 +22,16 @@ def blocks(heading: str, language: str) -> list[str]:
     section = re.split(r"^##+ ", text, maxsplit=1, flags=re.MULTILINE)[0]
     found = re.findall(rf"^   ```{language}\n(.*?)^   ```$", section, re.MULTILINE | re.DOTALL)
     return [textwrap.dedent(block) for block in found]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what the steps change, and links to all else, which is compiled."""
+    for name in COPIED:
+        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True)
+    for name in LINKED:
+        (tmp_path / name).symlink_to(ROOT / name)
+    return tmp_path
 
 
 def shell(checkout: Path, script: str) -> str:
@@ -37,21 +49,20 @@ def shell(checkout: Path, script: str) -> str:
     return done.stdout
 
 
-def test_scenario_can_be_added(tmp_path: Path) -> None:
+def test_scenario_can_be_added(checkout: Path) -> None:
     (script,) = blocks("Add a scenario", "sh")
 
-    assert "size=512," in shell(copy_tracked(tmp_path / "checkout"), script)
+    assert "size=512," in shell(checkout, script)
 
 
-def test_subcommand_can_be_added(tmp_path: Path) -> None:
-    checkout = copy_tracked(tmp_path / "checkout")
+def test_subcommand_can_be_added(checkout: Path) -> None:
     module, entry = blocks("Add a subcommand", "python")
     (script,) = blocks("Add a subcommand", "sh")
     commands = checkout / "src/netbisect/cli"
     (commands / "branches.py").write_text(module)
     main = (commands / "main.py").read_text()
     (commands / "main.py").write_text(main.replace("_COMMANDS = {\n", f"_COMMANDS = {{\n{entry}"))
-    output = shell(checkout, script.replace("/tmp/practice", str(tmp_path / "practice")))
+    output = shell(checkout, script.replace("/tmp/practice", str(checkout / "practice")))
 
     assert output.splitlines()[-1] == "main"
     assert "branches" in (checkout / "docs/man/netbisect.1").read_text()
