@@ -1,17 +1,56 @@
-"""The candidate commits of a range, and their prior weights."""
+"""The search that the options of `netbisect bisect run` define, with its candidate commits."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import Any
 
 from netbisect.bisect.model.entities import Commit
+from netbisect.localbisect import overlay
+from netbisect.localbisect.repository import Repository
+from netbisect.localbisect.search import CandidateCommit, SearchSpec
 
 _UNIFORM = 0.15
 """Uniform share of the prior, so that path patterns exclude no commit."""
 _ELSEWHERE = 0.02
 """Weight of a commit that touches no matching path."""
+
+
+def resolve_search(
+    repository: Repository, good: str, bad: str, overlays: Sequence[str], options: Mapping[str, Any]
+) -> tuple[SearchSpec, list[overlay.OverlayPatch]]:
+    """The search in a repository, and its overlay patches.
+
+    Args:
+        repository: The repository.
+        good: Revision as given by the user.
+        bad: Revision as given by the user.
+        overlays: Patches as given by the user.
+        options: Other fields of the search.
+
+    Raises:
+        RepositoryError: The revisions do not form a range.
+        OverlayError: A patch cannot be used.
+    """
+    first = repository.resolve(good, "--good")
+    last = repository.resolve(bad, "--bad")
+    commits = repository.commits_between(first, last, names=(good, bad))
+    kept = without_repeated_trees(first, commits, repository.trees(first, last))
+    line = zip(kept, prior_weights(kept, options["paths"]), strict=True)
+    everything, run = ([first, *(one.revision for one in some)] for some in (commits, kept))
+    patches = overlay.read_overlays(overlays, repository, everything, run)
+    spec = SearchSpec(
+        good=first,
+        bad=last,
+        line=tuple(CandidateCommit(one.revision, one.subject, weight) for one, weight in line),
+        commits=len(commits),
+        good_subject=repository.commit(first).subject,
+        overlays=tuple(patch.overlay for patch in patches),
+        **options,
+    )
+    return spec, patches
 
 
 def without_repeated_trees(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import math
-import os
 import signal
 import sys
 import time
@@ -18,19 +17,18 @@ from typing import Any
 import click
 from threadpoolctl import threadpool_limits
 
-from netbisect.bisect.model.entities import Sample
 from netbisect.bisect.model.marks import CommitMark, MarkVerdict
-from netbisect.bisect.model.results import NotReproduced, Result, Unfinished
+from netbisect.bisect.model.results import NotReproduced, Posterior, Result, Unfinished
 from netbisect.errors import UserError
-from netbisect.localbisect import explain, json_report, overlay, replay, run, search, text_report
+from netbisect.localbisect import explain, json_report, replay, run, search, text_report
+from netbisect.localbisect.candidates import resolve_search
 from netbisect.localbisect.command import BudgetError
-from netbisect.localbisect.dut import Limits, LocalDut, SearchSession
+from netbisect.localbisect.dut import LocalDut, SearchSession
 from netbisect.localbisect.log import LogError, SearchLog, read
 from netbisect.localbisect.marks import add_mark
-from netbisect.localbisect.param_types import Duration, Percent, regular_expression
+from netbisect.localbisect.param_types import duration, percent, regex
 from netbisect.localbisect.repository import Repository, Worktree
 from netbisect.localbisect.result import ExitStatus, SearchResult, label
-from netbisect.localbisect.search_options import SearchOptions, resolve_search
 from netbisect.reports.render import words
 
 
@@ -65,18 +63,19 @@ Exit status:
 Example: netbisect bisect run --good v1.4 --bad main \\
              --setup 'make -j4' -- ./bench --seconds 5
 """
+_log_option = click.option(
+    "--log",
+    "log_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Log (default: .git/netbisect/bisect.log).",
+)
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @bisect.command("run", epilog=_STATUSES, context_settings={"allow_interspersed_args": False})
 @click.option("--good", metavar="REV", required=True, help="A good revision.")
 @click.option("--bad", metavar="REV", required=True, help="A later, worse revision.")
-@click.option(
-    "--metric",
-    metavar="REGEX",
-    default="",
-    callback=regular_expression,
-    help="Pattern of the number (default: the last number).",
-)
+@click.option("--metric", type=regex, default="", help="Pattern of the number; default: the last.")
 @click.option(
     "--direction",
     type=click.Choice(["higher", "lower"]),
@@ -85,80 +84,57 @@ Example: netbisect bisect run --good v1.4 --bad main \\
     help="Better numbers.",
 )
 @click.option(
-    "--min-effect",
-    type=Percent(),
-    default=2.0,
-    show_default=True,
-    help="Smallest change to find.",
+    "--min-effect", type=percent, default=2, show_default=True, help="Smallest change to find."
 )
-@click.option("--effect", type=Percent(), help="Expected change (default: that of the ends).")
+@click.option("--effect", type=percent, help="Expected change (default: that of the ends).")
 @click.option(
     "--setup", metavar="SHELL", default="", help="Build command, run after every checkout."
 )
 @click.option(
-    "--path",
-    "paths",
-    metavar="GLOB",
-    multiple=True,
-    help="Files of likely commits. May be repeated.",
+    "--path", "paths", metavar="GLOB", multiple=True, help="Files of likely commits. Repeatable."
 )
 @click.option(
     "--overlay",
     "overlays",
     metavar="FILE",
     multiple=True,
-    help="Patch, or FILE@FIRST..LAST. May be repeated.",
+    help="Patch, or FILE@FIRST..LAST. Repeatable.",
 )
-@click.option("--noise", type=Percent(), help="Standard deviation of a run.")
+@click.option("--noise", type=percent, help="Standard deviation of a run.")
 @click.option(
     "--duts",
     metavar="N",
     type=click.IntRange(1, 8),
     default=1,
-    show_default=True,
-    help="Similar devices, 1 to 8, measured at once.",
+    help="Similar devices, measured at once.",
 )
 @click.option(
-    "--layouts",
-    metavar="N",
-    type=click.IntRange(0, 99),
-    default=0,
-    show_default=True,
-    help="Additional link layouts, 0 to 99.",
+    "--layouts", metavar="N", type=click.IntRange(0, 99), default=0, help="Additional link layouts."
 )
-@click.option(
-    "--image-noise",
-    type=Percent(),
-    help="Standard deviation between equal builds.",
-)
-@click.option(
-    "--timeout", type=Duration(), default="1h", show_default=True, help="Limit of one run."
-)
-@click.option("--budget", type=Duration(), help="Limit of all runs and builds together.")
+@click.option("--image-noise", type=percent, help="Standard deviation between equal builds.")
+@click.option("--timeout", type=duration, default="1h", show_default=True, help="Limit of one run.")
+@click.option("--budget", type=duration, help="Limit of all runs and builds together.")
 @click.option(
     "--worktree",
     type=click.Path(path_type=Path),
     help="New or empty folder (default: a temporary one).",
 )
-@click.option(
-    "--log",
-    "log_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Log (default: .git/netbisect/bisect.log).",
-)
+@_log_option
 @click.option("--reset", is_flag=True, help="Start over; the old log is kept as .old.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@_json_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_command(
     good: str,
     bad: str,
+    *,
+    overlays: tuple[str, ...],
     timeout: float,
     budget: float | None,
     worktree: Path | None,
     log_path: Path | None,
     reset: bool,
     as_json: bool,
-    **options: object,
+    **options: Any,
 ) -> None:
     """Find the commit between two revisions that made a number worse.
 
@@ -166,45 +142,48 @@ def run_command(
     revision. The same call resumes after an interruption. See docs/bisect-run.md.
     """
     repository = Repository.containing(Path.cwd())
-    spec, patches = resolve_search(
-        repository,
-        good,
-        bad,
-        SearchOptions(**options),  # type: ignore[arg-type]  # click has checked them
-    )
+    spec, patches = resolve_search(repository, good, bad, overlays, options)
     path = (log_path or repository.log).absolute()
-    limits = Limits(timeout, math.inf if budget is None else budget)
     try:
         # BLAS threads would slow down such small matrices and compete with the command. An
         # environment variable would reach the command, too.
         with _interruptible(), threadpool_limits(1), SearchLog(path, spec, reset=reset) as log:
-            result = _search(log, repository, worktree, limits, patches)
+            session = SearchSession(log, timeout, budget or math.inf, _log, patches)
+            result = SearchResult(log.entries, _search(session, repository, worktree), path)
     except KeyboardInterrupt:
-        click.echo(f"Interrupted. The same call resumes; the measurements are in {path}.", err=True)
+        _log(f"Interrupted. The same call resumes; the measurements are in {path}.")
         sys.exit(ExitStatus.INTERRUPTED)
     known = {one.revision: repository.commit(one.revision) for one in result.culprits}
     result = replace(result, commits=known)
-    click.echo(
-        json.dumps(json_report.as_data(result), indent=2)
-        if as_json
-        else text_report.as_text(result)
-    )
+    _print(json_report.as_data(result) if as_json else text_report.as_text(result))
     sys.exit(result.status)
+
+
+def _print(document: str | dict[str, Any]) -> None:
+    click.echo(document if isinstance(document, str) else json.dumps(document, indent=2))
+
+
+def _log(line: str) -> None:
+    click.echo(line, err=True)
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Handles SIGTERM and SIGHUP like Ctrl-C.
+    """Handles SIGTERM and SIGHUP like Ctrl-C, once: another one must not stop the clean-up.
 
     Ignored signals stay ignored, for nohup(1).
     """
 
     def interrupt(*_: object) -> None:
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    numbers = [signal.SIGTERM, signal.SIGHUP]
-    numbers = [one for one in numbers if signal.getsignal(one) != signal.SIG_IGN]
-    before = {number: signal.signal(number, interrupt) for number in numbers}
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {one: signal.getsignal(one) for one in numbers}
+    before = {one: handler for one, handler in before.items() if handler != signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
@@ -212,96 +191,65 @@ def _interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _search(
-    log: SearchLog,
-    repository: Repository,
-    folder: Path | None,
-    limits: Limits,
-    patches: list[overlay.OverlayPatch],
-) -> SearchResult:
+def _search(session: SearchSession, repository: Repository, folder: Path | None) -> Result:
     """Runs or resumes the search."""
-    spec = log.spec
-    if not spec.line:
+    log = session.log
+    if not log.spec.line:
         why = "good and bad have the same tree: every change between them was reverted"
-        return SearchResult(log.entries, NotReproduced(search.no_change(), why), log.path)
+        return NotReproduced(Posterior({}, 1.0), why)
     if found := run.final_result(log.entries):
         _log("This search has ended before; --reset starts over.")
-        return SearchResult(log.entries, found, log.path)
+        return found
     _log_start(log)
     with ExitStack() as stack:
-        session = SearchSession(log, limits, _log, patches)
         duts = []
-        for name in spec.names:
+        for name in log.spec.names:
             note = log.path.with_name(f"{log.path.name}.worktree{name and f'-{name}'}")
             own = folder / f"dut-{name}" if folder and name else folder
             worktree = stack.enter_context(Worktree(repository, own, note))
             duts.append(LocalDut(name, worktree, session))
         try:
-            finding: Result = run.SearchRunner(session, duts).go()
+            return run.SearchRunner(session, duts).go()
         except BudgetError:
-            why = f"the budget of {words.duration(limits.whole)} is spent; a larger one resumes"
-            finding = Unfinished(why, explain.current_posterior(log.entries))
-        except KeyboardInterrupt:
-            _ignore_signals()
-            raise
-    return SearchResult(log.entries, finding, log.path)
-
-
-def _ignore_signals() -> None:
-    """A second Ctrl-C must not leave the worktree behind."""
-    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(name, signal.SIG_IGN)
+            why = f"the budget of {words.duration(session.budget)} is spent; a larger one resumes"
+            return Unfinished(why, explain.current_posterior(log.entries))
 
 
 def _log_start(log: SearchLog) -> None:
     spec = log.spec
     alike = spec.commits - len(spec.line)
     left_out = f", {alike} of them with repeated trees" if alike else ""
-    known = words.count(sum(isinstance(e, Sample) for e in log.entries), "run")
     _log(
         f"{words.count(spec.commits, 'commit')} after {label(spec, spec.good)}, "
         f"up to {spec.bad[:12]}{left_out}."
     )
     if len(log.entries) > 1:
-        _log(f"Resuming with {known} from {log.path}.")
+        runs = words.count(search.runs_done(log.entries), "run")
+        _log(f"Resuming with {runs} from {log.path}.")
     else:
         _log("Comparing the two ends first, interleaved.")
 
 
-def _log(line: str) -> None:
-    click.echo(line, err=True)
-
-
-_log_option = click.option(
-    "--log",
-    "log_path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Log file (default: netbisect/bisect.log in the git folder).",
-)
-
-
-def _entries(path: Path | None) -> tuple[Path, list[search.Entry]]:
+def _entries(path: Path | None) -> list[search.Entry]:
     where = path or Repository.containing(Path.cwd()).log
     if not where.exists():
         raise LogError(f"there is no log {where}: `netbisect bisect run` starts a search")
     entries = read(where)
     if not entries:
         raise LogError(f"{where} is empty; expected the log of a search")
-    return where, entries
+    return entries
 
 
 @bisect.command("explain", epilog="Example: netbisect bisect explain")
 @_log_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_json_option
 def explain_command(log_path: Path | None, as_json: bool) -> None:
     """Show the posterior of a search, its next trial and why, and the remaining work.
 
     Works also while the search runs.
     """
-    _, entries = _entries(log_path)
-    click.echo(
-        json.dumps(explain.as_data(entries), indent=2) if as_json else explain.as_text(entries)
-    )
+    entries = _entries(log_path)
+    _print(explain.as_data(entries) if as_json else explain.as_text(entries))
 
 
 @bisect.command("mark", epilog='Example: netbisect bisect mark v1.5 good --why "measured by hand"')
@@ -327,27 +275,25 @@ def mark_command(
 
 @bisect.command("replay", epilog="Example: netbisect bisect replay .git/netbisect/bisect.log")
 @click.argument("log_path", metavar="LOG", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_json_option
 def replay_command(log_path: Path, as_json: bool) -> None:
     """Repeat the decisions of a log; exit status 1 if they differ.
 
     Needs only the log: no repository, and runs no command.
     """
-    path, entries = _entries(log_path)
-    made: list[replay.ReplayedEntry] = []
-    for one in replay.replay(entries):
-        made.append(one)
-        if not one.same and not as_json:
-            break
-    first = next((one for one in made if not one.same), None)
+    made = replay.replay(_entries(log_path))
     if as_json:
-        click.echo(json.dumps(replay.as_data(made), indent=2))
-    else:
-        for one in made:
-            click.echo(f"{one.line:>5}  {one.logged}")
-        if first is not None:
-            click.echo(f"{'':>5}  now: {first.now}")
-        same = f"All {words.count(len(made), 'decision')} are the same."
-        other = first and f"{path}, line {first.line}: logged {first.logged!r}; now {first.now!r}"
-        click.echo(f"The first difference is in {other}." if other else same)
-    sys.exit(os.EX_OK if first is None else 1)
+        document = replay.as_data(list(made))
+        _print(document)
+        sys.exit(not document["same"])
+    count = 0
+    for count, one in enumerate(made, 1):  # noqa: B007 - the last one counts
+        click.echo(f"{one.line:>5}  {one.logged}")
+        if not one.same:
+            click.echo(f"{'':>5}  now: {one.now}")
+            where = f"{log_path}, line {one.line}"
+            click.echo(
+                f"The first difference is in {where}: logged {one.logged!r}; now {one.now!r}."
+            )
+            sys.exit(1)
+    click.echo(f"All {words.count(count, 'decision')} are the same.")

@@ -107,7 +107,7 @@ def run(
 
     Raises:
         MeasurementError: It cannot be started, or prints too much.
-        StoppedError: It was aborted.
+        SearchStoppedError: It was aborted.
         subprocess.TimeoutExpired: It exceeded the timeout and was killed.
     """
     environment = {k: v for k, v in os.environ.items() if k not in ("GIT_DIR", "GIT_WORK_TREE")}
@@ -185,20 +185,18 @@ def _terminate(process: subprocess.Popen[bytes]) -> None:
 
 
 def measured_value(ended: CompletedCommand, metric: str) -> float:
-    """The number that a command printed; as `number_in` where it printed at all.
+    """The number that a command printed.
 
     Raises:
         MeasurementError: There is no number above 0.
     """
     try:
         return parse_value(ended.output, metric)
-    except MeasurementError as error:
-        why, elsewhere = str(error), _last_line(ended.errors)
+    except ValueError as error:
+        why, elsewhere = f"the command printed {error}", _last_line(ended.errors)
         if elsewhere and not ended.output.strip():
             why += f" on its standard output, only on standard error: {elsewhere!r}"
-        raise MeasurementError(
-            why, again=error.again, log=ended.log, seconds=ended.seconds
-        ) from error
+        raise MeasurementError(why, again=True, log=ended.log, seconds=ended.seconds) from error
 
 
 def parse_value(text: str, metric: str) -> float:
@@ -210,27 +208,20 @@ def parse_value(text: str, metric: str) -> float:
             empty, the last number of the text is used.
 
     Raises:
-        MeasurementError: There is no number above 0.
+        ValueError: There is no number above 0; the message says what there is instead.
     """
     if not text.strip():
-        raise MeasurementError("the command printed nothing", again=True)
+        raise ValueError("nothing")
     matches = list(re.finditer(metric, text, re.MULTILINE) if metric else _NUMBER.finditer(text))
     if not matches:
         wanted = f"nothing that --metric {metric} matches" if metric else "no number"
-        raise MeasurementError(
-            f"the command printed {wanted}; its last line was {_last_line(text)!r}", again=True
-        )
+        raise ValueError(f"{wanted}; its last line was {_last_line(text)!r}")
     last = matches[-1]
-    found = (last[1] if last.re.groups else last[0]) or ""
+    found = clean((last[1] if last.re.groups else last[0]) or "")[:_MESSAGE_CHARACTERS]
     try:
         value = float(found.replace(",", ""))
     except ValueError:
-        raise MeasurementError(
-            f"the command printed {clean(found)[:_MESSAGE_CHARACTERS]!r} at --metric, not a number",
-            again=True,
-        ) from None
-    if not (value > 0 and math.isfinite(value)):
-        raise MeasurementError(
-            f"the command printed {clean(found)}, expected a finite number above 0", again=True
-        )
+        raise ValueError(f"{found!r} at --metric, not a number") from None
+    if not 0 < value < math.inf:
+        raise ValueError(f"{found}, expected a finite number above 0")
     return value

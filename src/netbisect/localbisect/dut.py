@@ -20,7 +20,6 @@ from netbisect.localbisect.repository import Worktree
 from netbisect.localbisect.search import METRIC, Entry
 from netbisect.reports.render import words
 
-_ATTEMPTS = 2
 Report = Callable[[str], None]
 
 
@@ -28,22 +27,15 @@ class EndpointError(UserError):
     """An end of the range cannot be measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Time limits of a search in seconds."""
-
-    run: float
-    """Limit of one run of the command."""
-    whole: float
-    """Budget of all runs and builds, over all calls and devices; may be infinite."""
-
-
 @dataclass(slots=True)
 class SearchSession:
     """State shared by all devices of a search."""
 
     log: SearchLog
-    limits: Limits
+    timeout: float
+    """Limit of one run of the command in seconds."""
+    budget: float
+    """Limit of all runs and builds in seconds, over all calls and devices; may be infinite."""
     report: Report
     """Prints a progress line."""
     patches: Sequence[overlay.OverlayPatch] = ()
@@ -56,14 +48,14 @@ class SearchSession:
 
     def __post_init__(self) -> None:
         """Sets the deadline from the remaining budget."""
-        left = self.limits.whole - search.seconds_spent(self.log.entries)
+        left = self.budget - search.seconds_spent(self.log.entries)
         self.deadline = time.monotonic() + left / self.log.spec.duts
 
     def write(self, *facts: Entry) -> None:
         """Appends facts to the log.
 
         Raises:
-            StoppedError: The search has stopped.
+            SearchStoppedError: The search has stopped.
             LogError: The log cannot be written.
         """
         with self.lock:
@@ -75,7 +67,7 @@ class SearchSession:
         """Remaining seconds of the budget.
 
         Raises:
-            OverBudgetError: The budget is spent.
+            BudgetError: The budget is spent.
         """
         left = self.deadline - time.monotonic()
         if left <= 0:
@@ -108,9 +100,9 @@ class LocalDut:
             done: Runs completed before an interruption.
 
         Raises:
-            EndError: An end cannot be measured.
-            OverBudgetError: The budget is spent.
-            StoppedError: The search has stopped.
+            EndpointError: An end cannot be measured.
+            BudgetError: The budget is spent.
+            SearchStoppedError: The search has stopped.
             LogError: The log cannot be written.
             RepositoryError: The revision cannot be checked out.
         """
@@ -118,26 +110,17 @@ class LocalDut:
         wanted = trial.revision, trial.layout
         if kernel is None or (kernel.revision, kernel.layout) != wanted:
             kernel = self._set_up(*wanted)
-        if kernel is None:
-            return
-        boot = ""
-        for run in range(done, trial.runs):
-            made = self._run_with_retry(trial, kernel, run, boot)
-            if made is None:
-                return
-            boot = made
-
-    def _run_with_retry(self, trial: Trial, kernel: Kernel, run: int, boot: str) -> str | None:
-        """Runs the command, with one retry; returns the boot, or None without a number."""
-        for number in range(1, _ATTEMPTS + 1):
+        run, boot, retried = done, "", False
+        while kernel is not None and run < trial.runs:
             try:
-                return self._measure(trial, kernel, run, boot)
+                boot = self._measure(trial, kernel, run, boot)
+                run, retried = run + 1, False
             except MeasurementError as error:
-                again = error.again and number < _ATTEMPTS
+                again = error.again and not retried
                 self._record_failure(trial.revision, Stage.BENCH, error, trial.layout, again=again)
-            if not again:
-                break
-        return None
+                if not again:
+                    return
+                retried = True
 
     def _set_up(self, revision: str, layout: int) -> Kernel | None:
         """Checks out and sets up a revision; None on failure."""
@@ -184,24 +167,19 @@ class LocalDut:
         """
         session, spec = self._session, self._session.log.spec
         at = time.time()
-        what = trial.revision, trial.layout
-        ended = self._run(spec.command, what, session.limits.run, "the command")
+        ended = self._run(
+            spec.command, (trial.revision, trial.layout), session.timeout, "the command"
+        )
         value = command.measured_value(ended, spec.metric)
         with session.lock:
             entries = session.log.entries
-            number = str(1 + sum(isinstance(entry, Sample) for entry in entries))
+            number = str(1 + search.runs_done(entries))
             began: list[Boot] = []
             if not boot:
                 boot = str(1 + sum(isinstance(entry, Boot) for entry in entries))
                 began = [Boot(boot, self.name, kernel.key, trial.revision, at, 0.0)]
-            session.write(
-                *began,
-                Sample(
-                    *(number, boot, self.name, METRIC, value, 0.0, (value,), (), (), ""),
-                    at,
-                    ended.seconds,
-                ),
-            )
+            fields = (number, boot, self.name, METRIC, value, 0.0, (value,), (), (), "", at)
+            session.write(*began, Sample(*fields, ended.seconds))
             part = f"  run {run + 1} of {trial.runs} of this trial" if run else ""
             line = f"{number:>5}  {trial.revision[:12]}  {value:<12.6g}{part}{self._dut_suffix}"
             session.report(line.rstrip())
@@ -214,8 +192,8 @@ class LocalDut:
 
         Raises:
             MeasurementError: It failed.
-            OverBudgetError: The budget was spent first.
-            StoppedError: The search has stopped.
+            BudgetError: The budget was spent first.
+            SearchStoppedError: The search has stopped.
         """
         left = self._session.time_left()
         least = min(left, most)

@@ -11,7 +11,6 @@ from typing import Any
 
 from netbisect.bisect import plan
 from netbisect.bisect.model import serialization
-from netbisect.bisect.model.entities import Sample
 from netbisect.bisect.model.evidence import Evidence, Prices
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.results import Move, Posterior, Result, Trial
@@ -25,11 +24,10 @@ from netbisect.localbisect.result import (
     in_user_terms,
     label,
     mark_sentences,
-    posterior_plot,
 )
 from netbisect.localbisect.search import Entry, SearchSpec
 from netbisect.localbisect.text_report import overlay_sentences
-from netbisect.reports.render import words
+from netbisect.reports.render import text_plot, words
 from netbisect.reports.render.plaintext import wrap
 
 _HOUR = 3600.0
@@ -123,18 +121,18 @@ def _runs_to_next_look(job: CompareJob, evidence: Evidence) -> float:
     return float(BLOCK - done % BLOCK)
 
 
-def decision_line(entries: Sequence[Entry], trial: Trial, dut: str = "") -> str:
+def decision_line(entries: Sequence[Entry], trial: Trial) -> str:
     """A decision in a line: what is measured next, why, the best candidate, cost, and time left.
 
     Args:
         entries: The log before the decision.
         trial: The decision, with its posterior.
-        dut: Number of the device; empty if there is only one.
     """
+    dut = f" on DUT {trial.testbed}" if trial.testbed else ""
     seconds = search_status(entries).seconds / search.spec_of(entries).duts
-    runs = words.count(sum(isinstance(entry, Sample) for entry in entries), "run")
+    runs = words.count(search.runs_done(entries), "run")
     parts = [
-        f"Next {trial.revision[:12]}{f' on DUT {dut}' if dut else ''}: {in_user_terms(trial.why)}",
+        f"Next {trial.revision[:12]}{dut}: {in_user_terms(trial.why)}",
         *([f"best {leader(trial.belief)}"] if trial.belief else []),
         f"{runs}, {words.elapsed(search.seconds_spent(entries))} so far",
         *([f"about {words.elapsed(seconds)} left"] if seconds else []),
@@ -153,7 +151,9 @@ def leader(belief: Posterior) -> str:
 def as_text(entries: Sequence[Entry]) -> str:
     """The state of a search as text."""
     spec, seen = _state(entries)[0], search_status(entries)
-    lines = posterior_plot(seen.posterior) if seen.posterior else []
+    lines = []
+    if seen.posterior:
+        lines = text_plot.posterior(seen.posterior, lambda revision: revision[:12])
     lines += map(wrap, [*overlay_sentences(entries), *mark_sentences(entries)])
     if not isinstance(seen.move, Trial):
         ended = headline(SearchResult(entries, seen.move, Path()))
@@ -199,5 +199,5 @@ def as_data(entries: Sequence[Entry]) -> dict[str, Any]:
         ],
         "posterior": posterior_data(seen.posterior) if seen.posterior else None,
         "left": {"setups": seen.setups, "runs": seen.runs, "hours": seen.seconds / _HOUR},
-        "runs": sum(isinstance(entry, Sample) for entry in entries),
+        "runs": search.runs_done(entries),
     }

@@ -6,10 +6,13 @@ depends only on the lines above it, so that a log can be replayed.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+from contextlib import ExitStack
 from dataclasses import fields, replace
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -27,6 +30,8 @@ _FORMAT = 1
 _converter = make_converter(forbid_extra_keys=True, detailed_validation=True)
 _DERIVED = {"line", "commits", "good_subject"}
 """Fields derived from other fields and the repository."""
+_OPTIONS = {"paths": "--path", "overlays": "--overlay", "command": "the command"}
+"""Options by field, if their names differ."""
 
 
 class LogError(UserError):
@@ -45,22 +50,17 @@ def dumps(entry: Entry) -> str:
 
 
 def _loads(line: str) -> Entry:
-    try:
-        data = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise serialization.WireError(f"invalid JSON: {error}") from error
-    if not isinstance(data, dict) or data.get("is") != "search":
+    """An entry from a line; raises ValueError."""
+    data = json.loads(line)
+    if not isinstance(data, dict) or data.pop("is", "") != "search":
         entry: Entry = serialization.loads(line)
         return entry
     if data.pop("format", None) != _FORMAT:
-        raise serialization.WireError(f"unknown format, expected {_FORMAT}")
-    del data["is"]
+        raise ValueError(f"unknown format, expected {_FORMAT}")
     try:
         return _converter.structure(data, SearchSpec)
-    except (cattrs.BaseValidationError, ValueError, TypeError) as error:
-        raise serialization.WireError(
-            "; ".join(cattrs.transform_error(error, path="search"))
-        ) from error
+    except (cattrs.BaseValidationError, TypeError) as error:
+        raise ValueError("; ".join(cattrs.transform_error(error, path="search"))) from error
 
 
 def read(path: Path) -> list[Entry]:
@@ -81,7 +81,9 @@ def _parse(path: Path, content: bytes) -> list[Entry]:
     for number, line in enumerate(content.split(b"\n")[:-1], 1):
         try:
             entry = _loads(line.decode())
-        except (serialization.WireError, UnicodeDecodeError) as error:
+        except json.JSONDecodeError as error:
+            raise LogError(f"{path}, line {number}: invalid JSON: {error}") from error
+        except ValueError as error:
             raise LogError(f"{path}, line {number}: {error}") from error
         if (number == 1) != isinstance(entry, SearchSpec):
             raise LogError(f"{path}, line {number}: expected one search, in the first line")
@@ -99,11 +101,7 @@ def changed_options(old: SearchSpec, new: SearchSpec) -> list[str]:
     for name in (field.name for field in fields(SearchSpec) if field.name not in _DERIVED):
         before, now = getattr(old, name), getattr(new, name)
         if before != now:
-            option = {
-                "paths": "--path",
-                "overlays": "--overlay",
-                "command": "the command",
-            }.get(name, f"--{name.replace('_', '-')}")
+            option = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
             found.append(f"{option} was {_show(before)} and is {_show(now)}")
     return found
 
@@ -131,38 +129,30 @@ class SearchLog:
         """
         self.path = path
         self.entries: list[Entry] = []
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor = self._open(fresh=reset)
-        except OSError as error:
-            raise LogError(f"{path} cannot be written: {error.strerror}") from error
-        try:
+        with ExitStack() as stack:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._file = self._open(stack)
+                if reset and self._file.tell():
+                    path.rename(f"{path}.old")
+                    self._file = self._open(stack)
+            except BlockingIOError:
+                raise LogError(f"{path}: a search with this log is running") from None
+            except OSError as error:
+                raise LogError(f"{path} cannot be written: {error.strerror}") from error
             self._begin(search)
-        except BaseException:
-            os.close(self._descriptor)
-            raise
+            self._files = stack.pop_all()
 
-    def _open(self, *, fresh: bool) -> int:
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not fresh or os.fstat(descriptor).st_size == 0:
-                return descriptor
-            self.path.rename(f"{self.path}.old")
-        except BlockingIOError:
-            os.close(descriptor)
-            raise LogError(f"{self.path}: a search with this log is running") from None
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
-        return self._open(fresh=False)
+    def _open(self, stack: ExitStack) -> FileIO:
+        file = stack.enter_context(self.path.open("ab", buffering=0))
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return file
 
     def _begin(self, search: SearchSpec) -> None:
         content = self.path.read_bytes()
         self.entries = _parse(self.path, content)
         if not self.entries:
-            os.ftruncate(self._descriptor, 0)
+            self._file.truncate(0)
             self.append(search)
             return
         assert isinstance(self.entries[0], SearchSpec)
@@ -172,7 +162,7 @@ class SearchLog:
                 "--reset starts over, --log selects another file"
             )
         # Removes an incomplete last line; nothing depends on it.
-        os.ftruncate(self._descriptor, content.rfind(b"\n") + 1)
+        self._file.truncate(content.rfind(b"\n") + 1)
 
     @property
     def spec(self) -> SearchSpec:
@@ -186,14 +176,14 @@ class SearchLog:
             LogError: They could not be written; the log is as it was before.
         """
         content = "".join(f"{dumps(entry)}\n" for entry in entries).encode()
-        size = os.fstat(self._descriptor).st_size
+        size = self._file.seek(0, os.SEEK_END)
         try:
-            if os.write(self._descriptor, content) < len(content):
-                raise LogError(f"{self.path} cannot be written: no space is left")  # noqa: TRY301 - undone below
-            os.fsync(self._descriptor)
-        except (OSError, LogError) as error:
-            os.ftruncate(self._descriptor, size)
-            raise LogError(f"{self.path} cannot be written: {error}") from error
+            if self._file.write(content) != len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # noqa: TRY301 - undone below
+            os.fsync(self._file)
+        except OSError as error:
+            self._file.truncate(size)
+            raise LogError(f"{self.path} cannot be written: {error.strerror}") from error
         self.entries += entries
 
     def __enter__(self) -> Self:
@@ -205,4 +195,4 @@ class SearchLog:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        os.close(self._descriptor)
+        self._files.close()

@@ -121,18 +121,18 @@ class Repository:
                 f"{first} comes after {last}; to find an improvement, use the other --direction"
             )
         if not self._is_ancestor(good, bad):
+            base = _git(self.folder, "merge-base", good, bad, ask=True)
+            hint = f"their merge base is {base[:12]}" if base else "they have no common ancestor"
             raise RepositoryError(
-                f"{first} is not an ancestor of {last}; {self._merge_base_hint(good, bad)}"
-                f"{self._shallow_hint()}"
+                f"{first} is not an ancestor of {last}; {hint}{self._shallow_hint()}"
             )
-        newer = _git(self.folder, "rev-list", "--first-parent", f"{good}..{bad}").splitlines()
-        before = _git(self.folder, "rev-parse", "--verify", "--quiet", f"{newer[-1]}^1", ask=True)
+        *_, (_, before) = self._history.line(f"{good}..{bad}")
         if before != good:
             raise RepositoryError(
                 f"{first} is not a first-parent ancestor of {last}; "
                 f"the first parent before it was merged is {before[:12]}"
             )
-        return History(self.common, str(self.common)).between(good, bad)
+        return self._history.between(good, bad)
 
     def check_patch(self, content: bytes) -> None:
         """Checks that git accepts a patch.
@@ -146,7 +146,11 @@ class Repository:
 
     def commit(self, revision: str) -> Commit:
         """A commit by its full hash."""
-        return History(self.common, str(self.common)).commit(revision)
+        return self._history.commit(revision)
+
+    @property
+    def _history(self) -> History:
+        return History(self.common, str(self.common))
 
     def _is_ancestor(self, older: str, newer: str) -> bool:
         return _git(self.folder, "merge-base", older, newer, ask=True) == older
@@ -157,20 +161,12 @@ class Repository:
             return ""
         return "; the repository is shallow: `git fetch --unshallow` completes it"
 
-    def _merge_base_hint(self, good: str, bad: str) -> str:
-        base = _git(self.folder, "merge-base", good, bad, ask=True)
-        if not base:
-            return "they have no common ancestor"
-        return f"their merge base is {base[:12]}"
-
     def trees(self, good: str, bad: str) -> dict[str, str]:
         """Tree hashes of `good` and of the commits up to `bad`, by revision."""
-        newer = _git(self.folder, "rev-list", "--first-parent", f"{good}..{bad}", "--").split()
-        revisions = [good, *newer]
-        names = "".join(f"{revision}^{{tree}}\n" for revision in revisions).encode()
-        only_names = ("cat-file", "--batch-check=%(objectname)", "--buffer")
-        trees = _git(self.folder, *only_names, given=names).split()
-        return dict(zip(revisions, trees, strict=True))
+        log = ("log", "--first-parent", "--format=%H %T")
+        ranges = ("-1", good), (f"{good}..{bad}",)
+        lines = [_git(self.folder, *log, *one, "--").split() for one in ranges]
+        return {words[i]: words[i + 1] for words in lines for i in range(0, len(words), 2)}
 
 
 class Worktree:

@@ -25,13 +25,12 @@ from netbisect.bisect.model.results import (
     SeveralCulprits,
     Suspects,
     Trial,
-    Unfinished,
 )
 from netbisect.bisect.search.search_space import build_search_space
 from netbisect.bisect.search.verification import good_end_shift
 from netbisect.localbisect import search
 from netbisect.localbisect.search import Entry, SearchSpec
-from netbisect.reports.render import text_plot, words
+from netbisect.reports.render import words
 
 _USER_TERMS = {"kernel": "revision", "testbed": "machine"}
 _ENGINE_TERMS = re.compile(r"\b(boot|booted|kernel|testbed)(s?)\b")
@@ -117,20 +116,22 @@ class SearchResult:
         return in_user_terms(words.reason(why), self.boot)
 
     @property
+    def ends(self) -> Effect | None:
+        """The difference of the ends if it is not confirmed, or None."""
+        found = self.finding
+        return found.effects[0] if isinstance(found, NotConfirmed) and found.effects else None
+
+    @property
     def swapped(self) -> bool:
         """Whether the bad end is clearly better than the good one."""
-        if not isinstance(self.finding, NotConfirmed) or not self.finding.effects:
-            return False
-        lead = self.finding.effects[0]
-        return lead.low > 0 and lead.ln_ratio >= self.spec.drop(self.spec.min_effect)
+        least, lead = self.spec.drop(self.spec.min_effect), self.ends
+        return lead is not None and lead.low > 0 and lead.ln_ratio >= least
 
     @property
     def undecided(self) -> bool:
         """Whether the interval leaves room for a relevant difference of the ends."""
-        if not isinstance(self.finding, NotConfirmed) or not self.finding.effects:
-            return False
-        lead = self.finding.effects[0]
-        return not self.swapped and lead.low <= -self.spec.drop(self.spec.min_effect)
+        least, lead = self.spec.drop(self.spec.min_effect), self.ends
+        return lead is not None and not self.swapped and lead.low <= -least
 
     @property
     def moved(self) -> Effect | None:
@@ -148,11 +149,7 @@ class SearchResult:
                 return ExitStatus.FOUND
             case NotConfirmed() if self.swapped:
                 return ExitStatus.USAGE
-            case NotConfirmed() if self.undecided:
-                return ExitStatus.NO_ANSWER
-            case NotReproduced() if self.moved:
-                return ExitStatus.NO_ANSWER
-            case NotConfirmed() | NotReproduced():
+            case NotConfirmed() | NotReproduced() if not self.undecided and not self.moved:
                 return ExitStatus.NOTHING
             case _:
                 return ExitStatus.NO_ANSWER
@@ -172,16 +169,8 @@ def label(spec: SearchSpec, revision: str) -> str:
 
 def posterior_of(finding: Result) -> Posterior | None:
     """The posterior at the end of a search; None after a mere comparison."""
-    if isinstance(
-        finding, Culprit | SeveralCulprits | Drift | Suspects | Unfinished | NotReproduced
-    ):
-        return finding.belief
-    return None
-
-
-def posterior_plot(belief: Posterior) -> list[str]:
-    """A plot of a posterior, with other explanations if relevant."""
-    return text_plot.posterior(belief, lambda revision: revision[:12])
+    belief: Posterior | None = getattr(finding, "belief", None)
+    return belief
 
 
 def headline(result: SearchResult) -> str:
@@ -251,9 +240,9 @@ def _moved(result: SearchResult, effect: Effect) -> str:
 
 
 def _not_confirmed(result: SearchResult, finding: NotConfirmed) -> str:
-    if not finding.effects:
+    if result.ends is None:
         return f"Nothing changed: {result.plain(finding.why)}."
-    lead = user_effect(finding.effects[0], result.spec)
+    lead = user_effect(result.ends, result.spec)
     if result.swapped:
         return (
             f"The bad end is better than the good one, {words.change(lead)}, {result.sides(lead)}: "

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
-from netbisect.bisect import plan
 from netbisect.bisect.model.in_flight import Wait
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.results import Result, Trial
@@ -45,50 +44,26 @@ class SearchRunner:
         """Runs until the search ends.
 
         Raises:
-            EndError: An end cannot be measured.
-            OverBudgetError: The budget is spent.
+            EndpointError: An end cannot be measured.
+            BudgetError: The budget is spent.
             LogError: The log cannot be written.
             RepositoryError: A revision cannot be checked out.
         """
-        one = len(self._duts) == 1
         while True:
-            finding = self._run_single(self._duts[0]) if one else self._run_parallel()
+            finding = self._complete_job()
             follows = search.next_job(self._log.spec, finding, self._log.entries)
             if follows is None:
                 return finding
             self._log.append(follows)
             self._report_start(follows)
 
-    def _current_job(self) -> CompareJob | BisectJob:
-        """The current job."""
+    def _complete_job(self) -> Result:
+        """Completes the current job with all devices; aborts trials that are no longer needed."""
+        self._session.stop.clear()
         job = search.last_job(self._log.entries)
         if job is None:
             job = search.comparison_of_ends(self._log.spec)
             self._log.append(job)
-        assert isinstance(job, CompareJob | BisectJob)
-        return job
-
-    def _run_single(self, dut: LocalDut) -> Result:
-        """Completes the current job with one device."""
-        job, spec = self._current_job(), self._log.spec
-        while True:
-            self._read_marks()
-            entries = self._log.entries
-            evidence = search.evidence(spec, entries)
-            move = plan.next_move(job, evidence, search.prices(spec, entries))
-            if isinstance(move, Trial):
-                self._report_decision(move)
-                self._session.time_left()
-                self._decide(move)
-                dut.run_trial(move)
-                continue
-            self._decide(move)
-            return move
-
-    def _run_parallel(self) -> Result:
-        """Completes the current job with all devices; aborts trials that are no longer needed."""
-        self._session.stop.clear()
-        job = self._current_job()
         with ThreadPoolExecutor(len(self._duts)) as pool:
             running = {
                 dut.name: pool.submit(dut.run_trial, order.trial, order.runs)
@@ -116,26 +91,21 @@ class SearchRunner:
         The caller holds the lock, so that each decision depends only on the lines above it.
         """
         self._read_marks()
-        spec = self._log.spec
         for dut in self._duts:
             if dut.name in running:
                 continue
             entries = self._log.entries
-            move = plan.next_move_on(
-                job,
-                search.evidence(spec, entries, dut.name),
-                search.prices(spec, entries),
-                search.in_flight(entries, dut.name),
-            )
+            move = search.next_move(self._log.spec, job, entries, dut.name)
             if isinstance(move, Wait):
                 continue
-            if isinstance(move, Trial):
-                self._report_decision(move, dut.name)
-                self._session.time_left()
-            self._decide(move)
             if not isinstance(move, Trial):
                 self._session.stop.set()
+                if type(entries[-1]) is not type(move):  # else a killed call has logged it
+                    self._log.append(move)
                 return move
+            self._session.report(explain.decision_line(entries, move))
+            self._session.time_left()
+            self._log.append(replace(move, belief=None))  # derived from the lines above
             running[dut.name] = pool.submit(dut.run_trial, move)
         return None
 
@@ -147,26 +117,12 @@ class SearchRunner:
         for mark in new:
             self._session.report(f"{label(self._log.spec, mark.revision)} was {mark}.")
 
-    def _decide(self, move: Trial | Result) -> None:
-        """Logs a decision, unless a killed call has logged it already."""
-        last = self._log.entries[-1]
-        if isinstance(move, Trial):
-            move = replace(move, belief=None)  # derived from the lines above
-            known = last == move
-        else:
-            known = type(last) is type(move)
-        if not known:
-            self._log.append(move)
-
     def _report_start(self, job: BisectJob) -> None:
         self._session.report(
             f"The ends differ. Searching {words.count(len(job.candidates), 'commit')} for a "
             f"change of about {words.percent(self._log.spec.sign * job.effect)}; standard "
             f"deviation of a run {100 * math.sqrt(job.noise.variance_of_boot()):.2g} %."
         )
-
-    def _report_decision(self, trial: Trial, dut: str = "") -> None:
-        self._session.report(explain.decision_line(self._log.entries, trial, dut))
 
 
 def _wait_for_trial(running: dict[str, Future[None]]) -> None:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from statistics import fmean, variance
 from typing import TypeAlias
 
+from netbisect.bisect import plan
 from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Noise, Reaction, Sample
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices, kernel_name
-from netbisect.bisect.model.in_flight import InFlight
+from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, Job
 from netbisect.bisect.model.marks import CommitMark
-from netbisect.bisect.model.results import Confirmed, Move, Posterior, Result, Trial
+from netbisect.bisect.model.results import Confirmed, Move, Result, Trial
 
 METRIC = "number"
 """Scenario name of the printed number."""
@@ -134,9 +135,10 @@ def spec_of(entries: Sequence[Entry]) -> SearchSpec:
     return spec
 
 
-def last_job(entries: Sequence[Entry]) -> Job | None:
+def last_job(entries: Sequence[Entry]) -> CompareJob | BisectJob | None:
     """The last job of the log."""
-    return next((entry for entry in reversed(entries) if isinstance(entry, Job)), None)
+    jobs = (entry for entry in reversed(entries) if isinstance(entry, CompareJob | BisectJob))
+    return next(jobs, None)
 
 
 def comparison_of_ends(spec: SearchSpec) -> CompareJob:
@@ -320,11 +322,14 @@ def pending_trials(entries: Sequence[Entry]) -> dict[str, PendingTrial]:
     return orders
 
 
-def in_flight(entries: Sequence[Entry], dut: str) -> InFlight:
-    """The trials in progress on other devices."""
-    others = pending_trials(entries)
-    trials = tuple(order.trial for name, order in others.items() if name != dut)
-    return InFlight(testbed=dut, under_way=trials)
+def next_move(
+    spec: SearchSpec, job: CompareJob | BisectJob, entries: Sequence[Entry], dut: str
+) -> Move | Wait:
+    """The next trial of a device, or the result of the job."""
+    pending = pending_trials(entries).items()
+    others = tuple(order.trial for name, order in pending if name != dut)
+    in_flight = InFlight(testbed=dut, under_way=others)
+    return plan.next_move_on(job, evidence(spec, entries, dut), prices(spec, entries), in_flight)
 
 
 def prices(spec: SearchSpec, entries: Sequence[Entry]) -> Prices:
@@ -341,9 +346,9 @@ def prices(spec: SearchSpec, entries: Sequence[Entry]) -> Prices:
     )
 
 
-def no_change() -> Posterior:
-    """The posterior that nothing changed."""
-    return Posterior({}, 1.0)
+def runs_done(entries: Sequence[Entry]) -> int:
+    """Number of completed runs."""
+    return sum(isinstance(entry, Sample) for entry in entries)
 
 
 def seconds_spent(entries: Sequence[Entry]) -> float:

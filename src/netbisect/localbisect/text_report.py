@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from statistics import geometric_mean
 from typing import Any
 
 from netbisect.bisect.model.entities import Boot, Failure, Kernel, Reaction, Sample
@@ -23,11 +24,10 @@ from netbisect.localbisect.result import (
     label,
     mark_sentences,
     posterior_of,
-    posterior_plot,
     user_effect,
 )
 from netbisect.localbisect.search import Entry
-from netbisect.reports.render import words
+from netbisect.reports.render import text_plot, words
 from netbisect.reports.render.ministat import POINTS_MIN, ministat
 from netbisect.reports.render.plaintext import table, wrap
 
@@ -73,7 +73,7 @@ def _commit(result: SearchResult, finding: Culprit) -> str:
 
 
 def _posterior(result: SearchResult, belief: Posterior) -> str:
-    picture = "\n".join(posterior_plot(belief))
+    picture = "\n".join(text_plot.posterior(belief, lambda revision: revision[:12]))
     if isinstance(result.finding, NotReproduced | Drift):
         return picture
     rows = [
@@ -86,9 +86,7 @@ def _posterior(result: SearchResult, belief: Posterior) -> str:
 
 def _ministat(result: SearchResult, good: str, bad: str, effects: Sequence[Effect]) -> list[str]:
     """Both sides as by ministat, or nothing if there are too few runs."""
-    if not effects:
-        return []
-    if result.spec.duts > 1:  # the levels of devices differ
+    if not effects or result.spec.duts > 1:  # the levels of devices differ
         return []
     numbers = trial_means(result.entries)
     sides = [
@@ -169,10 +167,6 @@ def layout_counts(entries: Sequence[Entry]) -> dict[str, int]:
     return dict(Counter(revision for revision, _ in seen))
 
 
-def _mean(numbers: Sequence[float]) -> float:
-    return math.exp(math.fsum(map(math.log, numbers)) / len(numbers))
-
-
 def _measurements(result: SearchResult) -> str:
     spec = result.spec
     every = {name: values_by_revision(result.entries, name) for name in spec.names}
@@ -182,9 +176,10 @@ def _measurements(result: SearchResult) -> str:
         found = [name for name in spec.names if revision in every[name]]
         for name in found:
             numbers, good = every[name][revision], every[name].get(spec.good)
-            mean = _mean(numbers)
-            against = words.percent(math.log(mean / _mean(good))) if good else ""
-            against = "" if revision == spec.good else against
+            mean = geometric_mean(numbers)
+            against = ""
+            if good and revision != spec.good:
+                against = words.percent(math.log(mean / geometric_mean(good)))
             count = words.count(len(numbers), "run") + (f" on DUT {name}" if name else "")
             count += f" in {layouts[revision]} layouts" if layouts.get(revision, 1) > 1 else ""
             rows.append((label(spec, revision), count, f"{mean:.6g}", against))
@@ -206,7 +201,7 @@ def _cost(result: SearchResult) -> str:
 def total_cost(entries: Sequence[Entry]) -> dict[str, Any]:
     """The cost of a search."""
     return {
-        "runs": sum(isinstance(entry, Sample) for entry in entries),
+        "runs": search.runs_done(entries),
         "revisions": len(values_by_revision(entries)),
         "setups": sum(isinstance(entry, Kernel) for entry in entries),
         "seconds": search.seconds_spent(entries),
