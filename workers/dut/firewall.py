@@ -29,6 +29,7 @@ _UPON = {
         "ipfw_nptv6",
         "ipfw_nat",
         "ipfw_pmod",
+        "ipfw_compat",
         "ng_ipfw",
         "ipdivert",
     ),

@@ -182,6 +182,16 @@ class Recorder:
         return ""
 
 
+def test_modules_on_top_of_a_firewall_are_unloaded_before_it() -> None:
+    """ipfw_compat, of 16 and later, lets an ipfw(8) of 15 work; it keeps ipfw busy."""
+    rows = ["Id Refs Address Size Name"]
+    rows += [f" 1 1 0xf 1 {name}.ko" for name in ("ipfw", "ipfw_compat", "dummynet")]
+    machine = Recorder(["\n".join(rows), "", "ipfw"])
+    firewall.switch_off(machine)  # type: ignore[arg-type]
+    unloaded = [command[1] for command in machine.commands if command[0] == "kldunload"]
+    assert unloaded == ["dummynet", "ipfw_compat", "ipfw"]
+
+
 def test_a_firewall_built_into_the_kernel_is_switched_off_and_flushed() -> None:
     """It cannot be unloaded; the simulated lab has none."""
     kldstat = "Id Refs Address Size Name\n 1 4 0xffffffff80200000 1f000 kernel\n"
