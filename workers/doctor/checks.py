@@ -20,6 +20,8 @@ _OVERHEAD_BYTES = 24
 _LEAST_SHARE = 0.99
 """Minimal share of the line rate that the generator must offer."""
 _PAUSES = ("rxpause", "txpause")
+_FAST_WITH_REDIRECTS = 13
+"""Major release from which on inet4 has its fast path in spite of redirects."""
 PANIC_SYSCTL = "debug.debugger_on_panic"
 NETMAP_SYSCTL = "dev.netmap.admode"
 _EMULATED = "2"
@@ -84,9 +86,19 @@ def room(
 
 
 def settings(
-    values: Mapping[str, str], scenarios: Sequence[Scenario]
+    values: Mapping[str, str], scenarios: Sequence[Scenario], release: str
 ) -> Iterator[tuple[str, CheckResult]]:
-    """Sysctls of the DUT: forwarding, redirects, reboot after a panic."""
+    """Sysctls of the DUT: forwarding, redirects, reboot after a panic.
+
+    Redirects end the fast path of inet6 (ip6_input.c:717), and of inet4 before FreeBSD 13
+    (ip_input.c:564-585 of 13.2 has no such condition).
+
+    Args:
+        values: The sysctls.
+        scenarios: Scenarios of the testbed.
+        release: Output of `uname -r`.
+    """
+    major = freebsd_tools.parse_count(release.partition(".")[0])
     for family, tree in (("inet4", "net.inet.ip"), ("inet6", "net.inet6.ip6")):
         used = [one for one in scenarios if one.traffic and one.traffic.family == family]
         if not used:
@@ -96,6 +108,8 @@ def settings(
             f"forwarding {family}",
             CheckResult(forwarding == "1", f"{tree}.forwarding={forwarding}"),
         )
+        if family == "inet4" and (major or 0) >= _FAST_WITH_REDIRECTS:
+            continue
         name = f"{tree}.redirect"
         redirect = values.get(name, "unknown")
         set_anyway = all(name in one.sysctls for one in used)

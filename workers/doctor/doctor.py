@@ -272,7 +272,7 @@ class _TestbedChecks:
                 found = why or "nextboot and loader know the label of the pool"
                 self._add("order in the label of the pool", CheckResult(not why, found))
             for what, finding in checks.settings(
-                freebsd_tools.parse_sysctls(output), self._scenarios
+                freebsd_tools.parse_sysctls(output), self._scenarios, release
             ):
                 self._add(what, finding)
             self._sysctls(router)

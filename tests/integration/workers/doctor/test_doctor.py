@@ -12,7 +12,7 @@ import pytest
 from netbisect.workers.config.builder import Builder, Source
 from netbisect.workers.config.dut import PortSelector
 from netbisect.workers.config.lab import Lab
-from netbisect.workers.config.scenario import builtin_scenarios
+from netbisect.workers.config.scenario import builtin_scenarios, load_scenario
 from netbisect.workers.config.testbed import Console, Power
 from netbisect.workers.doctor import checks as checkup
 from netbisect.workers.doctor.checks import DoctorCheck
@@ -49,7 +49,6 @@ def test_a_sound_lab_is_found_sound(running_lab: RunningLab) -> None:
         "room in /boot",
         "file system of /boot",
         "forwarding inet4",
-        "redirects inet4",
         "after a panic",
         "sysctls of scenarios",
         "routes through ingress",
@@ -265,6 +264,25 @@ def test_missing_requirements_of_a_cross_build_are_reported(
         (tmp_path / name).touch()
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
     assert checks(lab)["b", "tools of the bootstrap"].good
+
+
+@pytest.mark.parametrize(
+    ("release", "family", "names"),
+    [
+        ("12.4-RELEASE", "inet4", ["redirects inet4"]),
+        ("13.2-RELEASE", "inet4", []),
+        ("15.0-CURRENT", "inet6", ["redirects inet6"]),
+        ("", "inet4", ["redirects inet4"]),
+    ],
+)
+def test_redirects_are_checked_where_they_end_the_fast_path(
+    release: str, family: str, names: list[str]
+) -> None:
+    tree = {"inet4": "net.inet.ip", "inet6": "net.inet6.ip6"}[family]
+    values = {f"{tree}.forwarding": "1", f"{tree}.redirect": "1"}
+    scenario = replace(load_scenario(f"{family}-forwarding"), sysctls={})
+    found = checkup.settings(values, [scenario], release)
+    assert [what for what, check in found if not check.good] == names
 
 
 def test_wrong_routes_are_reported() -> None:
