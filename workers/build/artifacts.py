@@ -111,25 +111,6 @@ def whole_tar(stream: Digesting | gzip.GzipFile) -> Iterator[tarfile.TarFile]:
         pass
 
 
-@contextlib.contextmanager
-def unpacked(archive: Path, key: str) -> Iterator[tarfile.TarFile]:
-    """An archive as a tar, to be read sequentially.
-
-    Raises:
-        ArtefactError: the content has another key.
-    """
-    try:
-        with gzip.open(archive, "rb") as stream:
-            digested = Digesting(stream)
-            with whole_tar(digested) as tar:
-                yield tar
-    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
-        raise ArtefactError(f"{archive}: {error}") from error
-    found = digested.digest.hexdigest()
-    if found != key:
-        raise ArtefactError(f"{archive}: its content has the key {found[:12]}")
-
-
 def key_of(archive: Path) -> str:
     """Computes the key of an archive."""
     try:
@@ -211,9 +192,9 @@ class ArtefactStore:
         place = self.directory / key
         if (place / ARCHIVE).exists() and (place / FACT).exists():
             # The same bytes again. The newest fact and log replace the old ones.
-            names = [name for name in (LOG, FACT) if (work / name).exists()]
-            for name in names:
-                (work / name).replace(place / name)
+            for name in (LOG, FACT):
+                if (work / name).exists():
+                    (work / name).replace(place / name)
         else:
             shutil.rmtree(place, ignore_errors=True)  # what never became whole
             work.replace(place)
@@ -229,27 +210,20 @@ class ArtefactStore:
     def lease(self, key: str) -> Iterator[Path]:
         """Path of an archive that is not removed inside the block.
 
-        The content is not verified; see `unpacked`.
-
         Raises:
             ArtefactError: unknown key.
         """
-        try:
-            stream = self.archive(key).open("rb")
-        except OSError:
-            raise ArtefactError(f"there is no kernel {key[:12]} in {self.directory}") from None
-        with stream:
-            fcntl.flock(stream, fcntl.LOCK_SH)
-            if not self.archive(key).is_file():  # it went before it was locked
-                raise ArtefactError(f"there is no kernel {key[:12]} in {self.directory}")
+        archive = self.archive(key)
+        with contextlib.ExitStack() as stack:
+            try:
+                fcntl.flock(stack.enter_context(archive.open("rb")), fcntl.LOCK_SH)
+                archive.stat()  # it may have gone before it was locked
+            except OSError:
+                raise ArtefactError(f"there is no kernel {key[:12]} in {self.directory}") from None
             self.use(key)
-            yield self.archive(key)
+            yield archive
 
     # ---------------------------------------------------------------------------- making room
-
-    def size(self) -> int:
-        """Size of all kernels in bytes, with facts and logs."""
-        return sum(_size(fact.parent) for fact in self.directory.glob(f"[!.]*/{FACT}"))
 
     def prune(self, budget: int, needed: Collection[str] = ()) -> Pruned:
         """Removes least recently used kernels until the rest fits into `budget` bytes.
@@ -257,7 +231,7 @@ class ArtefactStore:
         Leased kernels and those in `needed` stay. Remains of killed processes are removed too.
         """
         self._sweep()
-        facts = sorted(self.directory.glob(f"[!.]*/{FACT}"), key=_used)
+        facts = sorted(self.directory.glob(f"[!.]*/{FACT}"), key=_newest)
         sizes = {fact: _size(fact.parent) for fact in facts}
         total = sum(sizes.values())
         removed = []
@@ -298,10 +272,9 @@ class ArtefactStore:
                     os.close(held)
         for folder in self.directory.iterdir() if self.directory.is_dir() else ():
             # Buildbot fills these, and locks nothing.
-            if not (folder / FACT).exists() or folder.name.startswith("."):
-                with contextlib.suppress(OSError):
-                    if time.time() - _newest(folder) > _ABANDONED:
-                        shutil.rmtree(folder, ignore_errors=True)
+            whole = (folder / FACT).exists() and not folder.name.startswith(".")
+            if not whole and time.time() - _newest(folder) > _ABANDONED:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _size(folder: Path) -> int:
@@ -312,12 +285,9 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _used(fact: Path) -> float:
+def _newest(path: Path) -> float:
+    """Time of the last change of a file or folder; now if it is changing."""
     try:
-        return fact.stat().st_mtime
+        return max(one.stat().st_mtime for one in (path, *path.rglob("*")))
     except OSError:
-        return 0.0
-
-
-def _newest(folder: Path) -> float:
-    return max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
+        return time.time()

@@ -47,7 +47,6 @@ class KernelBuild:
         revision: str,
         config: str,
         say: Callable[[str], None],
-        layout: int = 0,
         needs: Needs | None = None,
     ) -> None:
         """Prepares a build.
@@ -55,10 +54,9 @@ class KernelBuild:
         Args:
             builder: Builder.
             source: Source tree.
-            revision: Full hash, optionally with a layout: `HASH#3`.
+            revision: Full hash, optionally with a layout, the seed of a link order: `HASH#3`.
             config: Kernel configuration.
             say: Logs progress.
-            layout: Seed of a shuffled link order, or 0.
             needs: Revisions of the DUTs' programs, by program.
 
         Raises:
@@ -68,22 +66,19 @@ class KernelBuild:
         self.builder = builder
         self.source = source
         self.name = revision
-        self.revision, own = split_kernel_name(revision)
-        layout = layout or own
-        self.layout = layout
+        self.revision, self.layout = split_kernel_name(revision)
         self.config = config
         self.conf, *fixes = config.split(OVERLAY_MARK)
         self.overlays = [source.overlay(name) for name in fixes if not is_mark(name)]
         patches = PatchStore(builder.patches)
         self.patches = [(patches.load(name), patches.get(name)) for name in fixes if is_mark(name)]
-        self.say = say
-        suffix = f"-layout{layout}" if layout else ""
+        suffix = f"-layout{self.layout}" if self.layout else ""
         self.log = builder.directory / "logs" / f"{revision[:12]}-{config}{suffix}.log"
         self.kernels = ArtefactStore(builder.kernels)
         self.commands = LoggedCommands(builder, self.log, say)
-        self.checkout = Checkout(builder.directory / "source", source, self.commands, say)
-        self.make = Make(builder, self.checkout, self.conf, self.commands, say, layout)
-        self.userland = Userland(self.checkout, self.make, needs or {}, say)
+        self.checkout = Checkout(builder.directory / "source", source, self.commands)
+        self.make = Make(self.checkout, self.conf, self.layout)
+        self.userland = Userland(self.checkout, self.make, needs or {})
 
     def run(self) -> Kernel | Failure:
         """The kernel, or the failure."""
@@ -105,17 +100,13 @@ class KernelBuild:
                 self.checkout.apply(overlay, self.revision)
             for patch, path in self.patches:
                 self.checkout.apply_patch(patch, path, self.revision)
-            stage = self._make_kernel()
-            return self._keep(stage, started)
+            stage = self.builder.directory / "stage"
+            shutil.rmtree(stage, ignore_errors=True)
+            stage.mkdir(parents=True)
+            self.make.kernel()
+            return self._keep(self.make.install(stage), started)
         except LabFault as fault:
             return fault.failure(self.name, started, log=self.commands.tail())
-
-    def _make_kernel(self) -> Path:
-        stage = self.builder.directory / "stage"
-        shutil.rmtree(stage, ignore_errors=True)
-        stage.mkdir(parents=True)
-        self.make.kernel()
-        return self.make.install(stage)
 
     def _keep(self, stage: Path, started: float) -> Kernel:
         image = stage / "kernel"

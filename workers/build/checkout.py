@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 from netbisect.bisect.model.faults import Fault
-from netbisect.workers.build.logged_process import LoggedCommands, killed_fault, signal_of
+from netbisect.workers.build.logged_process import LoggedCommands
 from netbisect.workers.build.patches import Patch, level_of
 from netbisect.workers.config.builder import Overlay, Source
 from netbisect.workers.transport.errors import LabFault
@@ -27,21 +26,12 @@ _GIVES_UP = {
 class Checkout:
     """A work tree at exactly one revision, with optional patches."""
 
-    def __init__(
-        self, tree: Path, source: Source, commands: LoggedCommands, say: Callable[[str], None]
-    ) -> None:
-        """Describes a work tree; changes nothing yet.
-
-        Args:
-            tree: Work tree; cloned if missing.
-            source: Source tree.
-            commands: Runs git.
-            say: Logs progress.
-        """
+    def __init__(self, tree: Path, source: Source, commands: LoggedCommands) -> None:
+        """Describes a work tree, which is cloned if missing; changes nothing yet."""
         self.tree = tree
         self.source = source
         self.commands = commands
-        self.say = say
+        self.say = commands.say
         self.patched = False
 
     def check_out(self, revision: str) -> None:
@@ -59,21 +49,17 @@ class Checkout:
         for name in ("index.lock", "HEAD.lock"):
             # Left by a killed git; no other process uses this tree.
             (self.tree / ".git" / name).unlink(missing_ok=True)
-        if not self._has(revision):
+        if not self.has(revision):
             heads = "+refs/heads/*:refs/remotes/up/*"
             self._git(revision, "fetch", "--force", self.source.repository, heads)
-            if not self._has(revision):
-                raise LabFault.of(
-                    Fault.CHECKOUT,
-                    f"revision {revision[:12]} is on no branch of {self.source.repository}",
-                )
+            if not self.has(revision):
+                why = f"revision {revision[:12]} is on no branch of {self.source.repository}"
+                raise LabFault.of(Fault.CHECKOUT, why)
         self._git(revision, "checkout", "--quiet", "--force", "--detach", revision)
         self._git(revision, "clean", "-qfdx")
         if self.git_says("rev-parse", "HEAD") != revision or self.git_says("status", "--porcelain"):
-            raise LabFault.of(
-                Fault.CHECKOUT,
-                f"the tree in {self.tree} is not revision {revision[:12]} after the checkout",
-            )
+            why = f"the tree in {self.tree} is not revision {revision[:12]} after the checkout"
+            raise LabFault.of(Fault.CHECKOUT, why)
 
     def _clone(self, revision: str) -> None:
         """Clones into a temporary folder, then renames it."""
@@ -90,18 +76,8 @@ class Checkout:
         new.replace(self.tree)
 
     def apply(self, overlay: Overlay, revision: str) -> None:
-        """Applies an overlay.
-
-        Raises:
-            LabFault: it does not apply.
-        """
-        self.say(f"applying {overlay.name} to {revision[:12]}")
-        self.patched = True
-        if self.commands.run(["git", "apply", str(overlay.patch)], cwd=self.tree) != 0:
-            raise LabFault.of(
-                Fault.DOES_NOT_BUILD,
-                f"the overlay {overlay.name} does not apply: {self.commands.last_line()}",
-            )
+        """Applies an overlay; raises LabFault if it does not apply."""
+        self._apply(overlay.name, revision, f"the overlay {overlay.name}", str(overlay.patch))
 
     def state_of(self, *paths: str) -> str:
         """Equal texts for equal files below these paths."""
@@ -120,16 +96,16 @@ class Checkout:
             LabFault: it does not apply. git refuses to write outside the tree or
                 through symbolic links.
         """
-        self.say(f"applying {patch.mark} to {revision[:12]}")
-        self.patched = True
         level = level_of(patch, {place.name for place in self.tree.iterdir()})
-        command = ["git", "apply", f"-p{level}", "--whitespace=nowarn", str(path)]
-        if self.commands.run(command, cwd=self.tree) != 0:
-            raise LabFault.of(
-                Fault.DOES_NOT_BUILD,
-                f"the patch {patch.mark} does not apply to {revision[:12]}: "
-                f"{self.commands.last_line()}",
-            )
+        options = [f"-p{level}", "--whitespace=nowarn", str(path)]
+        self._apply(patch.mark, revision, f"the patch {patch.mark}", *options)
+
+    def _apply(self, name: str, revision: str, what: str, *arguments: str) -> None:
+        self.say(f"applying {name} to {revision[:12]}")
+        self.patched = True
+        if self.commands.run(["git", "apply", *arguments], cwd=self.tree) != 0:
+            why = f"{what} does not apply to {revision[:12]}: {self.commands.last_line()}"
+            raise LabFault.of(Fault.DOES_NOT_BUILD, why)
 
     def git_says(self, *arguments: str) -> str:
         """Output of git in the tree; "" if it fails.
@@ -143,11 +119,11 @@ class Checkout:
     def git_gives(self, *arguments: str) -> bytes:
         """Output of git as bytes."""
         done = subprocess.run(["git", *arguments], cwd=self.tree, capture_output=True, check=False)
-        if number := signal_of(done.returncode):
-            raise killed_fault(self.commands.builder, "git", number)
+        self.commands.check_not_killed("git", done.returncode)
         return done.stdout if done.returncode == 0 else b""
 
-    def _has(self, revision: str) -> bool:
+    def has(self, revision: str) -> bool:
+        """Whether the clone has this commit."""
         return self.git_says("cat-file", "-t", f"{revision}^{{commit}}") == "commit"
 
     def _git(self, revision: str, *arguments: str, inside: bool = True) -> None:
@@ -155,8 +131,5 @@ class Checkout:
         limit = _GIT_TIMEOUT if inside else _CLONE_TIMEOUT
         status = self.commands.run(["git", *arguments], _GIVES_UP, cwd=where, limit=limit)
         if status != 0:
-            raise LabFault.of(
-                Fault.CHECKOUT,
-                f"`git {arguments[0]}` failed for revision {revision[:12]}: "
-                f"{self.commands.last_line()}",
-            )
+            why = f"`git {arguments[0]}` failed for revision {revision[:12]}"
+            raise LabFault.of(Fault.CHECKOUT, f"{why}: {self.commands.last_line()}")

@@ -9,15 +9,13 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from io import RawIOBase
 from pathlib import Path
 
 from netbisect.bisect.model.faults import Fault
 from netbisect.workers.build.build_lock import build_lock, end_session, note
 from netbisect.workers.config.builder import Builder
 from netbisect.workers.transport.errors import LabFault
-from netbisect.workers.transport.limited_output import HeadAndTail, OutputReader
+from netbisect.workers.transport.limited_output import OutputReader, write_all
 
 _ERROR = re.compile(r"\b(error|ERROR): ")
 """Errors of the compiler and config(8)."""
@@ -33,43 +31,16 @@ _STOPS = (signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
 """Signals that a shell reports as status 128 + n; 129 is git's for usage."""
 
 
-def _written(path: Path) -> float:
-    return path.stat().st_mtime
-
-
-def _write(log: RawIOBase, output: bytes) -> None:
-    """Writes all bytes; a nearly full disk may accept only a part."""
-    while output:
-        output = output[log.write(output) :]
-
-
-def signal_of(status: int) -> int:
-    """The signal behind an exit status, or 0."""
-    return -status if status < 0 else status - 128 if status - 128 in _STOPS else 0
-
-
-def killed_fault(builder: Builder, program: str, number: int) -> LabFault:
-    """The fault of a program that a signal ended; not the revision's."""
-    name = signal.strsignal(number) or "unknown"
-    why = f"builder {builder.name}: {program} was ended by signal {number} ({name})"
-    return LabFault.of(Fault.BUILDER, why)
-
-
 class LoggedCommands:
     """Runs commands in a builder's directory."""
 
     def __init__(self, builder: Builder, log: Path, say: Callable[[str], None]) -> None:
-        """Prepares commands for a builder.
-
-        Args:
-            builder: Builder.
-            log: File for the output.
-            say: Logs progress.
-        """
+        """Prepares commands with their output in `log`; `say` logs progress."""
         self.builder = builder
         self.log = log
         self.say = say
-        self._lock: int | None = None
+        self._locks: tuple[int, ...] = ()
+        """The lock's descriptor within `alone`, for commands to inherit."""
         self._last = 0
 
     def begin(self) -> None:
@@ -77,7 +48,8 @@ class LoggedCommands:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.log.write_bytes(b"")
         room = KEPT_BYTES
-        for path in sorted(self.log.parent.glob("*.log"), key=_written, reverse=True):
+        logs = self.log.parent.glob("*.log")
+        for path in sorted(logs, key=lambda path: path.stat().st_mtime, reverse=True):
             room -= path.stat().st_size
             if room < 0:
                 path.unlink()
@@ -90,11 +62,11 @@ class LoggedCommands:
             LabFault: it cannot be locked.
         """
         with build_lock(self.builder, self.log.stem, self.say) as lock:
-            self._lock = lock
+            self._locks = (lock,)
             try:
                 yield
             finally:
-                self._lock = None
+                self._locks = ()
 
     def run(
         self,
@@ -119,14 +91,18 @@ class LoggedCommands:
         try:
             status = self._run(command, environment, cwd, limit or self.builder.build_timeout)
         except OSError as error:
-            raise LabFault.of(
-                Fault.BUILDER,
-                f"builder {self.builder.name}: what {command[0]} says cannot be kept in "
-                f"{self.log}: {error.strerror}",
-            ) from error
-        if status is not None and (number := signal_of(status)):
-            raise killed_fault(self.builder, command[0], number)
+            what = f"what {command[0]} says cannot be kept in {self.log}"
+            raise self._fault(f"{what}: {error.strerror}") from error
+        if status is not None:
+            self.check_not_killed(command[0], status)
         return status
+
+    def check_not_killed(self, program: str, status: int) -> None:
+        """Raises LabFault if a signal ended a program: that is no fault of the revision."""
+        number = -status if status < 0 else status - 128 if status - 128 in _STOPS else 0
+        if number:
+            name = signal.strsignal(number) or "unknown"
+            raise self._fault(f"{program} was ended by signal {number} ({name})")
 
     def _run(
         self,
@@ -137,23 +113,22 @@ class LoggedCommands:
     ) -> int | None:
         with self.log.open("ab", buffering=0) as stream:
             self._last = stream.tell()
-            _write(stream, f"$ {shlex.join(command)}\n".encode())
+            write_all(stream, f"$ {shlex.join(command)}\n".encode())
             process = self._begin(command, environment, cwd)
             # Only now: what is done before the program begins allows of no threads.
-            listener = OutputReader(process, HeadAndTail(partial(_write, stream), MOST_BYTES))
+            reader = OutputReader(process, stream, MOST_BYTES)
             status: int | None = None
             try:
-                status = process.wait(limit)
-            except subprocess.TimeoutExpired:
-                pass
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    status = process.wait(limit)
             finally:
                 if process.poll() is None:
                     process.kill()
                     process.wait()
                     end_session(process.pid)
-                listener.finish()
+                reader.finish()
             if status is None:
-                _write(stream, b"netbisect: no end in sight, stopped\n")
+                write_all(stream, b"netbisect: no end in sight, stopped\n")
             return status
 
     def _begin(
@@ -169,13 +144,13 @@ class LoggedCommands:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 preexec_fn=self._prepare,  # noqa: PLW1509 - no threads here
-                pass_fds=() if self._lock is None else (self._lock,),
+                pass_fds=self._locks,
             )
         except OSError as error:
-            raise LabFault.of(
-                Fault.BUILDER,
-                f"builder {self.builder.name}: {command[0]} cannot be run: {error.strerror}",
-            ) from error
+            raise self._fault(f"{command[0]} cannot be run: {error.strerror}") from error
+
+    def _fault(self, why: str) -> LabFault:
+        return LabFault.of(Fault.BUILDER, f"builder {self.builder.name}: {why}")
 
     def tail(self) -> str:
         """Last lines of the log."""
@@ -204,8 +179,8 @@ class LoggedCommands:
     def _prepare(self) -> None:
         """Records the session in the new process, before its builder can be killed."""
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        if self._lock is not None:
-            note(self._lock, str(os.getpid()))
+        for lock in self._locks:
+            note(lock, str(os.getpid()))
 
     def _lines(self) -> list[str]:
         """Last lines of the log, which may be large."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from netbisect.bisect.model.faults import Fault
 from netbisect.workers.build.build_host import accepts_flag, compiler_of, fast_options, version_of
 from netbisect.workers.build.checkout import Checkout
-from netbisect.workers.build.logged_process import LoggedCommands
 from netbisect.workers.build.objects import Objects, fingerprint, fingerprint_of
-from netbisect.workers.config.builder import Builder
 from netbisect.workers.transport.errors import LabFault, build_fault
 
 CALLS = 12
@@ -21,14 +18,7 @@ _TOOLS = ("Makefile.inc1", "tools/build", "usr.sbin/config", "contrib/elftoolcha
 _COMPILER = ("contrib/llvm-project", "contrib/llvm", "lib/clang")
 """The compiler and its required version (FREEBSD_CC_VERSION)."""
 _NOT_FOR_KERNELS = (
-    "BSNMP",
-    "GAMES",
-    "ICONV",
-    "KERBEROS",
-    "LOCALES",
-    "RESCUE",
-    "TCSH",
-    "ZONEINFO",
+    *("BSNMP", "GAMES", "ICONV", "KERBEROS", "LOCALES", "RESCUE", "TCSH", "ZONEINFO"),
 )
 """Parts of the system without use for kernels; see src.conf(5)."""
 _OWN_COMPILER = ("CLANG", "LLD", "LLDB")
@@ -49,30 +39,18 @@ _SHUFFLE = "-Wl,--shuffle-sections=.text*={}"
 class Make:
     """Builds one kernel from a work tree."""
 
-    def __init__(
-        self,
-        builder: Builder,
-        checkout: Checkout,
-        conf: str,
-        commands: LoggedCommands,
-        say: Callable[[str], None],
-        layout: int = 0,
-    ) -> None:
+    def __init__(self, checkout: Checkout, conf: str, layout: int = 0) -> None:
         """Prepares a build.
 
         Args:
-            builder: Builder.
             checkout: Work tree.
             conf: Kernel configuration without overlays.
-            commands: Runs make.
-            say: Logs progress.
             layout: Seed of a shuffled link order, or 0.
         """
-        self.builder = builder
         self.checkout = checkout
         self.conf = conf
-        self.commands = commands
-        self.say = say
+        self.commands = checkout.commands
+        self.builder = builder = checkout.commands.builder
         self.layout = layout
         place = builder.directory / ("obj-layout" if layout else "obj")
         self.objects = Objects(place, checkout.tree, builder.arch, conf)
@@ -93,7 +71,7 @@ class Make:
             fast = mark.done and mark.says(config=config) and not self.checkout.patched
             if self._buildkernel(compiler, config, fast=fast):
                 return
-            self.say("it fails; once more without the objects of other revisions")
+            self.commands.say("it fails; once more without the objects of other revisions")
             self._toolchain(again=True)
             compiler = self._compiler_state()
         mark.begin(compiler=compiler, config=config)
@@ -107,7 +85,7 @@ class Make:
         Raises:
             LabFault: failure.
         """
-        self.say(f"installkernel {self.conf}")
+        self.commands.say(f"installkernel {self.conf}")
         where = [f"DESTDIR={stage}", "KODIR=/boot/kernel"]
         if not self._make("installkernel", *self._kernel_arguments(), *where):
             raise self._failed(self.commands.first_error())
@@ -119,11 +97,10 @@ class Make:
         Raises:
             LabFault: build failure.
         """
-        self.say("toolchain")
+        self.commands.say("toolchain")
         mark = self.objects.toolchain
         mark.begin(of=self._tools_state())  # it makes the kernel's tools too
-        jobs = f"-j{self.builder.jobs}"
-        well = self._make(jobs, "toolchain", *self._arguments(), *_LEAN, kernel=False)
+        well = self._make("toolchain", *self._arguments(), *_LEAN, kernel=False, jobs=True)
         mark.end(well=well)
         if not well:
             raise self._failed(f"toolchain: {self.commands.first_error()}")
@@ -140,7 +117,7 @@ class Make:
         Raises:
             LabFault: build failure.
         """
-        self.say(f"building {folder}")
+        self.commands.say(f"building {folder}")
         place = self.checkout.tree / folder
         shell = f"BUILDENV_SHELL=${{MAKE}} -C {place} NO_SHARED=yes obj all"
         well = self._make("buildenv", *self._arguments(), *_LEAN, shell, kernel=False)
@@ -156,13 +133,12 @@ class Make:
         mark = self.objects.kernel
         mark.begin(compiler=compiler, config=config)
         kept = "kept" if self.objects.kernel_folders else "none"
-        self.say(f"buildkernel {self.conf}, objects: {kept}")
+        self.commands.say(f"buildkernel {self.conf}, objects: {kept}")
         self.objects.forget_version()
         if self.layout:
             self.objects.forget_links()
-        jobs = f"-j{self.builder.jobs}"
         quick = ["KERNFAST=1"] if fast else []
-        well = self._make(jobs, "buildkernel", *self._kernel_arguments(), *quick)
+        well = self._make("buildkernel", *self._kernel_arguments(), *quick, jobs=True)
         mark.end(well=well)
         return well
 
@@ -184,27 +160,23 @@ class Make:
         if self._make_toolchain(of):
             return
         if others:
-            self.say("it fails; once more from nothing")
+            self.commands.say("it fails; once more from nothing")
             self.objects.wipe()
             if self._make_toolchain(of):
                 return
         why = f"kernel-toolchain: {self.commands.first_error()}"
         if any(self.builder.kernels.glob("*/")):
             raise self._failed(why)
-        raise LabFault.of(
-            Fault.BUILDER,
-            f"builder {self.builder.name} has built no kernel yet, and cannot build its tools: "
-            f"{why}",
-        )
+        who = f"builder {self.builder.name} has built no kernel yet, and cannot build its tools"
+        raise LabFault.of(Fault.BUILDER, f"{who}: {why}")
 
     def _make_toolchain(self, of: str) -> bool:
-        self.say("kernel-toolchain")
+        self.commands.say("kernel-toolchain")
         self.objects.toolchain.begin(of=of)
-        jobs = f"-j{self.builder.jobs}"
         parts = [*_NOT_FOR_KERNELS, *(_OWN_COMPILER if self.builder.cross_bindir else ())]
         without = [f"WITHOUT_{part}=yes" for part in parts]
         arguments = [*without, *self._arguments()]
-        well = self._make(jobs, "kernel-toolchain", *arguments, kernel=False)
+        well = self._make("kernel-toolchain", *arguments, kernel=False, jobs=True)
         self.objects.toolchain.end(well=well)
         return well
 
@@ -239,12 +211,13 @@ class Make:
 
     # ----------------------------------------------------------------------------------- make
 
-    def _make(self, *arguments: str, kernel: bool = True) -> bool:
+    def _make(self, *arguments: str, kernel: bool = True, jobs: bool = False) -> bool:
         """Runs make; returns whether it succeeded.
 
         Args:
             arguments: Targets and variables.
             kernel: Whether kernel compiler and linker are used.
+            jobs: Whether to use several processors.
         """
         self.objects.place.mkdir(parents=True, exist_ok=True)
         environment = {"MAKEOBJDIRPREFIX": str(self.objects.place)}
@@ -252,8 +225,8 @@ class Make:
             environment["BROKEN_TESTS"] = _BROKEN_TESTS
         if kernel:
             environment |= self._flags()
-        command = [*self.builder.make_command, *arguments]
-        status = self.commands.run(command, environment, cwd=self.checkout.tree)
+        command = [*self.builder.make_command, *([f"-j{self.builder.jobs}"] if jobs else [])]
+        status = self.commands.run([*command, *arguments], environment, cwd=self.checkout.tree)
         if status is None:
             limit = self.builder.build_timeout
             raise LabFault.of(Fault.BUILD_HANGS, f"the build had not ended after {limit} s")

@@ -7,11 +7,9 @@ installed beside the kernel.
 
 from __future__ import annotations
 
-import io
 import re
 import shutil
-import tarfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,7 +74,6 @@ class Userland:
     checkout: Checkout
     make: Make
     needs: Needs
-    say: Callable[[str], None]
 
     def add_to(self, stage: Path) -> list[str]:
         """Builds the required programs into the kernel's folder; returns their names.
@@ -86,7 +83,7 @@ class Userland:
         """
         names = self.differing()
         if names:
-            self.say(f"the kernel needs programs of its own: {', '.join(names)}")
+            self.checkout.say(f"the kernel needs programs of its own: {', '.join(names)}")
             self.make.libraries()
         for name in names:
             built = self.make.program(_PLACES[name][0])
@@ -129,25 +126,13 @@ class Userland:
         }
 
     def _at(self, revision: str, paths: Collection[str]) -> dict[str, bytes]:
-        if self.checkout.git_says("cat-file", "-t", f"{revision}^{{commit}}") != "commit":
-            raise LabFault.of(
-                Fault.USAGE,
-                f"userland {revision[:12]} of the lab file is on no branch of "
-                f"{self.checkout.source.repository}",
-                stage=Stage.BUILD,
-            )
+        if not self.checkout.has(revision):
+            repository = self.checkout.source.repository
+            why = f"userland {revision[:12]} of the lab file is on no branch of {repository}"
+            raise LabFault.of(Fault.USAGE, why, stage=Stage.BUILD)
         listed = self.checkout.git_says("ls-tree", "-r", "--name-only", revision, "--", *paths)
         names = [name for name in listed.splitlines() if name.endswith(".h")]
-        if not names:
-            return {}
-        archive = self.checkout.git_gives("archive", "--format=tar", revision, "--", *names)
-        found = {}
-        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-            for member in tar:
-                stream = tar.extractfile(member)
-                if stream is not None:
-                    found[member.name] = stream.read()
-        return found
+        return {name: self.checkout.git_gives("show", f"{revision}:{name}") for name in names}
 
 
 def use_shipped_tools(machine: Machine) -> None:

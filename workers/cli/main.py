@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -27,12 +27,12 @@ from netbisect.workers.cli import options
 from netbisect.workers.cli.noise_report import calibrate_command, image_noise_command
 from netbisect.workers.cli.vm import vm_commands
 from netbisect.workers.config.lab import Lab
-from netbisect.workers.config.scenario import Scenario
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.toml import FileError
 from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure.bench import Bench
+from netbisect.workers.measure.calibrate import NoiseError
 from netbisect.workers.measure.known_good_check import find_faults
 from netbisect.workers.measure.profile import ProfileOrder, file_of
 from netbisect.workers.measure.trial import TrialRunner
@@ -69,7 +69,7 @@ def netbisect_lab(context: click.Context, lab: Path) -> None:
 @click.option("--builder", required=True, help="Name of the builder in the lab file.")
 @click.option(
     "--revision",
-    type=options.KernelRevision(),
+    type=options.CommitHash(layouts=True),
     required=True,
     help="Full hash of the commit; HASH#3 links it in layout 3, its code at other addresses.",
 )
@@ -127,18 +127,16 @@ def build(
 @netbisect_lab.command(
     epilog=options.example("boot --testbed c2558 --kernel 5f3a... --kernels kernels"),
 )
-@options.kernel_options
-@options.with_lab
-def boot(lab: Lab, testbed: str, kernel: str, kernels: Path | None, logs: Path | None) -> int:
+@options.with_kernel
+def boot(lab: Lab, testbed: Testbed, kernel: Kernel, archive: Path, logs: Path) -> int:
     """Boot a kernel once on a testbed and verify it."""
-    with options.leased(lab, kernels, kernel) as found:
-        return _run_trial(lab, lab.testbed(testbed), found, [], options.folder_of_logs(logs), 1)
+    return _run_trial(lab, TrialRunner(testbed, kernel, archive, [], logs))
 
 
 @netbisect_lab.command(
     epilog=options.example("trial --testbed c2558 --kernel 5f3a... --kernels kernels"),
 )
-@options.kernel_options
+@options.with_kernel
 @options.scenarios_option
 @click.option(
     "--runs",
@@ -147,32 +145,22 @@ def boot(lab: Lab, testbed: str, kernel: str, kernels: Path | None, logs: Path |
     show_default=True,
     help="Runs of each scenario within the boot.",
 )
-@options.with_lab
 def trial(
     lab: Lab,
+    testbed: Testbed,
+    kernel: Kernel,
+    archive: Path,
+    logs: Path,
     *,
-    testbed: str,
-    kernel: str,
-    kernels: Path | None,
-    logs: Path | None,
     names: Sequence[str],
     runs: int,
 ) -> int:
     """Boot a kernel once and run scenarios."""
-    bed = lab.testbed(testbed)
-    scenarios = options.load_scenarios(lab, names or bed.scenarios)
-    with options.leased(lab, kernels, kernel) as found:
-        return _run_trial(lab, bed, found, scenarios, options.folder_of_logs(logs), runs)
+    scenarios = options.load_scenarios(lab, names or testbed.scenarios)
+    return _run_trial(lab, TrialRunner(testbed, kernel, archive, scenarios, logs, runs))
 
 
-def _run_trial(
-    lab: Lab,
-    testbed: Testbed,
-    found: tuple[Kernel, Path],
-    scenarios: Sequence[Scenario],
-    logs: Path,
-    runs: int,
-) -> int:
+def _run_trial(lab: Lab, work: TrialRunner) -> int:
     emitted: list[Fact] = []
 
     def emit_and_keep(fact: Fact) -> None:
@@ -180,17 +168,15 @@ def _run_trial(
         options.emit(fact)
 
     with _connections(lab) as connections:
-        work = TrialRunner(testbed, *found, scenarios, logs, runs)
-        sound = work.run(connections, emit_and_keep, options.say)
-    if not sound:
-        return options.EXIT_LAB
+        if not work.run(connections, emit_and_keep, options.say):
+            return options.EXIT_LAB
     return options.EXIT_DUD if any(isinstance(fact, Failure) for fact in emitted) else 0
 
 
 @netbisect_lab.command(
     epilog=options.example("profile --testbed c2558 --kernel 5f3a... --scenario inet4-forwarding")
 )
-@options.kernel_options
+@options.with_kernel
 @click.option("--scenario", metavar="NAME", help="(default: the testbed's first)")
 @click.option(
     "--rate",
@@ -215,40 +201,27 @@ def _run_trial(
     help="Duration of sampling.",
 )
 @click.option("--event", default="", help="For pmcstat (default: the lab file's, or a common one).")
-@options.with_lab
 def profile(
     lab: Lab,
+    testbed: Testbed,
+    kernel: Kernel,
+    archive: Path,
+    logs: Path,
     *,
-    testbed: str,
-    kernel: str,
-    kernels: Path | None,
-    logs: Path | None,
     scenario: str | None,
     rate: float | None,
-    rate_percent: float,
-    seconds: float,
-    event: str,
+    **more: Any,  # noqa: ANN401 - the rest of an order
 ) -> int:
     """Boot a kernel once and profile it with pmcstat below saturation.
 
     Shows the functions in which the kernel spends its time. The runs enter no series.
     """
-    bed = lab.testbed(testbed)
-    name = scenario or bed.scenarios[0]
+    name = scenario or testbed.scenarios[0]
     (loaded,) = options.load_scenarios(lab, [name])
-    folder = options.folder_of_logs(logs)
+    order = ProfileOrder(testbed, kernel, archive, loaded, logs, pps=rate or 0.0, **more)
     try:
-        with options.leased(lab, kernels, kernel) as found, _connections(lab) as connections:
-            result = ProfileOrder(
-                bed,
-                *found,
-                loaded,
-                folder,
-                pps=rate or 0.0,
-                rate_percent=rate_percent,
-                seconds=seconds,
-                event=event,
-            ).run(connections, options.emit, options.say)
+        with _connections(lab) as connections:
+            result = order.run(connections, options.emit, options.say)
     except LabFault as fault:
         options.say(f"{options.PROGRAM}: {fault.why}")
         return options.EXIT_LAB if fault.reaction is Reaction.QUARANTINE else options.EXIT_FAILED
@@ -258,7 +231,7 @@ def profile(
     if result.problem:
         options.say(f"no profile: {result.problem}")
         return options.EXIT_DUD
-    options.say(f"{result.samples:,} samples: {folder / file_of(name, 'folded')}")
+    options.say(f"{result.samples:,} samples: {logs / file_of(name, 'folded')}")
     return 0
 
 
@@ -363,11 +336,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (FileError, ArtefactError, PatchError) as error:
         options.say(f"{options.PROGRAM}: {error}")
         return options.EXIT_USAGE
-    except VmError as error:
+    except (VmError, LabFault, NoiseError) as error:
         options.say(f"{options.PROGRAM}: {error}")
-        return options.EXIT_LAB
-    except LabFault as fault:
-        options.say(f"{options.PROGRAM}: {fault.why}")
         return options.EXIT_LAB
     except click.Abort:
         options.say(f"{options.PROGRAM}: stopped")

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import click
 
-from netbisect.bisect.model.entities import Failure
+from netbisect.bisect.model.entities import Failure, Kernel
 from netbisect.workers.build.artifacts import ArtefactStore
 from netbisect.workers.cli import options
 from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.measure import calibrate, image_noise, noise_report
 
 
@@ -72,20 +73,16 @@ def image_noise_command(
         logs=options.folder_of_logs(logs),
         say=options.say,
     )
-    try:
-        rates = image_noise.measure(plan)
-        if isinstance(rates, Failure):
-            options.emit(rates)
-            options.say(f"no image noise: {rates.why}")
-            return options.EXIT_DUD
-        click.echo(
-            json.dumps(image_noise.as_data(plan, rates))
-            if as_json
-            else image_noise.as_text(plan, rates)
-        )
-    except image_noise.ImageNoiseError as error:
-        options.say(f"{options.PROGRAM}: {error}")
-        return options.EXIT_LAB
+    rates = image_noise.measure(plan)
+    if isinstance(rates, Failure):
+        options.emit(rates)
+        options.say(f"no image noise: {rates.why}")
+        return options.EXIT_DUD
+    click.echo(
+        json.dumps(image_noise.as_data(plan, rates))
+        if as_json
+        else image_noise.as_text(plan, rates)
+    )
     ArtefactStore(plan.builder.kernels).prune(lab.kernel_bytes)
     return 0
 
@@ -94,7 +91,7 @@ def image_noise_command(
     "calibrate",
     epilog=options.example("calibrate --testbed c2558 --kernel 5f3a... --boots 10 -o c2558.jsonl"),
 )
-@options.kernel_options
+@options.with_kernel
 @click.option("--boots", type=options.SEVERAL, default=8, show_default=True, help="Boots.")
 @click.option(
     "--runs",
@@ -119,14 +116,13 @@ def image_noise_command(
 )
 @options.as_json_option
 @options.scenarios_option
-@options.with_lab
 def calibrate_command(
     lab: Lab,
+    testbed: Testbed,
+    kernel: Kernel,
+    archive: Path,
+    logs: Path,
     *,
-    testbed: str,
-    kernel: str,
-    kernels: Path | None,
-    logs: Path | None,
     boots: int,
     runs: int,
     image_percent: float | None,
@@ -139,29 +135,20 @@ def calibrate_command(
     Boots one kernel several times and runs each scenario several times on every boot. Prints the
     noise of boots and of runs, their costs, and the smallest detectable drop.
     """
-    bed = lab.testbed(testbed)
-    with options.leased(lab, kernels, kernel) as (fact, archive):
-        plan = calibrate.CalibrationPlan(
-            lab=lab,
-            testbed=bed,
-            kernel=fact,
-            archive=archive,
-            boots=boots,
-            runs=runs,
-            scenarios=options.load_scenarios(lab, names or bed.scenarios),
-            logs=options.folder_of_logs(logs),
-            say=options.say,
-            image_sd=None if image_percent is None else image_percent / 100,
-            kept=output,
-        )
-        try:
-            found = calibrate.measure(plan)
-            click.echo(
-                json.dumps(noise_report.as_data(plan, found))
-                if as_json
-                else noise_report.as_text(plan, found)
-            )
-        except calibrate.CalibrationError as error:
-            options.say(f"{options.PROGRAM}: {error}")
-            return options.EXIT_LAB
+    plan = calibrate.CalibrationPlan(
+        lab=lab,
+        testbed=testbed,
+        kernel=kernel,
+        archive=archive,
+        boots=boots,
+        runs=runs,
+        scenarios=options.load_scenarios(lab, names or testbed.scenarios),
+        logs=logs,
+        say=options.say,
+        image_sd=None if image_percent is None else image_percent / 100,
+        kept=output,
+    )
+    found = calibrate.measure(plan)
+    text = json.dumps(noise_report.as_data(plan, found)) if as_json else ""
+    click.echo(text or noise_report.as_text(plan, found))
     return 0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +61,12 @@ class FiniteRange(click.FloatRange):
 
 
 class CommitHash(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.5
-    """The full hash of a commit; other names are ambiguous over time."""
+    """The full hash of a commit, optionally with a layout; other names are ambiguous over time."""
 
     name = "hash"
-    layouts = False
-    """Whether a layout (#N) may follow."""
+
+    def __init__(self, *, layouts: bool = False) -> None:
+        self._layouts = layouts
 
     def convert(
         self,
@@ -75,7 +75,7 @@ class CommitHash(click.ParamType):  # type: ignore[type-arg]  # generic since cl
         ctx: click.Context | None,
     ) -> str:
         """Checks the text."""
-        commit, mark, layout = value.partition("#") if self.layouts else (value, "", "")
+        commit, mark, layout = value.partition("#") if self._layouts else (value, "", "")
         if not _HASH.fullmatch(commit):
             self.fail(
                 f"{value!r}: expected the full hash of a commit, such as "
@@ -86,12 +86,6 @@ class CommitHash(click.ParamType):  # type: ignore[type-arg]  # generic since cl
         if mark and not (layout.isascii() and layout.isdigit()):
             self.fail(f"{value!r}: expected the number of a layout after #", param, ctx)
         return str(value)
-
-
-class KernelRevision(CommitHash):
-    """A commit, optionally with a layout."""
-
-    layouts = True
 
 
 POSITIVE = FiniteRange(min=0, min_open=True)
@@ -116,16 +110,43 @@ as_json_option = click.option(
 )
 
 
-def kernel_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options for the kernel to boot and its testbed."""
+def with_kernel(command: Callable[..., int]) -> Callable[..., int]:
+    """Adds the options for a kernel to boot, its testbed and the folder of logs.
+
+    The command gets the lab, the testbed, the kernel, its archive, which is not removed meanwhile,
+    and that folder.
+    """
+
+    @functools.wraps(command)
+    def run(
+        *,
+        testbed: str,
+        kernel: str,
+        kernels: Path | None,
+        logs: Path | None,
+        **options: Any,  # noqa: ANN401 - those of any command
+    ) -> int:
+        lab = load_lab(click.get_current_context().find_root().obj)
+        store = ArtefactStore(kernels or lab.kernels)
+        with store.lease(kernel) as archive:
+            try:
+                fact = serialization.loads_as((archive.parent / FACT).read_text(), Kernel)
+            except (OSError, serialization.WireError) as error:
+                raise ArtefactError(f"{archive.parent / FACT}: {error}") from error
+            folder = folder_of_logs(logs)
+            status = command(lab, lab.testbed(testbed), fact, archive, folder, **options)
+        if not kernels:  # a store named on the command line is not ours to tidy
+            store.prune(lab.kernel_bytes, [kernel])
+        return status
+
     for option in (
         logs_option,
         click.option("--kernels", type=PATH, help="Artefact store (default: the lab file's)."),
         click.option("--kernel", required=True, help="Key of the kernel in the artefact store."),
         testbed_option,
     ):
-        command = option(command)
-    return command
+        run = option(run)
+    return run
 
 
 def with_lab(command: Callable[..., int]) -> Callable[..., int]:
@@ -160,20 +181,3 @@ def load_scenarios(lab: Lab, names: Sequence[str]) -> list[Scenario]:
         else load_scenario(name, lab.scenario_directories)
         for name in dict.fromkeys(map(scenario_of, names))
     ]
-
-
-def _fact(path: Path) -> Kernel:
-    try:
-        return serialization.loads_as(path.read_text(), Kernel)
-    except (OSError, serialization.WireError) as error:
-        raise ArtefactError(f"{path}: {error}") from error
-
-
-@contextlib.contextmanager
-def leased(lab: Lab, kernels: Path | None, key: str) -> Iterator[tuple[Kernel, Path]]:
-    """A kernel and its archive, protected from removal inside the block."""
-    store = ArtefactStore(kernels or lab.kernels)
-    with store.lease(key) as archive:
-        yield _fact(archive.parent / FACT), archive
-    if not kernels:  # a store named on the command line is not ours to tidy
-        store.prune(lab.kernel_bytes, [key])

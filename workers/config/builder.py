@@ -10,6 +10,7 @@ from netbisect.workers.config.validation import (
     HASH,
     IDENT,
     check,
+    check_form,
     check_modules,
     check_name,
     check_unique,
@@ -37,8 +38,7 @@ class Overlay:
             f"name {self.name!r}: expected another one, for patches given by hand are called so",
         )
         for name in ("first", "last"):
-            revision = getattr(self, name)
-            check(HASH.match(revision), f"{name} {revision!r}: expected the full hash of a commit")
+            check_form(self, name, HASH, "the full hash of a commit", optional=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Builder:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        check(IDENT.match(self.arch), f"arch {self.arch!r}: expected a name such as amd64")
+        check_form(self, "arch", IDENT, "a name such as amd64", optional=False)
         check_modules(self.modules or ())
         check(
             self.cross_bindir is None or self.cross_bindir.is_absolute(),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from netbisect.bisect.model import metric
 from netbisect.workers.config.toml import FileError
-from netbisect.workers.config.validation import check
+from netbisect.workers.config.validation import check, check_choice, check_form
 
 _PLACES = ("dut", "generator", "receiver")
 _PATH = re.compile(r"[\w-]+(?:\.[\w-]+)*\Z")
@@ -29,7 +29,7 @@ class HostCommand:
     """Seconds, in addition to those of a run for `measure`."""
 
     def __post_init__(self) -> None:
-        check(self.on in _PLACES, f"on {self.on!r}: expected {', '.join(_PLACES)}")
+        check_choice(self, "on", _PLACES, ", ".join(_PLACES))
         check(bool(self.run) != bool(self.file), "expected either run or file")
         check(self.timeout > 0, f"timeout {self.timeout}: expected seconds > 0")
 
@@ -66,10 +66,8 @@ class MetricTable:
     """A larger number is no sample."""
 
     def __post_init__(self) -> None:
-        check(
-            metric.NAME.match(self.name),
-            f"name {self.name!r}: expected lower-case letters, digits and '-', such as cpu",
-        )
+        letters = "lower-case letters, digits and '-', such as cpu"
+        check_form(self, "name", metric.NAME, letters, optional=False)
         check(
             metric.UNIT.match(self.unit),
             f"unit {self.unit!r} of {self.name}: expected letters such as ns or bit/s, or %",
@@ -78,10 +76,7 @@ class MetricTable:
             self.better in ("higher", "lower"),
             f"better {self.better!r} of {self.name}: expected 'higher' or 'lower'",
         )
-        check(
-            not self.path or _PATH.match(self.path),
-            f"path {self.path!r}: expected keys such as end.sum_received.bits_per_second",
-        )
+        check_form(self, "path", _PATH, "keys such as end.sum_received.bits_per_second")
 
     @property
     def metric(self) -> metric.SeriesMetric:

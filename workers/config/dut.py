@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from netbisect.workers.config.validation import HASH, IDENT, check
+from netbisect.workers.config.validation import HASH, IDENT, check, check_choice, check_form
+
+_ABSOLUTE = re.compile("/")
 
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
 
@@ -28,14 +30,9 @@ class PortSelector:
 
     def __post_init__(self) -> None:
         check(self.interface or self.mac or self.pci, "expected `interface`, `mac` or `pci`")
-        check(
-            not self.pci or _PCI.match(self.pci),
-            f"pci {self.pci!r}: expected domain, bus, slot and function, as pci0:2:0:0",
-        )
-        check(
-            not self.mac or _MAC.match(self.mac),
-            f"mac {self.mac!r}: expected six pairs of lower-case hex digits, as 00:1b:21:c4:95:7a",
-        )
+        check_form(self, "pci", _PCI, "domain, bus, slot and function, as pci0:2:0:0")
+        pairs = "six pairs of lower-case hex digits, as 00:1b:21:c4:95:7a"
+        check_form(self, "mac", _MAC, pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +46,7 @@ class NanoBsd:
 
     def __post_init__(self) -> None:
         for name in ("good", "test"):
-            check(
-                IDENT.match(getattr(self, name)),
-                f"{name} {getattr(self, name)!r}: expected a GPT label, such as BSDRP1",
-            )
+            check_form(self, name, IDENT, "a GPT label, such as BSDRP1", optional=False)
         check(self.good != self.test, f"good and test are both {self.good!r}: expected two labels")
 
 
@@ -66,10 +60,7 @@ class Pxe:
     """Absolute path of the DUT's root on the server."""
 
     def __post_init__(self) -> None:
-        check(
-            self.root.startswith("/"),
-            f"root {self.root!r}: expected an absolute path on the server",
-        )
+        check_form(self, "root", _ABSOLUTE, "an absolute path on the server", optional=False)
 
 
 BOOT_METHODS = {
@@ -110,16 +101,11 @@ class Dut:
     """Event for pmcstat(8); empty: a common one of its processor."""
 
     def __post_init__(self) -> None:
-        check(
-            not self.userland or HASH.match(self.userland),
-            f"userland {self.userland!r}: expected the full hash of a commit",
-        )
+        check_form(self, "userland", HASH, "the full hash of a commit")
         for name in self.tools or ():
             check(name in TOOLS, f"tools: {name!r}: expected some of {', '.join(TOOLS)}")
-        check(
-            self.deploy in BOOT_METHODS,
-            f"deploy {self.deploy!r}: expected one of {', '.join(map(repr, BOOT_METHODS))}",
-        )
+        methods = f"one of {', '.join(map(repr, BOOT_METHODS))}"
+        check_choice(self, "deploy", BOOT_METHODS, methods)
         for name in ("nanobsd", "pxe"):
             there = getattr(self, name) is not None
             check(
@@ -129,7 +115,4 @@ class Dut:
                 else f"{name}: expected deploy = {name!r} where this table is",
             )
         check(self.watchdog >= 0, f"watchdog {self.watchdog}: expected seconds, or 0 for none")
-        check(
-            not self.pmc_event or _EVENT.match(self.pmc_event),
-            f"pmc_event {self.pmc_event!r}: expected a name that `pmccontrol -L` lists",
-        )
+        check_form(self, "pmc_event", _EVENT, "a name that `pmccontrol -L` lists")

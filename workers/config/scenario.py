@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -18,6 +16,7 @@ from netbisect.bisect.model.metric import (
 )
 from netbisect.workers.config import toml
 from netbisect.workers.config.custom_measurement import HostCommand, MetricTable
+from netbisect.workers.config.pktgen_options import parse_range
 from netbisect.workers.config.toml import FileError, Scalar
 from netbisect.workers.config.tunables import (
     SYSCTL,
@@ -26,13 +25,16 @@ from netbisect.workers.config.tunables import (
     check_tunables,
     parse_settings,
 )
-from netbisect.workers.config.validation import check, check_name, check_unique
+from netbisect.workers.config.validation import check, check_choice, check_name, check_unique
 
 _OWN_FILE = "scenario.toml"
 """File of a scenario in a folder of its own."""
 
-_PKT_GEN_PORT = 1234
-"""Default port of pkt-gen."""
+_FAMILIES = {
+    "inet4": (4, "198.18.10.1:2001-198.18.10.20"),
+    "inet6": (6, "[2001:2::1]-[2001:2::14]"),
+}
+"""IP version and example of a range."""
 _MOST_STEPS = 20
 
 
@@ -55,10 +57,7 @@ class Traffic:
     """pkt-gen -U, which only pkt-gen from the port net/pkt-gen of 2019 to 2022 takes."""
 
     def __post_init__(self) -> None:
-        check(
-            self.family in ("inet4", "inet6"),
-            f"family {self.family!r}: expected 'inet4' or 'inet6'",
-        )
+        check_choice(self, "family", _FAMILIES)
         check(46 <= self.size <= 1518, f"size {self.size}: expected 46 to 1518 bytes")  # noqa: PLR2004 - Ethernet's
         check(self.rate >= 0, f"rate {self.rate}: expected packets/s, or 0 for all the wire takes")
         made = self.number_of_flows
@@ -77,34 +76,17 @@ class Traffic:
 
 def _check_range(name: str, text: str, family: str) -> int:
     """Number of address and port pairs in the range."""
-    version = 4 if family == "inet4" else 6
-    pattern = (
-        r"(?P<a>[0-9.]+):(?P<p>\d+)-(?P<b>[0-9.]+)(:(?P<q>\d+))?\Z"
-        if version == 4  # noqa: PLR2004
-        else r"\[(?P<a>[0-9a-f:]+)\](:(?P<p>\d+))?-\[(?P<b>[0-9a-f:]+)\](:(?P<q>\d+))?\Z"
-    )
-    match = re.match(pattern, text)
-    example = (
-        "198.18.10.1:2001-198.18.10.20"
-        if version == 4  # noqa: PLR2004
-        else "[2001:2::1]-[2001:2::14]"
-    )
-    check(match, f"{name} {text!r}: expected a range such as {example}")
-    assert match is not None
-    ends = []
-    for group in ("a", "b"):
-        try:
-            address = ipaddress.ip_address(match[group])
-            check(address.version == version, "")
-        except ValueError:
-            raise ValueError(f"{name}: {match[group]!r} is no {family} address") from None
-        ends.append(int(address))
-    check(ends[0] <= ends[1], f"{name} {text!r}: expected the lower address first")
-    # pkt-gen takes the first port, or 1234, where the second is left out.
-    first = int(match["p"] or _PKT_GEN_PORT)
-    last = int(match["q"] or first)
-    check(first <= last, f"{name} {text!r}: expected the lower port first")
-    return (ends[1] - ends[0] + 1) * (last - first + 1)
+    version, example = _FAMILIES[family]
+    try:
+        found = parse_range(text)
+    except ValueError as error:
+        raise ValueError(f"{name}: {str(error)!r} is no {family} address") from None
+    form = found and found.version == version and "-" in text
+    check(form, f"{name} {text!r}: expected a range such as {example}")
+    assert found is not None
+    check(found.addresses, f"{name} {text!r}: expected the lower address first")
+    check(found.ports, f"{name} {text!r}: expected the lower port first")
+    return found.flows
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +146,7 @@ class Scenario:
             )
         twice = ", ".join(sorted(self.sysctls.keys() & self.optional.keys()))
         check(not twice, f"{twice}: expected in sysctls or in optional, not in both")
-        check(
-            self.firewall in ("", "pf", "ipfw"),
-            f"firewall {self.firewall!r}: expected 'pf', 'ipfw' or none",
-        )
+        check_choice(self, "firewall", ("", "pf", "ipfw"), "'pf', 'ipfw' or none")
         check(bool(self.firewall) == bool(self.rules), "firewall and rules go together")
 
     def at(self, ports: Mapping[str, str]) -> Scenario:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from operator import attrgetter
 
 from netbisect.workers.config.dut import Dut, PortSelector
 from netbisect.workers.config.scenario import Traffic
 from netbisect.workers.config.toml import FileError, Scalar, TextOrTable
 from netbisect.workers.config.tunables import check_tunables
-from netbisect.workers.config.validation import IDENT, NAME, check, check_modules, check_name
+from netbisect.workers.config.validation import (
+    IDENT,
+    NAME,
+    check,
+    check_choice,
+    check_form,
+    check_modules,
+    check_name,
+)
 from netbisect.workers.config.vm import ADDRESS, GUEST_MARK, HOST_MARK, Vm
 
 _FRAME_BYTES = 24
@@ -142,10 +150,7 @@ class Testbed:
             )
         check(self.line_rate_pps > 0, f"line_rate_pps {self.line_rate_pps}: expected packets/s > 0")
         check(self.scenarios, "scenarios: expected at least one")
-        check(
-            not self.group or NAME.match(self.group),
-            f"group {self.group!r}: expected lower-case letters, digits, '.', '_' or '-'",
-        )
+        check_form(self, "group", NAME, "lower-case letters, digits, '.', '_' or '-'")
         check_modules(self.modules)
         check_tunables(self.tunables)
         check(
@@ -159,12 +164,8 @@ class Testbed:
 
     def _check_vm(self) -> None:
         """Checks that a virtual DUT comes with virtual data ports."""
-        ends = {
-            "dut": self.dut.address,
-            "generator": self.generator.address,
-            "receiver": self.receiver.address,
-        }
-        for name, address in ends.items():
+        for name in ("dut", "generator", "receiver"):
+            address = getattr(self, name).address
             virtual = address == ADDRESS or address.startswith((GUEST_MARK, HOST_MARK))
             check(
                 virtual == (self.vm is not None),
@@ -173,15 +174,23 @@ class Testbed:
             )
         if self.vm is None:
             return
-        check(self.arch == "amd64", f"arch {self.arch!r}: expected amd64 for a virtual machine")
-        for name, traffic, wanted in (
-            ("generator", self.generator, "ingress"),
-            ("receiver", self.receiver, "egress"),
-        ):
+        check_choice(self, "arch", ("amd64",), "amd64 for a virtual machine")
+        for name, wanted in (("generator", "ingress"), ("receiver", "egress")):
             check(
-                traffic.port.interface == wanted,
+                self.ports[name][1].interface == wanted,
                 f"{name}.port: expected {{ interface = {wanted!r} }} for a virtual machine",
             )
+
+    @property
+    def ports(self) -> dict[str, tuple[str, PortSelector]]:
+        """Address of the machine and selector of each data port, by part of the testbed."""
+        dut, generator, receiver = self.dut, self.generator, self.receiver
+        return {
+            "ingress": (dut.address, dut.ingress),
+            "egress": (dut.address, dut.egress),
+            "generator": (generator.address, generator.port),
+            "receiver": (receiver.address, receiver.port),
+        }
 
     @property
     def kernel_configs(self) -> tuple[str, ...]:
@@ -218,8 +227,8 @@ class Testbed:
 
 def check_same_group(one: Testbed, other: Testbed) -> None:
     """Checks the keys that must be equal in a group, so that its testbeds are interchangeable."""
-    for name, of in _EQUAL_IN_GROUP.items():
-        mine, its = of(one), of(other)
+    for name in _EQUAL_IN_GROUP:
+        mine, its = (_without_order(attrgetter(name)(bed)) for bed in (one, other))
         check(
             mine == its,
             f"testbeds {one.name!r} and {other.name!r} of group {one.group!r} differ in {name}: "
@@ -227,17 +236,12 @@ def check_same_group(one: Testbed, other: Testbed) -> None:
         )
 
 
-_EQUAL_IN_GROUP: dict[str, Callable[[Testbed], object]] = {
-    "arch": lambda one: one.arch,
-    "kernel_config": lambda one: one.kernel_config,
-    "line_rate_pps": lambda one: one.line_rate_pps,
-    "scenarios": lambda one: sorted(one.scenarios),
-    "values": lambda one: one.values,
-    "drivers": lambda one: sorted(one.drivers),
-    "modules": lambda one: sorted(one.modules),
-    "tunables": lambda one: one.tunables,
-    "dut.userland": lambda one: one.dut.userland,
-    "dut.tools": lambda one: None if one.dut.tools is None else sorted(one.dut.tools),
-    "timing.run": lambda one: one.timing.run,
-}
-"""Compared values, by key of the lab file."""
+def _without_order(value: object) -> object:
+    return sorted(value) if isinstance(value, tuple) else value
+
+
+_EQUAL_IN_GROUP = (
+    *("arch", "kernel_config", "line_rate_pps", "scenarios", "values", "drivers", "modules"),
+    *("tunables", "dut.userland", "dut.tools", "timing.run"),
+)
+"""Compared keys of the lab file."""

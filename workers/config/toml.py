@@ -43,33 +43,20 @@ def _wrong_type(expected: str, value: object) -> TypeError:
     return TypeError(f"expected {expected}, found {_NAMES.get(kind, kind.__name__)}{shown}")
 
 
-def _exactly(kind: Any) -> Any:
+def _only(expected: str, *kinds: type) -> Any:
     """A hook without conversions: `"5"` is not a number and `true` is not 1."""
 
-    def structure(value: object, _: Any) -> object:
-        if type(value) is kind:
-            return value
-        if kind is float and type(value) is int:
-            return float(value)
-        raise _wrong_type(_NAMES[kind], value)
+    def structure(value: object, wanted: Any) -> object:
+        if type(value) not in kinds:
+            raise _wrong_type(expected, value)
+        return wanted(value) if wanted in (float, Path) else value
 
     return structure
 
 
-def _origin(kind: Any) -> object:
-    return get_origin(kind)
-
-
-def _scalar(value: object, _: Any) -> object:
-    if type(value) in (str, int):
-        return value
-    raise _wrong_type("a string or a whole number", value)
-
-
 def _text_or_table(value: object, _: Any) -> object:
-    if type(value) is str:
-        return value
-    if isinstance(value, dict) and all(type(one) is str for one in value.values()):
+    texts = value.values() if isinstance(value, dict) else [value]
+    if all(type(one) is str for one in texts):
         return value
     raise _wrong_type("a string or a table of strings", value)
 
@@ -87,17 +74,18 @@ def _container(kind: type, hook: Any) -> Any:
 def strict_converter() -> Converter:
     """The converter; cached because it compiles code for each class."""
     converter = Converter(forbid_extra_keys=True)
-    for kind in (str, int, float, bool):
-        converter.register_structure_hook(kind, _exactly(kind))
-    converter.register_structure_hook(Scalar, _scalar)
+    for kind in (str, int, bool):
+        converter.register_structure_hook(kind, _only(_NAMES[kind], kind))
+    converter.register_structure_hook(float, _only(_NAMES[float], float, int))
+    converter.register_structure_hook(Path, _only(_NAMES[str], str))
+    converter.register_structure_hook(Scalar, _only("a string or a whole number", str, int))
     converter.register_structure_hook(TextOrTable, _text_or_table)
-    converter.register_structure_hook(Path, lambda value, _: Path(_exactly(str)(value, str)))
     converter.register_structure_hook_factory(
-        lambda kind: _origin(kind) is tuple,
+        lambda kind: get_origin(kind) is tuple,
         lambda kind: _container(list, homogenous_tuple_structure_factory(kind, converter)),
     )
     converter.register_structure_hook_factory(
-        lambda kind: _origin(kind) is dict,
+        lambda kind: get_origin(kind) is dict,
         lambda kind: _container(dict, mapping_structure_factory(kind, converter)),
     )
     converter.register_structure_hook_factory(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Protocol, TypeVar
 
 from netbisect.workers.config.disk_space import parse_size
@@ -22,6 +22,21 @@ def check(condition: object, message: str) -> None:
     """Raises ValueError with `message` unless the condition holds."""
     if not condition:
         raise ValueError(message)
+
+
+def check_form(
+    owner: object, name: str, form: re.Pattern[str], wanted: str, *, optional: bool = True
+) -> None:
+    """Checks the form of a text of `owner`; an optional one may be empty."""
+    text = getattr(owner, name)
+    check((optional and not text) or form.match(text), f"{name} {text!r}: expected {wanted}")
+
+
+def check_choice(owner: object, name: str, choices: Collection[str], wanted: str = "") -> None:
+    """Checks that a text of `owner` is one of the choices."""
+    text = getattr(owner, name)
+    wanted = wanted or " or ".join(map(repr, choices))
+    check(text in choices, f"{name} {text!r}: expected {wanted}")
 
 
 def check_name(name: str) -> None:

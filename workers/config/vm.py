@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from netbisect.workers.config.validation import check
+from netbisect.workers.config.validation import check, check_choice, check_form
 
 ADDRESS = "vm"
 """Address of a virtual DUT and of its generator and receiver in the lab file."""
@@ -49,11 +49,8 @@ class Vm:
     """Program, version 7.2 or later."""
 
     def __post_init__(self) -> None:
-        check(
-            self.accelerator in _ACCELERATORS,
-            f"accelerator {self.accelerator!r}: expected 'kvm' or 'tcg'",
-        )
-        check(self.clock in _CLOCKS, f"clock {self.clock!r}: expected 'seconds' or 'instructions'")
+        check_choice(self, "accelerator", _ACCELERATORS)
+        check_choice(self, "clock", _CLOCKS)
         check(
             not self.counts_instructions
             or (self.accelerator == _EMULATOR and self.processors == 1),
@@ -66,11 +63,7 @@ class Vm:
         check(self.processors >= 1, f"processors {self.processors}: expected 1 or more")
         check(0 < self.ssh_port < 1 << 16, f"ssh_port {self.ssh_port}: expected 1 to 65535")
         for name in ("cpus", "traffic_cpus"):
-            text = getattr(self, name)
-            check(
-                not text or _CPUS.match(text),
-                f"{name} {text!r}: expected processors such as 2-3 or 0,2",
-            )
+            check_form(self, name, _CPUS, "processors such as 2-3 or 0,2")
 
     @property
     def counts_instructions(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from netbisect.workers.config import pktgen_options
 from netbisect.workers.config.scenario import Scenario
@@ -39,8 +40,7 @@ class DoctorCheck:
     found: str
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(NamedTuple):
     """Result of a check."""
 
     good: bool
@@ -59,22 +59,18 @@ def room(
         deploy: The boot method.
     """
     size = freebsd_tools.parse_count(du.split(maxsplit=1)[0]) if du.split() else None
-    if size is not None:
-        yield "known-good kernel", CheckResult(True, f"/boot/{known_good}, {size >> 10} MiB")
-    else:
-        yield "known-good kernel", CheckResult(False, f"there is no /boot/{known_good}")
+    there = f"/boot/{known_good}, {size >> 10} MiB" if size is not None else ""
+    result = CheckResult(bool(there), there or f"there is no /boot/{known_good}")
+    yield "known-good kernel", result
     words = df.splitlines()[-1].split() if len(df.splitlines()) > 1 else []
     free = freebsd_tools.parse_count(words[4]) if len(words) > 4 else None  # noqa: PLR2004 - device, type, blocks, used, free
     if free is None:
         yield "room in /boot", CheckResult(False, "unknown output of df")
         return
-    kind = words[1]
-    needed = _ROOM * (size or 0)
-    text = f"{free >> 10} MiB free"
-    if free < needed:
-        text += f", {int(needed) >> 10} are needed"
-    yield "room in /boot", CheckResult(free >= needed, text)
-    text = kind
+    needed = int(_ROOM * (size or 0))
+    lacking = f", {needed >> 10} are needed" if free < needed else ""
+    yield "room in /boot", CheckResult(not lacking, f"{free >> 10} MiB free{lacking}")
+    text = kind = words[1]
     if kind == "zfs" and deploy == "nextboot":
         text = (
             "zfs: its loader cannot reset nextboot.conf, so a kernel that panics would be booted "
@@ -104,38 +100,26 @@ def settings(
         if not used:
             continue
         forwarding = values.get(f"{tree}.forwarding", "unknown")
-        yield (
-            f"forwarding {family}",
-            CheckResult(forwarding == "1", f"{tree}.forwarding={forwarding}"),
-        )
+        result = CheckResult(forwarding == "1", f"{tree}.forwarding={forwarding}")
+        yield f"forwarding {family}", result
         if family == "inet4" and (major or 0) >= _FAST_WITH_REDIRECTS:
             continue
         name = f"{tree}.redirect"
         redirect = values.get(name, "unknown")
-        set_anyway = all(name in one.sysctls for one in used)
-        text = f"{name}={redirect}"
-        if set_anyway and redirect != "0":
-            text += ", which every scenario sets"
-        yield f"redirects {family}", CheckResult(set_anyway or redirect == "0", text)
-    panic = values.get(PANIC_SYSCTL)
-    if panic is not None:
-        good = panic == "0"
-        text = f"{PANIC_SYSCTL}={panic}"
-        yield (
-            "after a panic",
-            CheckResult(
-                good, text if good else f"{text}: it would wait in the debugger; expected 0"
-            ),
-        )
+        set_anyway = redirect != "0" and all(name in one.sysctls for one in used)
+        note = ", which every scenario sets" if set_anyway else ""
+        result = CheckResult(set_anyway or redirect == "0", f"{name}={redirect}{note}")
+        yield f"redirects {family}", result
+    if (panic := values.get(PANIC_SYSCTL)) is not None:
+        advice = "" if panic == "0" else ": it would wait in the debugger; expected 0"
+        yield "after a panic", CheckResult(not advice, f"{PANIC_SYSCTL}={panic}{advice}")
 
 
 def scenario_sysctls(names: Collection[str], values: Mapping[str, str]) -> CheckResult:
     """Checks that the running kernel knows the sysctls of the scenarios."""
-    unknown = [name for name in names if name not in values]
-    return CheckResult(
-        not unknown,
-        f"{', '.join(unknown)}: unknown to the running kernel" if unknown else ", ".join(names),
-    )
+    if unknown := [name for name in names if name not in values]:
+        return CheckResult(False, f"{', '.join(unknown)}: unknown to the running kernel")
+    return CheckResult(True, ", ".join(names))
 
 
 def link(interface: ports.Interface, values: Mapping[str, str], line_rate_pps: int) -> CheckResult:
@@ -149,51 +133,36 @@ def link(interface: ports.Interface, values: Mapping[str, str], line_rate_pps: i
     text = " ".join(filter(None, (interface.name, interface.mac, interface.status)))
     if interface.status == "no carrier" or not interface.up:
         return CheckResult(False, text if interface.up else f"{text}, and is not up")
-    speed = _SPEED.search(interface.media)
-    if speed:
+    if speed := _SPEED.search(interface.media):
         bits = int(speed[1]) * (1e9 if speed[2] else 1e6)
         fits = bits / (8 * (60 + _OVERHEAD_BYTES))
         text += f", {bits / 1e9:g} Gbit/s"
         if line_rate_pps > 1.001 * fits:
-            return CheckResult(
-                False, f"{text}: {fits:,.0f} pps fit, line_rate_pps is {line_rate_pps:,}"
-            )
+            text += f": {fits:,.0f} pps fit, line_rate_pps is {line_rate_pps:,}"
+            return CheckResult(False, text)
     paused = [word for word in _PAUSES if word in interface.media]
     paused = paused or drivers.pausing(interface.name, values)
     driver = drivers.driver_of(interface.name)
     if paused:
         where = " in loader.conf" if driver and driver.tunable else ""
-        settings_text = ", ".join(paused)
-        return CheckResult(
-            False, f"{text}: flow control is on ({settings_text}); expected off{where}"
+        text += f": flow control is on ({', '.join(paused)}); expected off{where}"
+    elif driver is None:
+        text += (
+            ": its driver is unknown, so neither flow control nor CRC errors are looked at; known "
+            f"are {', '.join(drivers.DRIVERS)}"
         )
-    if driver is None:
-        return CheckResult(
-            False,
-            f"{text}: its driver is unknown, so neither flow control nor CRC errors are looked "
-            f"at; known are {', '.join(drivers.DRIVERS)}",
-        )
-    return CheckResult(True, text)
+    return CheckResult(not paused and driver is not None, text)
 
 
-def ends(scenarios: Iterable[Scenario]) -> Iterator[tuple[str, str, str]]:
+def ends(scenarios: Iterable[Scenario]) -> Iterable[tuple[str, str, str]]:
     """Required routes: egress or ingress, family, first and last addresses."""
-    seen = set()
-    for scenario in scenarios:
-        traffic = scenario.traffic
-        if traffic is None:
-            continue
+    found: dict[tuple[str, str, str], None] = {}
+    for traffic in (one.traffic for one in scenarios if one.traffic):
         for part, text in (("ingress", traffic.source), ("egress", traffic.destination)):
             for end in text.split("-"):
-                found = (part, traffic.family, _address(end))
-                if found not in seen:
-                    seen.add(found)
-                    yield found
-
-
-def _address(end: str) -> str:
-    """Address of one end of a range, without brackets and port."""
-    return end[1:].partition("]")[0] if end.startswith("[") else end.partition(":")[0]
+                address = end[1:].partition("]") if end.startswith("[") else end.partition(":")
+                found[part, traffic.family, address[0]] = None
+    return found
 
 
 def route_question(family: str, address: str) -> list[str]:
@@ -208,35 +177,32 @@ def neighbour_question(family: str, address: str) -> list[str]:
 
 def route(output: str, address: str, interface: str) -> tuple[CheckResult, str]:
     """Checks the interface of a route; also returns the address of the next hop."""
-    values = {
-        name.strip(): value.strip()
-        for name, colon, value in (line.partition(": ") for line in output.splitlines())
-        if colon
-    }
+    pairs = (line.partition(": ") for line in output.splitlines())
+    values = {name.strip(): value.strip() for name, colon, value in pairs if colon}
     through = values.get("interface", "")
-    if not through:
-        return CheckResult(False, f"{address}: no route"), ""
     gateway = values.get("gateway", "") if "GATEWAY" in values.get("flags", "") else ""
     text = f"{address} on {through}" + (f" by {gateway}" if gateway else "")
-    if through != interface:
-        return CheckResult(False, f"{text}; expected on {interface}"), ""
-    if values.get("destination") == "default":
-        return CheckResult(False, f"{text}, but by the default route alone"), ""
-    return CheckResult(True, text), gateway or address
+    if not through:
+        text = f"{address}: no route"
+    elif through != interface:
+        text += f"; expected on {interface}"
+    elif values.get("destination") == "default":
+        text += ", but by the default route alone"
+    else:
+        return CheckResult(True, text), gateway or address
+    return CheckResult(False, text), ""
 
 
 def neighbour(output: str, address: str, mac: str) -> CheckResult:
     """Checks a static ARP or NDP entry; `mac` is that of the port behind, or ""."""
-    line = next(
-        (line for line in output.splitlines() if address in line and "permanent" in line), ""
-    )
+    lines = (line for line in output.splitlines() if address in line and "permanent" in line)
+    line = next(lines, "")
     if not line:
         return CheckResult(False, f"{address}: no static entry; it would be asked for under load")
     known = re.search(r"([0-9a-f]{2}(?::[0-9a-f]{2}){5})", line)
     entered = known[1] if known else "unknown"
-    if mac and entered != mac:
-        return CheckResult(False, f"{address} is {entered}; the port there has {mac}")
-    return CheckResult(True, f"{address} is {entered}")
+    other = f"; the port there has {mac}" if mac and entered != mac else ""
+    return CheckResult(not other, f"{address} is {entered}{other}")
 
 
 def clock(output: str, before: float, after: float) -> CheckResult:
@@ -251,23 +217,22 @@ def clock(output: str, before: float, after: float) -> CheckResult:
 
 def netmap(pkt_gen: str, admode: str | None) -> CheckResult:
     """Checks pkt-gen and netmap of a host."""
-    if not pkt_gen.strip():
+    text = pkt_gen.strip()
+    if not text:
         return CheckResult(False, "there is no pkt-gen; it is in FreeBSD's port net/pkt-gen")
-    if admode is None:
-        return CheckResult(False, f"{pkt_gen.strip()}, but the kernel has no netmap")
     if admode == _EMULATED:
-        return CheckResult(
-            False, f"{NETMAP_SYSCTL}=2: netmap is emulated, which is slow; expected 0"
-        )
-    return CheckResult(True, pkt_gen.strip())
+        text = f"{NETMAP_SYSCTL}=2: netmap is emulated, which is slow; expected 0"
+    elif admode is None:
+        text += ", but the kernel has no netmap"
+    return CheckResult(admode not in (None, _EMULATED), text)
 
 
 def pkt_gen_options(pkt_gen: str, usage: str, needed: Mapping[str, frozenset[str]]) -> CheckResult:
     """Checks that pkt-gen has the options that scenarios need.
 
     Args:
-        pkt_gen: Where it is.
-        usage: What `pkt-gen -h` prints.
+        pkt_gen: Path of the program.
+        usage: Output of `pkt-gen -h`.
         needed: Letters of the options, by scenario.
     """
     has = pktgen_options.described(usage)
@@ -287,6 +252,4 @@ def rates(testbed: Testbed, wanted: float, offered: float, received: float) -> C
     text = f"{offered:,.0f} pps offered, {received:,.0f} received"
     if offered < _LEAST_SHARE * wanted:
         return CheckResult(False, f"{text}; {testbed.name} must offer {wanted:,.0f}")
-    if not received:
-        return CheckResult(False, f"{text}: nothing comes through")
-    return CheckResult(True, text)
+    return CheckResult(received > 0, text if received else f"{text}: nothing comes through")

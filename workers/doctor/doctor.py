@@ -20,7 +20,6 @@ from pathlib import Path
 
 from netbisect.workers.build.build_host import compiler_of
 from netbisect.workers.config.builder import Builder
-from netbisect.workers.config.dut import PortSelector
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.vm import Vm
@@ -30,12 +29,7 @@ from netbisect.workers.dut import drivers, freebsd_tools, nextboot_zfs, ports
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure import pktgen
 from netbisect.workers.measure.bench import Bench
-from netbisect.workers.transport.errors import (
-    CommandError,
-    HostKeyError,
-    LabFault,
-    UnreachableError,
-)
+from netbisect.workers.transport.errors import LabFault, MachineError
 from netbisect.workers.transport.ssh import Connections, Machine
 from netbisect.workers.vm import vm
 
@@ -45,7 +39,6 @@ _HEADERS = (Path("/usr/include"), Path("/usr/local/include"))
 _GIT_SECONDS = 60.0
 _TRAFFIC_SECONDS = 10.0
 _USAGE_SECONDS = 10.0
-_FAULTS = (UnreachableError, HostKeyError, CommandError, LabFault, ports.PortNotFoundError)
 _SYSCTLS = (
     "net.inet.ip.forwarding",
     "net.inet.ip.redirect",
@@ -72,12 +65,10 @@ def examine(lab: Lab, *, testbed: str = "", rates: bool = False) -> Iterator[Doc
         if not testbed:
             yield _tree(lab)
             for builder in lab.builders:
-                yield from _builder(builder)
+                for what, result in _builder(builder):
+                    yield DoctorCheck(builder.name, what, *result)
         for bed in beds:
             yield from bed.result()
-
-
-# -------------------------------------------------------------------------------------- builders
 
 
 def _tree(lab: Lab) -> DoctorCheck:
@@ -92,15 +83,14 @@ def _tree(lab: Lab) -> DoctorCheck:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return DoctorCheck("source", "repository", good=False, found=str(error))
-    heads = [line.partition("refs/heads/")[2] for line in done.stdout.splitlines()]
     if done.returncode != 0:
         return DoctorCheck("source", "repository", good=False, found=done.stderr.strip())
-    return DoctorCheck(
-        "source", "branches", good=bool(heads), found=", ".join(heads[:6]) or "no branch at all"
-    )
+    heads = [line.partition("refs/heads/")[2] for line in done.stdout.splitlines()]
+    found = ", ".join(heads[:6]) or "no branch at all"
+    return DoctorCheck("source", "branches", good=bool(heads), found=found)
 
 
-def _builder(builder: Builder) -> Iterator[DoctorCheck]:
+def _builder(builder: Builder) -> Iterator[tuple[str, CheckResult]]:
     """Checks a builder; valid only on its own host."""
     make = builder.make_command[0]
     if "/" in make and not make.startswith("/"):
@@ -108,18 +98,18 @@ def _builder(builder: Builder) -> Iterator[DoctorCheck]:
         tree = builder.directory / "source"
         there = not tree.exists() or (tree / make).exists()
         found = str(tree / make) if tree.exists() else f"{make} comes with the tree"
-        yield DoctorCheck(builder.name, "make", good=there, found=found if there else f"no {found}")
+        yield "make", CheckResult(there, found if there else f"no {found}")
     else:
-        yield _tool(builder.name, "make", [make], "")
+        yield "make", _tool([make])
     if builder.cross_bindir is not None:
-        yield _tool(builder.name, "compiler", [compiler_of(builder)], "")
-        yield _tool(builder.name, "linker", [f"{builder.cross_bindir}/ld.lld"], "")
+        yield "compiler", _tool([compiler_of(builder)])
+        yield "linker", _tool([f"{builder.cross_bindir}/ld.lld"])
         if platform.system() == "Linux":
-            yield _cross_tools(builder.name)
-    yield _disk(builder)
+            yield "tools of the bootstrap", _cross_tools()
+    yield "disk", _disk(builder.directory)
 
 
-def _cross_tools(where: str) -> DoctorCheck:
+def _cross_tools() -> CheckResult:
     """Checks what the bootstrap of FreeBSD's tools needs on Linux besides the compiler."""
     missing = [name for name in ("bison", "flex", "bc") if shutil.which(name) is None]
     missing += [
@@ -130,32 +120,23 @@ def _cross_tools(where: str) -> DoctorCheck:
     found = "bison, flex, bc, headers of libarchive and libbz2"
     if missing:
         found = f"no {', '.join(missing)}: install bison flex bc libarchive-dev libbz2-dev"
-    return DoctorCheck(where, "tools of the bootstrap", good=not missing, found=found)
+    return CheckResult(not missing, found)
 
 
-def _disk(builder: Builder) -> DoctorCheck:
-    place = builder.directory
+def _disk(place: Path) -> CheckResult:
     while not place.exists() and place != place.parent:
         place = place.parent
     free = shutil.disk_usage(place).free
-    text = f"{free >> 30} GiB free at {place}"
-    if free < _LEAST_ROOM:
-        text += f", {_LEAST_ROOM >> 30} are needed"
-    return DoctorCheck(builder.name, "disk", good=free >= _LEAST_ROOM, found=text)
+    lacking = f", {_LEAST_ROOM >> 30} are needed" if free < _LEAST_ROOM else ""
+    return CheckResult(not lacking, f"{free >> 30} GiB free at {place}{lacking}")
 
 
-def _tool(where: str, what: str, command: Sequence[str], absent: str) -> DoctorCheck:
-    """Checks that a program exists, without running it."""
-    found = shutil.which(command[0]) if command else None
-    return DoctorCheck(
-        where,
-        what,
-        good=found is not None,
-        found=found or (f"no {command[0]} on this host" if command else absent),
-    )
-
-
-# -------------------------------------------------------------------------------------- testbeds
+def _tool(command: Sequence[str], absent: str = "") -> CheckResult:
+    """Checks that a program exists, without running it; `absent` is the message without one."""
+    if not command:
+        return CheckResult(False, absent)
+    found = shutil.which(command[0])
+    return CheckResult(found is not None, found or f"no {command[0]} on this host")
 
 
 def _virtual(machine: Vm) -> CheckResult:
@@ -168,6 +149,12 @@ def _virtual(machine: Vm) -> CheckResult:
     if machine.accelerator == "kvm" and not os.access(kvm, os.R_OK | os.W_OK):
         return CheckResult(False, f"{conditions}, but {kvm} cannot be used; expected rights or tcg")
     return CheckResult(True, ", but ".join([conditions, *vm.concerns()]))
+
+
+def _joined(results: Sequence[CheckResult]) -> CheckResult:
+    """Several results as one: the bad ones, or else all."""
+    bad = [one for one in results if not one.good]
+    return CheckResult(not bad, "; ".join(one.found for one in bad or results))
 
 
 class _TestbedChecks:
@@ -185,57 +172,42 @@ class _TestbedChecks:
         """Runs the checks over connections of their own."""
         bed = self._testbed
         if bed.vm is not None:
-            self._try("virtual machine", functools.partial(_virtual, bed.vm))
+            self._add("virtual machine", _virtual(bed.vm))
         with Connections(self._lab.ssh) as connections:
-            router = connections.machine(bed.dut.address)
-            answers = self._try(
-                f"dut {bed.dut.address}",
-                lambda: DeviceUnderTest(bed, connections, lambda _: None).look().bootfile,
-            )
-            self._ports(connections)
+            router = DeviceUnderTest(bed, connections, lambda _: None)
+            dut = f"dut {bed.dut.address}"
+            answers = self._try(dut, lambda: CheckResult(True, router.look().bootfile))
+            finder = ports.PortFinder(bed, connections)
+            for part, (address, _) in bed.ports.items():
+                port = functools.partial(self._port, finder, connections.machine(address), part)
+                self._try(f"{part} {address}", port)
             if answers:
-                self._dut(router)
+                self._dut(router.machine)
             for address in dict.fromkeys((bed.generator.address, bed.receiver.address)):
                 self._host(connections.machine(address))
             if self._rates and all(check.good for check in self._found):
                 self._traffic(connections)
         cycle = bed.power.cycle if bed.power else ()
-        self._found.append(_tool(bed.name, "power", cycle, "the lab file names no switch"))
+        self._add("power", _tool(cycle, "the lab file names no switch"))
         attach = bed.console.command if bed.console else ()
-        self._found.append(_tool(bed.name, "console", attach, "the lab file names no console"))
+        self._add("console", _tool(attach, "the lab file names no console"))
         return self._found
 
-    def _add(self, what: str, finding: CheckResult) -> None:
-        self._found.append(DoctorCheck(self._testbed.name, what, finding.good, finding.found))
+    def _add(self, what: str, result: CheckResult) -> None:
+        self._found.append(DoctorCheck(self._testbed.name, what, *result))
 
-    def _try(self, what: str, look: Callable[[], str | CheckResult]) -> bool:
+    def _try(self, what: str, look: Callable[[], CheckResult]) -> bool:
         try:
-            found = look()
-        except _FAULTS as error:
-            found = CheckResult(False, str(error))
-        finding = found if isinstance(found, CheckResult) else CheckResult(True, found)
-        self._add(what, finding)
-        return finding.good
+            result = look()
+        except (MachineError, LabFault) as error:
+            result = CheckResult(False, str(error))
+        self._add(what, result)
+        return result.good
 
-    def _ports(self, connections: Connections) -> None:
-        bed = self._testbed
-        for part, address, port in (
-            ("ingress", bed.dut.address, bed.dut.ingress),
-            ("egress", bed.dut.address, bed.dut.egress),
-            ("generator", bed.generator.address, bed.generator.port),
-            ("receiver", bed.receiver.address, bed.receiver.port),
-        ):
-            machine = connections.machine(address)
-
-            def look(
-                part: str = part, machine: Machine = machine, port: PortSelector = port
-            ) -> CheckResult:
-                found = ports.read_inventory(machine, [port]).find(port)
-                self._interfaces[part] = found
-                values = self._flow_control(machine, part, found.name)
-                return checks.link(found, values, self._testbed.line_rate_pps)
-
-            self._try(f"{part} {address}", look)
+    def _port(self, finder: ports.PortFinder, machine: Machine, part: str) -> CheckResult:
+        found = self._interfaces[part] = finder.find(part)
+        values = self._flow_control(machine, part, found.name)
+        return checks.link(found, values, self._testbed.line_rate_pps)
 
     def _flow_control(self, machine: Machine, part: str, name: str) -> dict[str, str]:
         """Sysctls of a port's flow control without those that every scenario sets."""
@@ -251,38 +223,42 @@ class _TestbedChecks:
         output = machine.ask(["sysctl", "-ie", *names])[0] if names else ""
         return freebsd_tools.parse_sysctls(output)
 
-    def _dut(self, router: Machine) -> None:
-        good = self._testbed.dut.known_good
+    def _common(self, machine: Machine, who: str, *commands: Sequence[str]) -> list[str]:
+        """Checks release and clock of a machine; returns the answers to more commands."""
         before = time.time()
+        date, release, *answers = machine.ask(["date", "-u", "+%s"], ["uname", "-r"], *commands)
+        after = time.time()
+        self._add(f"release of {who}", CheckResult(bool(release.strip()), release.strip()))
+        self._add(f"clock of {who}", checks.clock(date, before, after))
+        return [release, *answers]
+
+    def _dut(self, router: Machine) -> None:
+        dut = self._testbed.dut
         try:
-            date, release, df, du, output = router.ask(
-                ["date", "-u", "+%s"],
-                ["uname", "-r"],
+            release, df, du, sysctls = self._common(
+                router,
+                "the dut",
                 ["df", "-kT", "/boot"],
-                ["du", "-sk", f"/boot/{good}"],
+                ["du", "-sk", f"/boot/{dut.known_good}"],
                 ["sysctl", "-ie", *_SYSCTLS],
             )
-            after = time.time()
-            self._add("release of the dut", CheckResult(bool(release.strip()), release.strip()))
-            self._add("clock of the dut", checks.clock(date, before, after))
-            for what, finding in checks.room(df, du, good, self._testbed.dut.deploy):
-                self._add(what, finding)
-            if self._testbed.dut.deploy == "nextboot-zfs":
+            for what, result in checks.room(df, du, dut.known_good, dut.deploy):
+                self._add(what, result)
+            if dut.deploy == "nextboot-zfs":
                 why = nextboot_zfs.lacking(router.ask(nextboot_zfs.QUESTION)[0])
                 found = why or "nextboot and loader know the label of the pool"
                 self._add("order in the label of the pool", CheckResult(not why, found))
-            for what, finding in checks.settings(
-                freebsd_tools.parse_sysctls(output), self._scenarios, release
-            ):
-                self._add(what, finding)
+            values = freebsd_tools.parse_sysctls(sysctls)
+            for what, result in checks.settings(values, self._scenarios, release):
+                self._add(what, result)
             self._sysctls(router)
             self._ways(router)
-        except _FAULTS as error:
+        except MachineError as error:
             self._add("the dut's settings", CheckResult(False, str(error)))
 
     def _sysctls(self, router: Machine) -> None:
         """Checks the sysctls of the scenarios."""
-        devices: dict[str, str] = {
+        devices = {
             part: freebsd_tools.device(self._interfaces[part].name)
             for part in ("ingress", "egress")
             if part in self._interfaces
@@ -300,58 +276,40 @@ class _TestbedChecks:
         routes: dict[str, list[CheckResult]] = {}
         nexts: dict[tuple[str, str, str], None] = {}
         for (part, family, end), answer in zip(ways, outputs, strict=True):
-            finding, follows = checks.route(answer, end, self._interfaces[part].name)
-            routes.setdefault(part, []).append(finding)
+            result, follows = checks.route(answer, end, self._interfaces[part].name)
+            routes.setdefault(part, []).append(result)
             if follows:
                 nexts[part, family, follows] = None
-        for part, findings in routes.items():
-            self._all(f"routes through {part}", findings)
-        if not nexts:
-            return
+        for part, results in routes.items():
+            self._add(f"routes through {part}", _joined(results))
         answers = router.ask(*(checks.neighbour_question(family, end) for _, family, end in nexts))
         entries: dict[str, list[CheckResult]] = {}
         for (part, _, end), answer in zip(nexts, answers, strict=True):
             behind = self._interfaces.get("generator" if part == "ingress" else "receiver")
-            mac = behind.mac if behind else ""
-            entries.setdefault(part, []).append(checks.neighbour(answer, end, mac))
-        for part, findings in entries.items():
-            self._all(f"static entries on {part}", findings)
-
-    def _all(self, what: str, findings: Sequence[CheckResult]) -> None:
-        """Joins several results into one line."""
-        bad = [one for one in findings if not one.good]
-        text = "; ".join(one.found for one in bad or findings)
-        self._add(what, CheckResult(not bad, text))
+            result = checks.neighbour(answer, end, behind.mac if behind else "")
+            entries.setdefault(part, []).append(result)
+        for part, results in entries.items():
+            self._add(f"static entries on {part}", _joined(results))
 
     def _host(self, machine: Machine) -> None:
-        before = time.time()
+        name, netmap = machine.address, checks.NETMAP_SYSCTL
         try:
-            date, release, pkt_gen, output = machine.ask(
-                ["date", "-u", "+%s"],
-                ["uname", "-r"],
-                ["which", "pkt-gen"],
-                ["sysctl", "-ie", checks.NETMAP_SYSCTL],
-            )
-        except _FAULTS as error:
-            self._add(f"host {machine.address}", CheckResult(False, str(error)))
+            commands = ["which", "pkt-gen"], ["sysctl", "-ie", netmap]
+            _, pkt_gen, output = self._common(machine, name, *commands)
+        except MachineError as error:
+            self._add(f"host {name}", CheckResult(False, str(error)))
             return
-        name = machine.address
-        self._add(f"release of {name}", CheckResult(bool(release.strip()), release.strip()))
-        self._add(f"clock of {name}", checks.clock(date, before, time.time()))
+        result = checks.netmap(pkt_gen, freebsd_tools.parse_sysctls(output).get(netmap))
         if self._testbed.vm is not None:
-            there = bool(pkt_gen.strip())
-            found = pkt_gen.strip() if there else "written when the virtual machine is switched on"
-            finding = CheckResult(there, found)
+            absent = "written when the virtual machine is switched on"
+            result = CheckResult(bool(pkt_gen.strip()), pkt_gen.strip() or absent)
+        if result.good:
+            self._try(f"pkt-gen on {name}", lambda: self._options(machine, result.found))
         else:
-            admode = freebsd_tools.parse_sysctls(output).get(checks.NETMAP_SYSCTL)
-            finding = checks.netmap(pkt_gen, admode)
-        if finding.good:
-            self._try(f"pkt-gen on {name}", lambda: self._options(machine, finding.found))
-        else:
-            self._add(f"pkt-gen on {name}", finding)
+            self._add(f"pkt-gen on {name}", result)
 
     def _options(self, machine: Machine, pkt_gen: str) -> CheckResult:
-        """Checks the options of pkt-gen, by what it says of itself on standard error."""
+        """Checks the options of pkt-gen, by its usage text on standard error."""
         with tempfile.TemporaryDirectory() as folder:
             log = Path(folder) / "usage"
             with (
@@ -365,23 +323,20 @@ class _TestbedChecks:
 
     def _traffic(self, connections: Connections) -> None:
         scenario = next((one for one in self._scenarios if one.traffic), None)
-        traffic = scenario.traffic if scenario else None
-        if scenario is None or traffic is None:
+        if scenario is None or scenario.traffic is None:
             return
+        wanted = self._testbed.offered_rate(scenario.traffic)
 
         def look() -> CheckResult:
             with tempfile.TemporaryDirectory() as folder:
                 bench = Bench(self._testbed, connections, lambda _: None, Path(folder))
-                outputs = bench.traffic(scenario, scenario.name, _TRAFFIC_SECONDS)
-            return self._judged(self._testbed.offered_rate(traffic), *outputs)
+                sender, receiver = bench.traffic(scenario, scenario.name, _TRAFFIC_SECONDS)
+            try:
+                offered = pktgen.offered_rate(sender)
+            except pktgen.PktGenOutputError as error:
+                return CheckResult(False, pktgen.complaint(sender) or str(error))
+            busy = [rate for rate in pktgen.all_rates(receiver) if rate > 0]
+            received = statistics.median(busy) if busy else 0.0
+            return checks.rates(self._testbed, wanted, offered, received)
 
         self._try("rates", look)
-
-    def _judged(self, wanted: float, sender: str, receiver: str) -> CheckResult:
-        try:
-            offered = pktgen.offered_rate(sender)
-        except pktgen.PktGenOutputError as error:
-            return CheckResult(False, pktgen.complaint(sender) or str(error))
-        busy = [rate for rate in pktgen.all_rates(receiver) if rate > 0]
-        received = statistics.median(busy) if busy else 0.0
-        return checks.rates(self._testbed, wanted, offered, received)

@@ -5,8 +5,9 @@ docs/boot-methods.md shows how to add one.
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -35,10 +36,26 @@ class BootMethod(ABC):
         self.dut = dut
         self.machine = connections.machine(dut.address)
 
+    def misfit(self, running: RunningKernel) -> str:  # noqa: ARG002 - for subclasses
+        """Returns why the machine does not fit this method, or ""."""
+        return ""
+
+    @contextlib.contextmanager
+    def writable(self, root: str) -> Iterator[str]:  # noqa: ARG002 - for subclasses
+        """Makes the folder of test kernels writable within the block.
+
+        Args:
+            root: Root file system of the running kernel, as vfs.root.mountfrom.
+
+        Yields:
+            Absolute path of the folder, on `machine`.
+        """
+        yield self.boot
+
     def deploy(
         self, running: RunningKernel, kernel: Kernel, archive: Path
     ) -> tuple[str, KernelContents]:
-        """Copies the kernel into a folder of its own below `boot`.
+        """Copies the kernel into a folder of its own.
 
         Returns:
             The name of that folder, and the hashes of its files.
@@ -47,8 +64,11 @@ class BootMethod(ABC):
             LabFault: the disk is full, a file arrived damaged, or the machine does not fit this
                 method.
         """
-        place = BootFolder(self.machine, self.boot, self.dut.kept_kernels, running.directory)
-        return install_kernel(place, kernel, archive)
+        if why := self.misfit(running):
+            raise self.unfit(why)
+        with self.writable(running.root) as boot:
+            place = BootFolder(self.machine, boot, self.dut.kept_kernels, running.directory)
+            return install_kernel(place, kernel, archive)
 
     @abstractmethod
     def boot_once(self, folder: str, environment: Mapping[str, str]) -> None:
@@ -81,8 +101,26 @@ class BootMethod(ABC):
         """The fault of a machine that this method cannot boot."""
         return LabFault.of(Fault.UNFIT, f"{self.machine.address} {why}")
 
+    def root(self) -> str:
+        """Root file system of the running kernel, as vfs.root.mountfrom."""
+        return self.machine.run(["kenv", "vfs.root.mountfrom"]).strip()
+
+    def write_atomically(self, path: str, text: bytes) -> None:
+        """Replaces a file on `machine`."""
+        self.machine.run(["tee", f"{path}.new"], ["mv", f"{path}.new", path], ["sync"], stdin=text)
+
+
+def not_on_zfs(running: RunningKernel) -> str:
+    """Returns why a method for ZFS does not fit a machine, or ""."""
+    root = running.root or "an unknown device"
+    return "" if root.startswith("zfs:") else f"has its root on {root}, not on ZFS"
+
+
+def settings_file(settings: Mapping[str, str]) -> bytes:
+    """Settings in the form of loader.conf(5)."""
+    return "".join(f'{name}="{value}"\n' for name, value in settings.items()).encode()
+
 
 def nextboot_conf(folder: str, environment: Mapping[str, str]) -> bytes:
     """A nextboot.conf; loader(8) expects `nextboot_enable` in the first line."""
-    settings = {"nextboot_enable": "YES", "kernel": folder, **environment}
-    return "".join(f'{name}="{value}"\n' for name, value in settings.items()).encode()
+    return settings_file({"nextboot_enable": "YES", "kernel": folder, **environment})

@@ -12,6 +12,7 @@ reported.
 from __future__ import annotations
 
 import contextlib
+import pkgutil
 import re
 import shlex
 import time
@@ -19,18 +20,14 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from netbisect.bisect.model.entities import (
-    Boot,
-    Kernel,
-    Stage,
-)
+from netbisect.bisect.model.entities import Boot, Kernel, Stage
 from netbisect.bisect.model.faults import Fault
+from netbisect.workers.config.dut import BOOT_METHODS
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.toml import Scalar
 from netbisect.workers.config.tunables import PANIC_TUNABLES
 from netbisect.workers.dut.base import BootMethod
 from netbisect.workers.dut.kernel_folder import KernelContents, mismatch
-from netbisect.workers.dut.registry import boot_method
 from netbisect.workers.dut.running_kernel import RunningKernel, read_running_kernel
 from netbisect.workers.transport import power
 from netbisect.workers.transport.console import ConsoleTap
@@ -39,7 +36,7 @@ from netbisect.workers.transport.errors import (
     CommandError,
     HostKeyError,
     LabFault,
-    UnreachableError,
+    MachineError,
     lab_fault,
 )
 from netbisect.workers.transport.panic import find_panic
@@ -51,7 +48,6 @@ _ORDER = "netbisect.order"
 _PROVEN = "netbisect.proven"
 _STARTS = re.compile(r"---<<BOOT>>---|Copyright \(c\) 1992-|KDB: debugger backends")
 """First output of a kernel."""
-_ERRORS = (UnreachableError, HostKeyError, CommandError)
 
 
 class DeviceUnderTest:
@@ -73,7 +69,9 @@ class DeviceUnderTest:
     @property
     def boot_method(self) -> BootMethod:
         """The testbed's boot method."""
-        return boot_method(self.testbed.dut, self._connections)
+        dut = self.testbed.dut
+        method: BootMethod = pkgutil.resolve_name(BOOT_METHODS[dut.deploy])(dut, self._connections)
+        return method
 
     @contextlib.contextmanager
     def recording_console(self, log: Path) -> Iterator[None]:
@@ -107,14 +105,9 @@ class DeviceUnderTest:
         running = self._wait(Stage.DEPLOY)
         if running is not None:
             return running
-        self._say_silent("")
-        running = self.power_cycle(Stage.DEPLOY)
+        running = self._cycle_silent(Stage.DEPLOY)
         self.say(f"{self.testbed.name}: back on {running.directory}")
         return running
-
-    def _say_silent(self, since: str) -> None:
-        limit = self.testbed.timing.boot_timeout
-        self.say(f"{self.testbed.name}: no answer for {limit:g} s{since}; power cycle")
 
     def _wait(self, stage: Stage, mark: str = "") -> RunningKernel | None:
         """Waits for an answer of a kernel without `mark`; None after the boot timeout.
@@ -130,7 +123,7 @@ class DeviceUnderTest:
                 running = self.look()
             except HostKeyError as error:
                 raise lab_fault(stage, error) from error
-            except (UnreachableError, CommandError):
+            except MachineError:
                 self._lingers = False
                 self.machine.forget_connection()
             else:
@@ -153,7 +146,7 @@ class DeviceUnderTest:
             running = self.look()
         except HostKeyError as error:
             raise lab_fault(Stage.BENCH, error) from error
-        except (UnreachableError, CommandError):
+        except MachineError:
             answer = self._wait(Stage.BOOT)
             hangs = answer is None
             output = self._tap.output()
@@ -202,7 +195,7 @@ class DeviceUnderTest:
         running = running or self.reach()
         try:
             folder, contents = self.boot_method.deploy(running, kernel, archive)
-        except _ERRORS as error:
+        except MachineError as error:
             raise lab_fault(Stage.DEPLOY, error) from error
         self._tap.mark()
         self._tap.note(f"{kernel.version} is ordered as {folder}, order {order}")
@@ -222,14 +215,7 @@ class DeviceUnderTest:
                 f"{self.testbed.name}: by its clock it started {its_clock - running.boottime:.0f} "
                 "s before the order; the order's number says otherwise, so that clock was set"
             )
-        return Boot(
-            id=order,
-            testbed=self.testbed.name,
-            kernel=kernel.key,
-            revision=kernel.revision,
-            at=at,
-            seconds=seconds,
-        )
+        return Boot(order, self.testbed.name, kernel.key, kernel.revision, at, seconds)
 
     def _order(self, folder: str, order: str, tunables: Mapping[str, str]) -> float:
         """Orders the kernel; returns the machine's clock at that time."""
@@ -237,7 +223,7 @@ class DeviceUnderTest:
         try:
             output = self.machine.run(["kenv", f"{_MARK}={order}"], ["date", "+%s"])
             self.boot_method.boot_once(folder, {_ORDER: order, **tunables, **PANIC_TUNABLES})
-        except _ERRORS as error:
+        except MachineError as error:
             raise lab_fault(Stage.BOOT, error) from error
         self._reboot()
         clock = output.splitlines()[-1].strip()
@@ -245,7 +231,7 @@ class DeviceUnderTest:
 
     def _reboot(self) -> None:
         # The connection may go down before the answer comes; the mark will tell.
-        with contextlib.suppress(UnreachableError, CommandError):
+        with contextlib.suppress(MachineError):
             self.machine.run(["shutdown", "-r", "now"])
         self.machine.forget_connection()
 
@@ -263,7 +249,7 @@ class DeviceUnderTest:
             return
         try:
             self.boot_method.fall_back()
-        except _ERRORS as error:
+        except MachineError as error:
             raise lab_fault(stage, error, Fault.NO_GOOD_KERNEL) from error
         self._to_release = False
 
@@ -281,9 +267,8 @@ class DeviceUnderTest:
             # The kernel before did not go down, so nothing is known of the one that was ordered.
             self.say(f"{self.testbed.name}: it does not go down; power cycle")
             return self.power_cycle(Stage.BOOT)
-        self._say_silent(" after the order to reboot")
         output = self._tap.output()  # before the next boot adds to it
-        self.power_cycle(Stage.BOOT)
+        self._cycle_silent(Stage.BOOT, " after the order to reboot")
         why = f"the kernel hangs: no answer until the power was cycled{prompt_suffix(output)}"
         raise boot_fault(Fault.DOES_NOT_BOOT, why, output)
 
@@ -318,7 +303,7 @@ class DeviceUnderTest:
             output, _, *device = self.machine.ask(mark, *guards)
             if order not in output:
                 raise CommandError(self.machine.address, shlex.join(mark), 1, output)
-        except _ERRORS as error:
+        except MachineError as error:
             raise lab_fault(Stage.BOOT, error) from error
         if seconds and not device[0].strip():
             self.say(f"{self.testbed.name}: no /dev/fido, so no watchdog guards this boot")
@@ -340,21 +325,25 @@ class DeviceUnderTest:
             if self.boot_method.runs_known_good(running):
                 return running
             self.machine.run(["kenv", f"{_MARK}={order}"])
-        except _ERRORS as error:
+        except MachineError as error:
             raise lab_fault(Stage.BOOT, error, Fault.NO_GOOD_KERNEL) from error
         self._reboot()
         back = self._wait(Stage.BOOT, mark=order)
         if back is None:
-            self._say_silent(" after the order to reboot")
-            back = self.power_cycle(Stage.BOOT)
+            back = self._cycle_silent(Stage.BOOT, " after the order to reboot")
         if not self.boot_method.runs_known_good(back):
             where = f" ({back.root})" if self.testbed.dut.nanobsd else ""
-            raise LabFault.of(
-                Fault.NO_GOOD_KERNEL,
+            why = (
                 f"{self.machine.address} comes up on {back.directory}{where}, "
-                f"not on its known-good kernel {self.testbed.dut.known_good}",
+                f"not on its known-good kernel {self.testbed.dut.known_good}"
             )
+            raise LabFault.of(Fault.NO_GOOD_KERNEL, why)
         return back
+
+    def _cycle_silent(self, stage: Stage, since: str = "") -> RunningKernel:
+        limit = self.testbed.timing.boot_timeout
+        self.say(f"{self.testbed.name}: no answer for {limit:g} s{since}; power cycle")
+        return self.power_cycle(stage)
 
     def power_cycle(self, stage: Stage) -> RunningKernel:
         """Cycles the power; returns the kernel that runs then.
@@ -370,18 +359,12 @@ class DeviceUnderTest:
         self._tap.note("power cycle")
         why = power.cycle(self.testbed.power)
         if why:
-            raise LabFault.of(
-                Fault.POWER_SWITCH,
-                f"the power switch of {self.testbed.name} failed: {why}",
-                stage=stage,
-            )
+            why = f"the power switch of {self.testbed.name} failed: {why}"
+            raise LabFault.of(Fault.POWER_SWITCH, why, stage=stage)
         running = self._wait(stage)
         if running is None:
-            raise LabFault.of(
-                Fault.UNREACHABLE,
-                f"{self.machine.address} does not come back after a power cycle",
-                stage=stage,
-            )
+            why = f"{self.machine.address} does not come back after a power cycle"
+            raise LabFault.of(Fault.UNREACHABLE, why, stage=stage)
         return running
 
 
@@ -396,6 +379,5 @@ def _check_passed_on(running: RunningKernel, tunables: Mapping[str, str]) -> Non
         if found != value:
             state = "is missing" if found is None else f"is {found!r}"
             why = f"the tunable {name}, ordered as {value!r}, {state} in the kernel's environment"
-            raise LabFault.of(
-                Fault.UNFIT, f"{why}: look for another file of the loader that sets it"
-            )
+            why = f"{why}: look for another file of the loader that sets it"
+            raise LabFault.of(Fault.UNFIT, why)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 import shlex
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from netbisect.bisect.model.entities import Kernel
 from netbisect.bisect.model.faults import Fault
-from netbisect.workers.build.artifacts import unpacked
+from netbisect.workers.build.artifacts import ArtefactError, key_of
 from netbisect.workers.build.identity import build_id_of, ident_of
 from netbisect.workers.dut.freebsd_tools import parse_count
 from netbisect.workers.dut.running_kernel import RunningKernel
@@ -150,7 +151,7 @@ def _look(place: BootFolder) -> tuple[int, list[str]]:
 
 
 def read_contents(archive: Path, key: str) -> KernelContents:
-    """Reads an archive once.
+    """Reads an archive.
 
     Raises:
         ArtefactError: its content has another key.
@@ -158,7 +159,10 @@ def read_contents(archive: Path, key: str) -> KernelContents:
     hashes: dict[str, str] = {}
     size = 0
     build_id = ident = ""
-    with unpacked(archive, key) as tar:
+    found = key_of(archive)
+    if found != key:
+        raise ArtefactError(f"{archive}: its content has the key {found[:12]}")
+    with tarfile.open(archive) as tar:
         for member in tar:
             stream = tar.extractfile(member) if member.isfile() else None
             if stream is None:

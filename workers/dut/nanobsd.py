@@ -11,12 +11,9 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from netbisect.bisect.model.entities import Kernel
 from netbisect.workers.config.dut import Dut
 from netbisect.workers.dut.base import BootMethod, nextboot_conf
-from netbisect.workers.dut.kernel_folder import BootFolder, KernelContents, install_kernel
 from netbisect.workers.dut.running_kernel import RunningKernel
 from netbisect.workers.transport.errors import CommandError
 from netbisect.workers.transport.ssh import Connections
@@ -41,35 +38,20 @@ class NanoBsdBoot(BootMethod):
         assert dut.nanobsd is not None
         self._layout = dut.nanobsd
 
-    def deploy(
-        self, running: RunningKernel, kernel: Kernel, archive: Path
-    ) -> tuple[str, KernelContents]:
-        """Copies the kernel to the test partition, whichever partition is the root."""
-        label = _label(running.root)
-        if label not in (self._layout.good, self._layout.test):
-            raise self.unfit(
-                f"has its root on {running.root or 'an unknown device'}, which is neither of the "
-                f"partitions {self._layout.good} and {self._layout.test}"
-            )
-        on_test = label == self._layout.test
-        with self._test_root(is_root=on_test) as boot:
-            used = running.directory if on_test else ""
-            place = BootFolder(self.machine, boot, self.dut.kept_kernels, used)
-            return install_kernel(place, kernel, archive)
+    def misfit(self, running: RunningKernel) -> str:
+        """Refuses a root on neither partition."""
+        good, test = self._layout.good, self._layout.test
+        if _label(running.root) in (good, test):
+            return ""
+        root = running.root or "an unknown device"
+        return f"has its root on {root}, which is neither of the partitions {good} and {test}"
 
     def boot_once(self, folder: str, environment: Mapping[str, str]) -> None:
         """Writes nextboot.conf to the test partition and sets `bootonce`."""
-        text = nextboot_conf(folder, environment)
-        root = self.machine.run(["kenv", "vfs.root.mountfrom"]).strip()
-        with self._test_root(is_root=_label(root) == self._layout.test) as boot:
-            order = f"{boot}/nextboot.conf"
-            self.machine.run(["tee", f"{order}.new"], ["mv", f"{order}.new", order], stdin=text)
+        with self.writable(self.root()) as boot:
+            self.write_atomically(f"{boot}/nextboot.conf", nextboot_conf(folder, environment))
         good, test = self._partitions()
-        self.machine.run(
-            ["gpart", "set", "-a", "bootme", "-i", good.index, good.disk],
-            ["gpart", "set", "-a", "bootonce", "-i", test.index, test.disk],
-            ["sync"],
-        )
+        self.machine.run(_gpart("set", "bootme", good), _gpart("set", "bootonce", test), ["sync"])
 
     def prove(self, running: RunningKernel, folder: str) -> str:
         """Compares the root partition, then the file."""
@@ -85,19 +67,19 @@ class NanoBsdBoot(BootMethod):
         """Removes the boot attributes of the test partition."""
         good, test = self._partitions()
         self.machine.run(
-            ["gpart", "set", "-a", "bootme", "-i", good.index, good.disk],
-            ["gpart", "unset", "-a", "bootonce", "-i", test.index, test.disk],
-            ["gpart", "unset", "-a", "bootme", "-i", test.index, test.disk],
+            _gpart("set", "bootme", good),
+            _gpart("unset", "bootonce", test),
+            _gpart("unset", "bootme", test),
         )
 
     @contextlib.contextmanager
-    def _test_root(self, *, is_root: bool) -> Iterator[str]:
-        """Makes the test partition writable; yields the path of its /boot."""
+    def writable(self, root: str) -> Iterator[str]:
+        """Mounts the test partition for writing, whichever partition is the root."""
         run, try_run = self.machine.run, self.machine.try_run
-        if is_root:
+        if _label(root) == self._layout.test:
             run(["mount", "-uw", "/"])
             try:
-                yield "/boot"
+                yield self.boot
             finally:
                 # Fails while a deleted file is in use; harmless on a test system.
                 try_run(["mount", "-ur", "/"])
@@ -127,6 +109,10 @@ class NanoBsdBoot(BootMethod):
                 known = ", ".join(name for name in found if name != "(null)") or "none"
                 raise self.unfit(f"has no GPT partition labelled {label}; labels: {known}")
         return found[self._layout.good], found[self._layout.test]
+
+
+def _gpart(verb: str, attribute: str, partition: _Partition) -> list[str]:
+    return ["gpart", verb, "-a", attribute, "-i", partition.index, partition.disk]
 
 
 def _label(root: str) -> str:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from netbisect.bisect.model.entities import Kernel
 from netbisect.workers.dut.base import BootMethod
-from netbisect.workers.dut.kernel_folder import KernelContents
 from netbisect.workers.dut.running_kernel import RunningKernel
 
 
 class NextbootUfs(BootMethod):
     """loader(8) disables nextboot.conf before it starts the kernel."""
 
-    def deploy(
-        self, running: RunningKernel, kernel: Kernel, archive: Path
-    ) -> tuple[str, KernelContents]:
-        """Copies the kernel to /boot; refuses a root on ZFS."""
-        if running.root.startswith("zfs:"):
-            raise self.unfit(
-                f"has its root on ZFS ({running.root}), where a kernel that panics would be booted "
-                "again and again: set deploy to nextboot-zfs or bootenv, or use UFS"
-            )
-        return super().deploy(running, kernel, archive)
+    def misfit(self, running: RunningKernel) -> str:
+        """Refuses a root on ZFS."""
+        if not running.root.startswith("zfs:"):
+            return ""
+        return (
+            f"has its root on ZFS ({running.root}), where a kernel that panics would be booted "
+            "again and again: set deploy to nextboot-zfs or bootenv, or use UFS"
+        )
 
     def boot_once(self, folder: str, environment: Mapping[str, str]) -> None:
         """Runs nextboot(8), which replaces nextboot.conf atomically."""

@@ -7,33 +7,22 @@ lines 100 to 112 of 13.2), and the loader resets it there before it starts the k
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from netbisect.bisect.model.entities import Kernel
-from netbisect.workers.dut.base import BootMethod
-from netbisect.workers.dut.kernel_folder import KernelContents
+from netbisect.workers.dut.base import not_on_zfs
 from netbisect.workers.dut.nextboot_ufs import NextbootUfs
 from netbisect.workers.dut.running_kernel import RunningKernel
 
 _PARTS = ("/sbin/nextboot", "/boot/lua/config.lua")
-"""What writes the label, and what reads it."""
+"""The program that writes the label, and the script that reads it."""
 QUESTION = ("grep", "-c", "nvstore", *_PARTS)
-"""Tells for each of `_PARTS` in how many lines it knows of the label."""
+"""Counts the lines of each part that mention the label."""
 
 
 class NextbootZfs(NextbootUfs):
     """The order is in the label of the pool."""
 
-    def deploy(
-        self, running: RunningKernel, kernel: Kernel, archive: Path
-    ) -> tuple[str, KernelContents]:
-        """Copies the kernel to /boot; refuses another root, and a system before 13.0."""
-        if not running.root.startswith("zfs:"):
-            raise self.unfit(f"has its root on {running.root or 'an unknown device'}, not on ZFS")
-        why = lacking(self.machine.ask(QUESTION)[0])
-        if why:
-            raise self.unfit(why)
-        return BootMethod.deploy(self, running, kernel, archive)
+    def misfit(self, running: RunningKernel) -> str:
+        """Refuses another root, and a system before 13.0."""
+        return not_on_zfs(running) or lacking(self.machine.ask(QUESTION)[0])
 
 
 def lacking(output: str) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from netbisect.workers.config.dut import PortSelector
+from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.dut import freebsd_tools
-from netbisect.workers.transport.ssh import Machine
+from netbisect.workers.transport.errors import MachineError
+from netbisect.workers.transport.ssh import Connections, Machine
 
 _HEAD = re.compile(r"^(\S+): flags=[0-9a-f]+<([^>\n]*)>", re.MULTILINE)
 _ETHER = re.compile(r"^[ \t]+(?:ether|hwaddr) ([0-9a-f:]{17})$", re.MULTILINE)
@@ -22,7 +24,7 @@ _MELLANOX = ("mlx5_core", "mce")
 """PCI driver of Mellanox cards, and the name of its interfaces, which have no parent."""
 
 
-class PortNotFoundError(LookupError):
+class PortNotFoundError(MachineError):
     """The machine has no such interface."""
 
 
@@ -94,12 +96,17 @@ class Inventory:
         return f"at {port.pci} ({device})"
 
 
+def _sections(ifconfig: str) -> Iterator[tuple[re.Match[str], str]]:
+    """First line and further lines of each interface."""
+    heads = list(_HEAD.finditer(ifconfig))
+    for head, following in itertools.zip_longest(heads, heads[1:]):
+        yield head, ifconfig[head.end() : following.start() if following else None]
+
+
 def parse_interfaces(ifconfig: str) -> list[Interface]:
     """Interfaces in the output of `ifconfig -a`."""
-    heads = list(_HEAD.finditer(ifconfig))
     found = []
-    for head, following in itertools.zip_longest(heads, heads[1:]):
-        body = ifconfig[head.end() : following.start() if following else None]
+    for head, body in _sections(ifconfig):
         ether, status, media = (pattern.search(body) for pattern in (_ETHER, _STATUS, _MEDIA))
         found.append(
             Interface(
@@ -115,10 +122,8 @@ def parse_interfaces(ifconfig: str) -> list[Interface]:
 
 def options_of(ifconfig: str, name: str) -> str:
     """Options of an interface, and those that it could have besides, from `ifconfig -a -m`."""
-    heads = list(_HEAD.finditer(ifconfig))
-    for head, following in itertools.zip_longest(heads, heads[1:]):
+    for head, body in _sections(ifconfig):
         if head[1] == name:
-            body = ifconfig[head.end() : following.start() if following else None]
             found = {match[1]: match[2].split(",") for match in _OPTIONS.finditer(body)}
             on = found.get("options", [])
             off = [one for one in found.get("capabilities", []) if one not in on]
@@ -155,22 +160,23 @@ def read_inventory(machine: Machine, wanted: Iterable[PortSelector]) -> Inventor
 class PortFinder:
     """Finds the data ports of one boot; caches the inventory of each machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, testbed: Testbed, connections: Connections) -> None:
+        self._ports = testbed.ports
+        self._connections = connections
         self._known: dict[str, Inventory] = {}
 
-    def find(
-        self, machine: Machine, port: PortSelector, wanted: Iterable[PortSelector]
-    ) -> Interface:
-        """The interface of a port; `wanted` are all ports of the machine.
+    def find(self, part: str) -> Interface:
+        """The interface of a part of the testbed, such as `ingress`.
 
         Raises what `read_inventory` raises.
 
         Raises:
             PortNotFoundError: as `Inventory.find`.
         """
-        known = self._known.get(machine.address)
-        if known is not None:
+        address, port = self._ports[part]
+        if address in self._known:
             with contextlib.suppress(PortNotFoundError):
-                return known.find(port)
-        known = self._known[machine.address] = read_inventory(machine, wanted)
-        return known.find(port)
+                return self._known[address].find(port)
+        wanted = [one for other, one in self._ports.values() if other == address]
+        self._known[address] = read_inventory(self._connections.machine(address), wanted)
+        return self._known[address].find(port)

@@ -27,15 +27,11 @@ class PxeBoot(BootMethod):
         self._order = f"{self.boot}/nextboot.conf"
 
     def boot_once(self, folder: str, environment: Mapping[str, str]) -> None:
-        """Replaces nextboot.conf atomically."""
-        new = f"{self._order}.new"
-        text = nextboot_conf(folder, environment)
-        self.machine.run(["tee", new], ["mv", new, self._order], ["sync"], stdin=text)
-
-    def fall_back(self) -> None:
-        """Deletes nextboot.conf; the server works in any state of the DUT."""
-        self.clean_up()
+        """Replaces nextboot.conf."""
+        self.write_atomically(self._order, nextboot_conf(folder, environment))
 
     def clean_up(self) -> None:
         """Deletes nextboot.conf."""
         self.machine.run(["rm", "-f", self._order, f"{self._order}.new"])
+
+    fall_back = clean_up  # the server works in any state of the DUT

@@ -11,15 +11,10 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from netbisect.bisect.model.entities import (
-    Boot,
-    Conditions,
-    Sample,
-    Stage,
-)
+from netbisect.bisect.model.entities import Boot, Conditions, Sample, Stage
 from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.metric import metric_of
 from netbisect.workers.build import userland
@@ -31,11 +26,11 @@ from netbisect.workers.measure import commands, lab_settings, no_drop, pktgen
 from netbisect.workers.measure.telemetry import Snapshot, Telemetry, as_data, evaluate_run
 from netbisect.workers.transport.errors import (
     CommandError,
-    HostKeyError,
     LabFault,
+    MachineError,
     UnreachableError,
+    bench_fault,
     lab_fault,
-    traffic_fault,
 )
 from netbisect.workers.transport.ssh import SSH_FAILED, Connections, Machine, Process
 from netbisect.workers.vm import vm
@@ -47,6 +42,16 @@ _FLOWING = 3
 """Seconds of packets until the load is steady."""
 _END_SECONDS = 10.0
 """For pkt-gen to end after a signal or without packets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flows:
+    """A running generator and receiver, and their growing output."""
+
+    sending: Process
+    receiving: Process
+    sent: Path
+    received: Path
 
 
 class Bench:
@@ -65,10 +70,10 @@ class Bench:
         self.receiver = connections.machine(testbed.receiver.address)
         self.say = say
         self.logs = logs
-        self._finder = ports.PortFinder()
+        self._interface = ports.PortFinder(testbed, connections).find
         self._hosts: dict[str, str] = {}
         self._seen: dict[str, str] = {}
-        self._watch = Telemetry(testbed, self.router, self.generator, self.receiver, self._finder)
+        self._watch = Telemetry(testbed, connections, self._interface)
         self._runs: Counter[str] = Counter()
         self._changed = ChangedSysctls(self.router)
         self._knows_programs = False
@@ -141,11 +146,11 @@ class Bench:
     def _of_series(
         self, series: str, sample: Sample, values: dict[str, str], number: float
     ) -> tuple[Conditions, Sample]:
-        """The sample of one series of a run.
+        """The sample of one series of a run, from that of the packets per second.
 
         Args:
             series: Name.
-            sample: That of the packets per second.
+            sample: Packets per second.
             values: Conditions.
             number: Of another metric; 0 if unknown.
         """
@@ -170,7 +175,7 @@ class Bench:
                 work.prepare()
                 yield work
             except LabFault:
-                with contextlib.suppress(UnreachableError, HostKeyError):
+                with contextlib.suppress(MachineError):
                     work.clean_up()
                 raise
             work.clean_up()
@@ -184,20 +189,14 @@ class Bench:
         """
         try:
             yield
-        except UnreachableError as error:
+        except MachineError as error:
             generator, receiver = self.generator.address, self.receiver.address
-            raise traffic_fault(error, generator, receiver) from error
-        except (HostKeyError, CommandError, ports.PortNotFoundError) as error:
-            raise lab_fault(Stage.BENCH, error) from error
+            raise bench_fault(error, generator, receiver) from error
 
     def _variables(self, scenario: Scenario) -> dict[str, object]:
         """Variables of the commands, by name."""
-        found: dict[str, object] = {
-            part: self._interface(part).name
-            for part in ("ingress", "egress", "generator", "receiver")
-        }
         return {
-            **found,
+            **{part: self._interface(part).name for part in self.testbed.ports},
             "ingress_mac": self._interface("ingress").mac,
             "seconds": round(self.testbed.timing.run),
             "rate": round(self.testbed.offered_rate(scenario.traffic)) if scenario.traffic else 0,
@@ -224,38 +223,16 @@ class Bench:
         """
         scenario = self._named(scenario)
         self._set_up(scenario)
-        self.logs.mkdir(parents=True, exist_ok=True)
-        sent, received = (
-            self.logs / f"{scenario.name}.load.{end}" for end in ("sender", "receiver")
-        )
-        limit = self._limit(seconds)
-        with self._faults():
-            steady = replace(scenario, traffic=replace(_traffic(scenario), rate=round(pps)))
-            sender = self._sender_command(steady, self.testbed.timing.run_timeout + seconds)
-            receiver = self._receiver_command()
-            with self.receiver.running([*limit, *receiver], received) as receiving:
-                self._wait_until_ready(receiving, received)
-                time.sleep(self.testbed.timing.settle)
-                with self.generator.running([*limit, *sender], sent) as sending:
-                    self._wait_for_packets(sending, received)
-                    yield sent, received
-                    self.generator.try_run(["pkill", "-INT", "-x", "pkt-gen"])
-                    self._wait(sending, _END_SECONDS)
-                self._wait(receiving, _END_SECONDS)
-
-    def _wait_for_packets(self, sending: Process, received: Path) -> None:
-        """Waits for some seconds of packets at the receiver.
-
-        Raises:
-            LabFault: no packets.
-        """
-        deadline = time.monotonic() + self.testbed.timing.link_wait + _READY_SECONDS
-        while time.monotonic() < deadline and sending.poll() is None:
-            rates = pktgen.all_rates(received.read_text(errors="replace"))
-            if sum(rate > 0 for rate in rates) >= _FLOWING:
-                return
-            time.sleep(_READY_POLL)
-        raise LabFault.of(Fault.NO_TRAFFIC, "the receiver sees no packets", stage=Stage.BENCH)
+        steady = replace(scenario, traffic=replace(_traffic(scenario), rate=round(pps)))
+        longest = self.testbed.timing.run_timeout + seconds
+        with self._flows(steady, f"{scenario.name}.load", longest, seconds) as flows:
+            if not self._wait_for(flows.sending, flows.received, _flowing):
+                why = "the receiver sees no packets"
+                raise LabFault.of(Fault.NO_TRAFFIC, why, stage=Stage.BENCH)
+            yield flows.sent, flows.received
+            self.generator.try_run(["pkill", "-INT", "-x", "pkt-gen"])
+            self._wait(flows.sending, _END_SECONDS)
+            self._wait(flows.receiving, _END_SECONDS)
 
     def _set_up(self, scenario: Scenario) -> Scenario:
         """Sets the router up; returns the scenario with the sysctls that had to be restored.
@@ -276,10 +253,6 @@ class Bench:
                 # cannot do the scenario, others can.
                 raise lab_fault(Stage.BENCH, error, Fault.SCENARIO) from error
         return scenario
-
-    def _limit(self, seconds: float = 0.0) -> list[str]:
-        """Command prefix that ends every pkt-gen, even if this process dies."""
-        return ["timeout", "-s", "INT", f"{math.ceil(self.testbed.timing.run_timeout + seconds)}"]
 
     def _look(self, scenario: Scenario, before: Snapshot | None = None) -> Snapshot:
         with self._faults():
@@ -305,40 +278,57 @@ class Bench:
             LabFault: the run did not take place.
         """
         timing = self.testbed.timing
-        receiver_log = self.logs / f"{name}.receiver"
-        sender_log = self.logs / f"{name}.sender"
-        self.logs.mkdir(parents=True, exist_ok=True)
-        with self._faults():
-            sender_command = self._sender_command(scenario, seconds)
-            receiver_command = self._receiver_command()
-            limit = self._limit()
-            with self.receiver.running([*limit, *receiver_command], receiver_log) as receiving:
-                self._wait_until_ready(receiving, receiver_log)
-                time.sleep(timing.settle)
-                with self.generator.running([*limit, *sender_command], sender_log) as sending:
-                    self._wait(sending, timing.run_timeout)
-                    sent = sending.poll()
-                self._wait(receiving, timing.settle + 10)
-                if receiving.poll() is None:
-                    self.receiver.try_run(["pkill", "-INT", "-x", "pkt-gen"])
-                    self._wait(receiving, 5)
-                _must_have_stayed(self.generator, sent, sender_log)
-                _must_have_stayed(self.receiver, receiving.poll(), receiver_log)
-        return (
-            sender_log.read_text(errors="replace"),
-            receiver_log.read_text(errors="replace"),
-        )
+        with self._flows(scenario, name, seconds) as flows:
+            self._wait(flows.sending, timing.run_timeout)
+            sent = flows.sending.poll()
+            flows.sending.kill()  # one that hangs
+            self._wait(flows.receiving, timing.settle + 10)
+            if flows.receiving.poll() is None:
+                self.receiver.try_run(["pkill", "-INT", "-x", "pkt-gen"])
+                self._wait(flows.receiving, 5)
+            _must_have_stayed(self.generator, sent, flows.sent)
+            _must_have_stayed(self.receiver, flows.receiving.poll(), flows.received)
+        sender, receiver = (log.read_text(errors="replace") for log in (flows.sent, flows.received))
+        return sender, receiver
 
-    def _wait_until_ready(self, receiving: Process, log: Path) -> None:
-        """Waits until the receiver has opened its port, has ended, or the time is up.
+    @contextlib.contextmanager
+    def _flows(
+        self, scenario: Scenario, name: str, seconds: float, more: float = 0.0
+    ) -> Iterator[Flows]:
+        """Receiver and sender, running within the block.
 
-        A late receiver loses seconds of the run, which the checks of the sample detect.
+        Args:
+            scenario: Traffic.
+            name: Base name of the log files.
+            seconds: Duration.
+            more: Seconds until every pkt-gen ends, besides `run_timeout`.
+
+        Raises:
+            LabFault: a machine does not answer, a command failed, or a port was not found.
         """
+        timing = self.testbed.timing
+        sent, received = (self.logs / f"{name}.{end}" for end in ("sender", "receiver"))
+        self.logs.mkdir(parents=True, exist_ok=True)
+        # Ends every pkt-gen, even if this process dies.
+        limit = ["timeout", "-s", "INT", f"{math.ceil(timing.run_timeout + more)}"]
+        with self._faults():
+            sender = [*limit, *self._sender_command(scenario, seconds)]
+            receiver = [*limit, *self._receiver_command()]
+            with self.receiver.running(receiver, received) as receiving:
+                # A late receiver loses seconds of the run, which the checks of the sample detect.
+                self._wait_for(receiving, received, pktgen.ready)
+                time.sleep(timing.settle)
+                with self.generator.running(sender, sent) as sending:
+                    yield Flows(sending, receiving, sent, received)
+
+    def _wait_for(self, process: Process, log: Path, holds: Callable[[str], bool]) -> bool:
+        """Waits for a condition on the log; False if the process has ended, or the time is up."""
         deadline = time.monotonic() + self.testbed.timing.link_wait + _READY_SECONDS
-        while time.monotonic() < deadline and receiving.poll() is None:
-            if pktgen.ready(log.read_text(errors="replace")):
-                return
+        while time.monotonic() < deadline and process.poll() is None:
+            if holds(log.read_text(errors="replace")):
+                return True
             time.sleep(_READY_POLL)
+        return False
 
     @staticmethod
     def _wait(process: Process, limit: float) -> None:
@@ -351,20 +341,15 @@ class Bench:
         return pktgen.receiver_command(name, testbed.timing.link_wait, testbed.receiver)
 
     def _sender_command(self, scenario: Scenario, seconds: float) -> list[str]:
-        traffic = _traffic(scenario)
+        testbed, traffic = self.testbed, _traffic(scenario)
+        port = self._interface("generator")
         return pktgen.sender_command(
-            self._interface("generator").name,
-            count=int(self.testbed.offered_rate(traffic) * seconds),
-            size=traffic.size,
-            family=traffic.family,
-            source=traffic.source,
-            destination=traffic.destination,
-            source_mac=self._interface("generator").mac,
-            destination_mac=self.testbed.dut.ingress.mac or self._interface("ingress").mac,
-            checksums=traffic.checksums,
-            wait=self.testbed.timing.link_wait,
-            rate=traffic.rate,
-            host=self.testbed.generator,
+            port.name,
+            traffic,
+            int(testbed.offered_rate(traffic) * seconds),
+            macs=(port.mac, testbed.dut.ingress.mac or self._interface("ingress").mac),
+            wait=testbed.timing.link_wait,
+            host=testbed.generator,
         )
 
     def _named(self, scenario: Scenario) -> Scenario:
@@ -375,19 +360,6 @@ class Bench:
             names = {part: self._interface(part).name for part in ("ingress", "egress")}
         return scenario.at({part: freebsd_tools.device(name) for part, name in names.items()})
 
-    def _interface(self, which: str) -> ports.Interface:
-        """The interface of a data port."""
-        testbed = self.testbed
-        ends = {
-            "generator": (self.generator, testbed.generator.port),
-            "receiver": (self.receiver, testbed.receiver.port),
-            "ingress": (self.router, testbed.dut.ingress),
-            "egress": (self.router, testbed.dut.egress),
-        }
-        machine, port = ends[which]
-        wanted = [one for other, one in ends.values() if other is machine]
-        return self._finder.find(machine, port, wanted)
-
     # ----------------------------------------------------------------------------- the router
 
     def clean_up(self) -> None:
@@ -395,7 +367,7 @@ class Bench:
         try:
             firewall.switch_off(self.router)
             self._changed.restore()
-        except (UnreachableError, HostKeyError, CommandError) as error:
+        except MachineError as error:
             self.say(f"{self.testbed.name}: the router could not be cleaned up: {error}")
 
     def _conditions(self, scenario: Scenario) -> dict[str, str]:
@@ -403,30 +375,10 @@ class Bench:
 
         The driver's name is not included: the culprit may rename it.
         """
-        testbed = self.testbed
         if not self._hosts:
             with self._faults():
-                for machine in (self.generator, self.receiver):
-                    machine.open()  # while the router is inspected
-                answer = self.router.run(["sysctl", "-n", "hw.ncpu"], ["sysctl", "-n", "hw.model"])
-                processors, _, cpu = answer.strip().partition("\n")
-                generator = self.generator.run(["uname", "-v"]).strip()
-                settings = lab_settings.of_router(
-                    self.router.run(["kenv"]), self.router.ask(["cat", "/etc/sysctl.conf"])[0]
-                )
-                for end, host in (("generator", testbed.generator), ("receiver", testbed.receiver)):
-                    settings[f"pkt-gen threads of the {end}"] = pktgen.threads_text(host)
-                settings["pkt-gen of the generator"] = _pkt_gen(self.generator)
-                settings["pkt-gen of the receiver"] = _pkt_gen(self.receiver)
+                self._hosts = self._of_hosts()
                 self._seen = self._features()
-            self._hosts = {
-                "cpu": cpu,
-                "processors": processors,
-                "generator": generator,
-                **{name: value for name, value in settings.items() if value},
-            }
-            if self.testbed.vm is not None:
-                self._hosts["virtual machine"] = vm.conditions(self.testbed.vm)
         tunables = {**self.testbed.tunables, **scenario.tunables}
         sysctls = settings_of(scenario.name).sysctls
         return {
@@ -438,6 +390,29 @@ class Bench:
             "run_seconds": f"{self.testbed.timing.run:g}",
             "scenario": _digest(scenario, self.testbed),
         }
+
+    def _of_hosts(self) -> dict[str, str]:
+        """Conditions that stay until the next boot."""
+        testbed = self.testbed
+        ends = {"generator": self.generator, "receiver": self.receiver}
+        for machine in ends.values():
+            machine.open()  # while the router is inspected
+        answer = self.router.run(["sysctl", "-n", "hw.ncpu"], ["sysctl", "-n", "hw.model"])
+        processors, _, cpu = answer.strip().partition("\n")
+        found = {"cpu": cpu, "processors": processors}
+        found["generator"] = self.generator.run(["uname", "-v"]).strip()
+        kenv, (sysctl_conf,) = (
+            self.router.run(["kenv"]),
+            self.router.ask(["cat", "/etc/sysctl.conf"]),
+        )
+        settings = lab_settings.of_router(kenv, sysctl_conf)
+        for end, machine in ends.items():
+            host = testbed.generator if end == "generator" else testbed.receiver
+            settings[f"pkt-gen threads of the {end}"] = " ".join(pktgen.threads(host))
+            settings[f"pkt-gen of the {end}"] = _pkt_gen(machine)
+        if testbed.vm is not None:
+            settings["virtual machine"] = vm.conditions(testbed.vm)
+        return found | {name: value for name, value in settings.items() if value}
 
     def _features(self) -> dict[str, str]:
         """What the router's ports and their driver can do, for reports."""
@@ -482,6 +457,11 @@ def _traffic(scenario: Scenario) -> Traffic:
         why = f"{scenario.name} has no [traffic]; expected a scenario that pkt-gen sends"
         raise LabFault.of(Fault.SCENARIO, why)
     return scenario.traffic
+
+
+def _flowing(receiver: str) -> bool:
+    """Whether the load is steady, by the output of the receiver."""
+    return sum(rate > 0 for rate in pktgen.all_rates(receiver)) >= _FLOWING
 
 
 def _pkt_gen(machine: Machine) -> str:

@@ -22,23 +22,56 @@ _FAILURES = 3
 """Consecutive boots without a sample after which calibration stops."""
 
 
-class CalibrationError(Exception):
-    """Measurement failed."""
+class NoiseError(Exception):
+    """Noise could not be measured; the message is the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationPlan:
-    """What to measure."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisePlan:
+    """Where to measure noise."""
 
     lab: Lab
     testbed: Testbed
-    kernel: Kernel
-    archive: Path
     boots: int
-    runs: int
     scenarios: Sequence[Scenario]
     logs: Path
     say: Callable[[str], None]
+
+    @property
+    def series(self) -> list[str]:
+        """Names of the measured series."""
+        return [series for scenario in self.scenarios for series in scenario.series]
+
+    def trial(
+        self, connections: Connections, kernel: Kernel, archive: Path, runs: int = 1
+    ) -> list[Fact]:
+        """Facts of one trial.
+
+        Raises:
+            NoiseError: the testbed needs its owner.
+        """
+        facts: list[Fact] = []
+        trial = TrialRunner(self.testbed, kernel, archive, self.scenarios, self.logs, runs)
+        sound = trial.run(connections, facts.append, self.say)
+        reactions = {fact.reaction for fact in facts if isinstance(fact, Failure)}
+        if not sound or Reaction.QUARANTINE in reactions:
+            raise NoiseError(f"{self.testbed.name} needs its owner: {why_failed(facts)}")
+        return facts
+
+
+def why_failed(facts: Sequence[Fact]) -> str:
+    """Reason of the last failure of a trial."""
+    failures = [fact.why for fact in facts if isinstance(fact, Failure)]
+    return failures[-1] if failures else "no run was a sample"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationPlan(NoisePlan):
+    """Boots and runs of one kernel."""
+
+    kernel: Kernel
+    archive: Path
+    runs: int
     image_sd: float | None = None
     """Standard deviation between images, ln ratio, if known."""
     kept: Path | None = None
@@ -68,48 +101,32 @@ class CalibrationRuns:
         return [runs for runs in by_boot.values() if runs]
 
 
-# ---------------------------------------------------------------------------------- measuring
-
-
 def measure(plan: CalibrationPlan) -> CalibrationRuns:
     """Boots the kernel until enough boots have a run of every scenario.
 
     Raises:
-        CalibrationError: `kept` belongs to another kernel or testbed, the testbed needs
-            its owner, or several boots failed.
+        NoiseError: `kept` belongs to another kernel or testbed, the testbed needs its owner, or
+            several boots failed.
     """
     runs = _kept(plan)
     fruitless = 0
     with Connections(plan.lab.ssh) as connections:
         while (done := _done(plan, runs)) < plan.boots:
             plan.say(f"boot {done + 1} of {plan.boots}")
-            trial = TrialRunner(
-                plan.testbed, plan.kernel, plan.archive, plan.scenarios, plan.logs, plan.runs
-            )
-            facts: list[Fact] = []
-            sound = trial.run(connections, facts.append, plan.say)
+            facts = plan.trial(connections, plan.kernel, plan.archive, plan.runs)
             for fact in facts:
                 runs.add(fact)
-            _keep(plan, facts)
-            failures = [fact for fact in facts if isinstance(fact, Failure)]
-            why = failures[-1].why if failures else "no run was a sample"
-            if not sound or any(failure.reaction is Reaction.QUARANTINE for failure in failures):
-                raise CalibrationError(f"{plan.testbed.name} needs its owner: {why}")
+            if plan.kept is not None:
+                with plan.kept.open("a") as stream:
+                    stream.write("".join(f"{serialization.dumps(fact)}\n" for fact in facts))
             fruitless = 0 if _done(plan, runs) > done else fruitless + 1
             if fruitless == _FAILURES:
-                raise CalibrationError(f"{_FAILURES} boots in a row gave nothing: {why}")
+                raise NoiseError(f"{_FAILURES} boots in a row gave nothing: {why_failed(facts)}")
     return runs
 
 
 def _done(plan: CalibrationPlan, runs: CalibrationRuns) -> int:
-    return min(len(runs.of(series)) for one in plan.scenarios for series in one.series)
-
-
-def _keep(plan: CalibrationPlan, facts: Sequence[Fact]) -> None:
-    """Appends the facts of one trial."""
-    if plan.kept is not None:
-        with plan.kept.open("a") as stream:
-            stream.write("".join(f"{serialization.dumps(fact)}\n" for fact in facts))
+    return min(len(runs.of(series)) for series in plan.series)
 
 
 def _kept(plan: CalibrationPlan) -> CalibrationRuns:
@@ -121,16 +138,14 @@ def _kept(plan: CalibrationPlan) -> CalibrationRuns:
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
         plan.kept.write_text(whole)
+    wanted = plan.testbed.name, plan.kernel.key
     for number, line in enumerate(whole.splitlines(), 1):
         try:
             fact = serialization.loads(line)
         except serialization.WireError as error:
-            raise CalibrationError(f"{plan.kept}, line {number}: {error}") from error
-        if isinstance(fact, Boot) and (fact.testbed, fact.kernel) != (
-            plan.testbed.name,
-            plan.kernel.key,
-        ):
-            raise CalibrationError(
+            raise NoiseError(f"{plan.kept}, line {number}: {error}") from error
+        if isinstance(fact, Boot) and (fact.testbed, fact.kernel) != wanted:
+            raise NoiseError(
                 f"{plan.kept}, line {number}: a boot of {fact.kernel[:12]} on {fact.testbed}; "
                 f"expected {plan.kernel.key[:12]} on {plan.testbed.name}"
             )

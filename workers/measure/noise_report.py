@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, stdev
 
 from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.stats import bimodality, variance_components
-from netbisect.workers.measure.calibrate import CalibrationError, CalibrationPlan, CalibrationRuns
+from netbisect.bisect.stats.variance_components import Spread
+from netbisect.workers.measure.calibrate import CalibrationPlan, CalibrationRuns, NoiseError
 
 SIDES = (5, 10)
 """Boots per side of the reported drops."""
@@ -30,9 +31,9 @@ class ScenarioNoise:
     runs: int
     level: float
     """Geometric mean, in the unit of the series."""
-    boot: variance_components.Spread | None
+    boot: Spread | None
     """Between boots, without the noise of runs; None if unknown."""
-    run: variance_components.Spread | None
+    run: Spread | None
     """Between runs of a boot; None without boots of several runs."""
     single: float
     """Of boots with one run, as in a comparison of two kernels."""
@@ -46,10 +47,9 @@ def scenario_noise(plan: CalibrationPlan, runs: CalibrationRuns) -> list[Scenari
     """Noise by series.
 
     Raises:
-        CalibrationError: fewer than two boots with a sample.
+        NoiseError: fewer than two boots with a sample.
     """
-    names = [series for scenario in plan.scenarios for series in scenario.series]
-    return [_found(name, runs, plan.image_sd or 0.0) for name in names]
+    return [_found(name, runs, plan.image_sd or 0.0) for name in plan.series]
 
 
 def _found(scenario: str, runs: CalibrationRuns, image_sd: float) -> ScenarioNoise:
@@ -57,17 +57,17 @@ def _found(scenario: str, runs: CalibrationRuns, image_sd: float) -> ScenarioNoi
     groups = [[metric.level(number) for number in boot] for boot in runs.of(scenario)]
     means = [fmean(group) for group in groups]
     if len(groups) < 2:  # noqa: PLR2004 - to see a scatter
-        raise CalibrationError(f"{scenario}: {len(groups)} boot gave a sample; two are needed")
+        raise NoiseError(f"{scenario}: {len(groups)} boot gave a sample; two are needed")
     boot = run = None
     if max(map(len, groups)) > 1:
         try:
             parts = variance_components.components(groups)
         except ValueError as error:
-            raise CalibrationError(f"{scenario}: {error}") from error
+            raise NoiseError(f"{scenario}: {error}") from error
         boot, run = parts.image, parts.boot
         single = math.hypot(boot.sd, run.sd)
     else:
-        single = math.sqrt(math.fsum((one - fmean(means)) ** 2 for one in means) / (len(means) - 1))
+        single = stdev(means)
     return ScenarioNoise(
         scenario=scenario,
         boots=len(groups),
@@ -96,11 +96,8 @@ class TrialCost:
 
 def trial_cost(plan: CalibrationPlan, runs: CalibrationRuns) -> TrialCost:
     """Durations of build, boot and run."""
-    return TrialCost(
-        plan.kernel.seconds,
-        fmean(boot.seconds for boot in runs.boots.values()),
-        fmean(sample.seconds for sample in runs.samples),
-    )
+    boots = fmean(boot.seconds for boot in runs.boots.values())
+    return TrialCost(plan.kernel.seconds, boots, fmean(one.seconds for one in runs.samples))
 
 
 def recommended_run_noise(results: Sequence[ScenarioNoise], price: TrialCost) -> float | None:
@@ -122,7 +119,7 @@ def as_data(plan: CalibrationPlan, runs: CalibrationRuns) -> dict[str, object]:
     """The report as JSON; spreads and drops in percent, times in seconds.
 
     Raises:
-        CalibrationError: too few samples.
+        NoiseError: too few samples.
     """
     results, price = scenario_noise(plan, runs), trial_cost(plan, runs)
     return {
@@ -139,8 +136,8 @@ def as_data(plan: CalibrationPlan, runs: CalibrationRuns) -> dict[str, object]:
                 "level": one.level,
                 "unit": metric_of(one.scenario).unit,
                 "better": metric_of(one.scenario).better,
-                "boot_percent": _percents(one.boot),
-                "run_percent": _percents(one.run),
+                "boot_percent": one.boot and percents(one.boot),
+                "run_percent": one.run and percents(one.run),
                 "single_run_boot_percent": 100 * one.single,
                 "two_groups": one.gap
                 and {
@@ -163,7 +160,7 @@ def as_text(plan: CalibrationPlan, runs: CalibrationRuns) -> str:
     """The report as text.
 
     Raises:
-        CalibrationError: too few samples.
+        NoiseError: too few samples.
     """
     results, price = scenario_noise(plan, runs), trial_cost(plan, runs)
     parts = [f"calibration of {plan.testbed.name} with {plan.kernel.version}"]
@@ -172,27 +169,27 @@ def as_text(plan: CalibrationPlan, runs: CalibrationRuns) -> str:
         parts += ["", f"{one.scenario}: {one.boots} boots, {one.runs} runs, {level}"]
         if one.saturated:
             parts.append("  saturated: this is the generator's rate; a slower kernel may not show")
-        parts.append(f"  between boots       {_scatter(one.boot, 'runs within a boot')}")
-        parts.append(f"  between runs        {_scatter(one.run, 'runs within a boot')}")
-        parts.append(f"  boots of one run    sd {100 * one.single:.2f} %")
-        parts.append(f"  two modes           {_modes(one)}")
         drops = ", ".join(f"{_drop(drop):.1f} % by {n}" for n, drop in one.drops.items())
-        parts.append(f"  smallest drop seen  {drops} boots a side (5 % level, 80 % power)")
+        parts += [
+            f"  between boots       {spread_text(one.boot)}",
+            f"  between runs        {spread_text(one.run)}",
+            f"  boots of one run    sd {100 * one.single:.2f} %",
+            f"  two modes           {_modes(one)}",
+            f"  smallest drop seen  {drops} boots a side (5 % level, 80 % power)",
+        ]
     noise = (
         "not known, and left out: the drops above are too small by it (see image-noise)"
         if plan.image_sd is None
         else f"sd {100 * plan.image_sd:g} %, and counted"
     )
+    percent = recommended_run_noise(results, price)
+    advice = "nothing; run_noise_percent needs several runs (--runs)"
     parts += [
         "",
         f"image noise: {noise}",
         f"cost: build {price.build:.0f} s, boot {price.boot:.0f} s, run {price.run:.0f} s",
+        f"for lab.toml: {advice if percent is None else f'run_noise_percent = {percent:g}'}",
     ]
-    percent = recommended_run_noise(results, price)
-    if percent is None:
-        parts.append("for lab.toml: nothing; run_noise_percent needs several runs (--runs)")
-    else:
-        parts.append(f"for lab.toml: run_noise_percent = {percent:g}")
     if min(one.boots for one in results) < _FEWEST:
         parts.append(f"fewer than {_FEWEST} boots: take all of this as a first guess")
     return "\n".join(parts)
@@ -202,15 +199,15 @@ def _drop(ln_ratio: float) -> float:
     return -100 * math.expm1(-ln_ratio)
 
 
-def _percents(spread: variance_components.Spread | None) -> dict[str, float] | None:
-    if spread is None:
-        return None
+def percents(spread: Spread) -> dict[str, float]:
+    """A spread as JSON, in percent."""
     return {"sd": 100 * spread.sd, "low": 100 * spread.low, "high": 100 * spread.high}
 
 
-def _scatter(spread: variance_components.Spread | None, needed: str) -> str:
+def spread_text(spread: Spread | None) -> str:
+    """A spread with its interval, in percent; None is one that needs several runs."""
     if spread is None:
-        return f"unknown: several {needed} are needed"
+        return "unknown: several runs within a boot are needed"
     low, high = 100 * spread.low, 100 * spread.high
     return f"sd {100 * spread.sd:.2f} %  (90 % interval {low:.2f} to {high:.2f})"
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 import math
 import re
 import statistics
+from dataclasses import replace
 
 from netbisect.workers.config import pktgen_options
-from netbisect.workers.config.scenario import Scenario
+from netbisect.workers.config.scenario import Scenario, Traffic
 from netbisect.workers.config.testbed import Testbed, TrafficHost
 
 _KEPT = re.compile(r"main_thread[ \t\n\v\f\r]\[[0-9]+\][ \t\n\v\f\r][1-9]")
@@ -82,20 +83,12 @@ def kept_rates(output: str) -> list[float]:
     Raises:
         PktGenOutputError: no such line is left.
     """
-    lines = output.split("\n")
-    if lines and lines[-1] == "":
-        lines.pop()
-    body = lines[: max(0, len(lines) - TRAILING_LINES)]
-    # tail -n K with K = L-25 of the L-10 lines that head left
-    keep = len(lines) - TRAILING_LINES - LEADING_LINES
-    body = body[-keep:] if keep > 0 else []
+    lines = output.removesuffix("\n").split("\n") if output else []
     rates = []
-    for line in body:
+    for line in lines[LEADING_LINES:-TRAILING_LINES]:
         found = _KEPT.search(line)
-        if found and "pps" in line[found.end() :]:
-            rate = _rate(line)
-            if rate is not None:
-                rates.append(rate)
+        if found and "pps" in line[found.end() :] and (rate := _rate(line)) is not None:
+            rates.append(rate)
     if not rates:
         raise PktGenOutputError(
             f"none of its {len(lines)} lines reports a rate after the first {LEADING_LINES} "
@@ -171,40 +164,23 @@ def evaluate(sender: str, receiver: str) -> tuple[float, float, list[str]]:
 
 def needed_options(scenario: Scenario, testbed: Testbed | None = None) -> frozenset[str]:
     """Letters of the options of pkt-gen that a run of the scenario uses, at either end."""
-    traffic = scenario.traffic
-    if traffic is None:
+    if scenario.traffic is None:
         return frozenset()
-    sender = sender_command(
-        "",
-        count=1,
-        size=traffic.size,
-        family=traffic.family,
-        source=traffic.source,
-        destination=traffic.destination,
-        source_mac="any",
-        destination_mac="any",
-        checksums=traffic.checksums,
-        wait=0,
-        rate=traffic.rate or scenario.no_drop_steps,
-        host=testbed.generator if testbed else None,
-    )
-    receiver = receiver_command("", 0, testbed.receiver if testbed else None)
-    return frozenset(pktgen_options.used([*sender, *receiver]))
+    traffic = replace(scenario.traffic, rate=scenario.traffic.rate or scenario.no_drop_steps)
+    generator, receiver = (testbed.generator, testbed.receiver) if testbed else (None, None)
+    command = sender_command("", traffic, 1, macs=("any", "any"), wait=0, host=generator)
+    command += receiver_command("", 0, receiver)
+    return frozenset(pktgen_options.used(command))
 
 
 def receiver_command(interface: str, wait: int, host: TrafficHost | None = None) -> list[str]:
     """Command that counts packets on `interface` until it is stopped."""
     command = ["pkt-gen", "-N", "-f", "rx", "-i", interface, "-w", str(wait), "-W"]
-    return command + _threads(host)
+    return command + threads(host)
 
 
-def threads_text(host: TrafficHost) -> str:
-    """Threads and processors as conditions; "" for one thread anywhere."""
-    return " ".join(_threads(host))
-
-
-def _threads(host: TrafficHost | None) -> list[str]:
-    """Options for threads and processors."""
+def threads(host: TrafficHost | None) -> list[str]:
+    """Options for threads and processors; none for one thread anywhere."""
     options = ["-p", str(host.threads)] if host and host.threads > 1 else []
     if host and host.first_cpu is not None:
         options += ["-a", str(host.first_cpu)]
@@ -213,32 +189,30 @@ def _threads(host: TrafficHost | None) -> list[str]:
 
 def sender_command(
     interface: str,
-    *,
+    traffic: Traffic,
     count: int,
-    size: int,
-    family: str,
-    source: str,
-    destination: str,
-    source_mac: str,
-    destination_mac: str,
-    checksums: bool,
+    *,
+    macs: tuple[str, str],
     wait: int,
-    rate: int = 0,
     host: TrafficHost | None = None,
 ) -> list[str]:
-    """Command that sends `count` packets of `size` bytes at `rate` per second; 0: line rate.
+    """Command that sends packets.
 
     pkt-gen divides the packets among its threads, but each of them sends at the whole rate of -R.
+
+    Args:
+        interface: Name of the port.
+        traffic: The packets.
+        count: Number of packets.
+        macs: MAC addresses of source and destination; "" if unknown.
+        wait: Seconds after opening the port.
+        host: The generator; None for one thread.
     """
-    command = ["pkt-gen", "-N", "-f", "tx", "-i", interface, "-n", str(count), "-l", str(size)]
-    command += ["-4" if family == "inet4" else "-6", "-d", destination]
-    if destination_mac:
-        command += ["-D", destination_mac]
-    command += ["-s", source]
-    if source_mac:
-        command += ["-S", source_mac]
-    command += ["-w", str(wait)]
-    if rate:
-        command += ["-R", str(max(1, rate // (host.threads if host else 1)))]
-    command += _threads(host)
-    return [*command, "-U"] if checksums else command
+    command = ["pkt-gen", "-N", "-f", "tx", "-i", interface, "-n", str(count)]
+    command += ["-l", str(traffic.size), "-4" if traffic.family == "inet4" else "-6"]
+    source, destination = macs
+    command += ["-d", traffic.destination, *(["-D", destination] if destination else [])]
+    command += ["-s", traffic.source, *(["-S", source] if source else []), "-w", str(wait)]
+    if traffic.rate:
+        command += ["-R", str(max(1, traffic.rate // (host.threads if host else 1)))]
+    return [*command, *threads(host), *(["-U"] if traffic.checksums else [])]

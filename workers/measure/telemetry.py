@@ -21,10 +21,15 @@ from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.dut import drivers, freebsd_tools, ports
 from netbisect.workers.measure import pktgen
 from netbisect.workers.transport.errors import CommandError, UnreachableError
-from netbisect.workers.transport.ssh import Machine
+from netbisect.workers.transport.ssh import Connections, Machine
 
-_GENERATOR, _RECEIVER = "the generator", "the receiver"
-_INGRESS, _EGRESS = "the router's ingress", "the router's egress"
+ROLES = {
+    "ingress": "the router's ingress",
+    "egress": "the router's egress",
+    "generator": "the generator",
+    "receiver": "the receiver",
+}
+"""Names of the data ports in reports, by part of the testbed."""
 _FORWARDING = ("net.inet.ip.forwarding", "net.inet6.ip6.forwarding")
 _ROUTER_SYSCTLS = (freebsd_tools.HARDWARE_CLOCK, "dev.cpu", "hw.acpi.thermal")
 _DOWN = re.compile(r"\b(\w+): link state changed to DOWN")
@@ -53,21 +58,15 @@ class Telemetry:
     def __init__(
         self,
         testbed: Testbed,
-        router: Machine,
-        generator: Machine,
-        receiver: Machine,
-        finder: ports.PortFinder,
+        connections: Connections,
+        find: Callable[[str], ports.Interface],
     ) -> None:
-        self._testbed = testbed
-        self._router = router
-        self._finder = finder
-        dut = testbed.dut
-        self._ends = [
-            (_INGRESS, router, dut.ingress),
-            (_EGRESS, router, dut.egress),
-            (_GENERATOR, generator, testbed.generator.port),
-            (_RECEIVER, receiver, testbed.receiver.port),
-        ]
+        """Takes nothing yet; `find` gives the interface of a part of the testbed."""
+        self._find = find
+        self._router = connections.machine(testbed.dut.address)
+        self._parts: dict[Machine, list[str]] = {}
+        for part, (address, _) in testbed.ports.items():
+            self._parts.setdefault(connections.machine(address), []).append(part)
         self._names: dict[str, str] = {}
         """Interfaces of the data ports; they stay until the next boot."""
 
@@ -77,11 +76,11 @@ class Telemetry:
         logs, names, counted = {}, {}, {}
         with contextlib.ExitStack() as record:
             answers = {}
-            for machine in dict.fromkeys(machine for _, machine, _ in self._ends):
-                parts = self._parts(machine)
+            for machine in self._parts:
+                parts = self._found(machine)
                 names[machine.address] = {self._names[part] for part in parts}
-                jobs = self._jobs(machine, parts, scenario)
-                answers[machine] = parts, _ask(record, machine, *jobs)
+                commands = self._commands(machine, parts, scenario)
+                answers[machine] = parts, _ask(record, machine, *commands)
             for machine, (parts, answer) in answers.items():
                 seen, logs[machine.address], counted[machine.address] = self._read(
                     machine, parts, answer()
@@ -93,33 +92,24 @@ class Telemetry:
                 )
         return Snapshot(look, logs, names, counted)
 
-    def _parts(self, machine: Machine) -> list[str]:
-        """The data ports of this machine that were found."""
-        ends = {part: port for part, other, port in self._ends if other is machine}
-        if not ends.keys() <= self._names.keys():
-            with contextlib.suppress(UnreachableError, CommandError):
-                for part, port in ends.items():
-                    with contextlib.suppress(ports.PortNotFoundError):
-                        found = self._finder.find(machine, port, ends.values())
-                        self._names[part] = found.name
-        return [part for part in ends if part in self._names]
+    def _found(self, machine: Machine) -> list[str]:
+        """The parts of this machine whose ports were found."""
+        for part in self._parts[machine]:
+            if part not in self._names:
+                with contextlib.suppress(UnreachableError, CommandError, ports.PortNotFoundError):
+                    self._names[part] = self._find(part).name
+        return [part for part in self._parts[machine] if part in self._names]
 
-    def _jobs(self, machine: Machine, parts: list[str], scenario: Scenario) -> list[list[str]]:
+    def _commands(self, machine: Machine, parts: list[str], scenario: Scenario) -> list[list[str]]:
         """Commands for one machine; `_read` parses their output."""
         names = [self._names[part] for part in parts]
         router = machine is self._router
+        sysctls = drivers.crc_sysctls(names)
+        if router:
+            sysctls = [*_ROUTER_SYSCTLS, *sysctls, *drivers.queue_sysctls(names)]
         return [
-            ["dmesg"],
-            ["ifconfig", "-a"],
-            ["uname", "-v"],
-            ["vmstat", "-i"],
-            [
-                "sysctl",
-                "-ie",
-                *(_ROUTER_SYSCTLS if router else ()),
-                *drivers.crc_sysctls(names),
-                *(drivers.queue_sysctls(names) if router else ()),
-            ],
+            *(["dmesg"], ["ifconfig", "-a"], ["uname", "-v"], ["vmstat", "-i"]),
+            ["sysctl", "-ie", *sysctls],
             *(["netstat", "-I", name, "-bn", "--libxo", "json"] for name in names),
             *(_router_questions(scenario) if router else ()),
         ]
@@ -133,29 +123,22 @@ class Telemetry:
         log, ifconfig, uname, vmstat, sysctls, *answers = outputs
         values = freebsd_tools.parse_sysctls(sysctls)
         interfaces = {interface.name: interface for interface in ports.parse_interfaces(ifconfig)}
-        found = {}
-        counted: dict[str, Any] = {
-            "interrupts": freebsd_tools.parse_vmstat(vmstat),
-            "sensors": {name: value for name, value in values.items() if _SENSOR.search(name)},
-            "ports": {},
-        }
+        found, counts = {}, {}
         for part, name, counters in zip(parts, names, answers, strict=False):
             if name in interfaces:
-                one = interfaces[name]
-                link = one.status if one.up else ""
+                link = interfaces[name].status if interfaces[name].up else ""
                 damaged = [values.get(place, "") for place in drivers.crc_sysctls([name])]
                 queues = drivers.queue_packets(name, values)
                 port = freebsd_tools.parse_port(name, link, counters, damaged, overloaded=router)
-                found[part] = replace(port, queues=queues)
-                counted["ports"][part] = {
-                    "interface": name,
-                    "queues": queues,
-                    **{
-                        key: value
-                        for key, value in freebsd_tools.parse_netstat(counters).items()
-                        if isinstance(value, int)
-                    },
-                }
+                found[ROLES[part]] = replace(port, queues=queues)
+                rows = freebsd_tools.parse_netstat(counters).items()
+                numbers = {key: value for key, value in rows if isinstance(value, int)}
+                counts[ROLES[part]] = {"interface": name, "queues": queues, **numbers}
+        counted: dict[str, Any] = {
+            "interrupts": freebsd_tools.parse_vmstat(vmstat),
+            "sensors": {name: value for name, value in values.items() if _SENSOR.search(name)},
+            "ports": counts,
+        }
         if router:
             look = _router_look(values, *answers[len(names) :])
         else:
@@ -212,12 +195,7 @@ def evaluate_run(
 ) -> tuple[float, float, list[str], list[str]]:
     """Received rate and offered rate (pps), problems and warnings of the run.
 
-    Args:
-        testbed: The testbed.
-        scenario: The scenario.
-        outputs: Output of the sending and the receiving pkt-gen.
-        before: Snapshot before the run.
-        after: Snapshot after the run.
+    `outputs` are those of the sending and the receiving pkt-gen.
     """
     sender, receiver = outputs
     traffic = scenario.traffic

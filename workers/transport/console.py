@@ -7,12 +7,11 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from netbisect.workers.config.testbed import Console
+from netbisect.workers.transport.lifetime import signal_group
 from netbisect.workers.transport.panic import plain
 
 _FILE = 16 << 20
@@ -20,13 +19,10 @@ _FILE = 16 << 20
 _KEPT = 1 << 20
 """Bytes since the mark that are kept in memory."""
 _BLOCK = 1 << 16
-_SHORTEST = 1.0
-_LONGEST = 30.0
-"""Seconds until a failed console command restarts; doubled at each failure."""
+_PAUSE = 2.0
+"""Seconds until a console command that ended is restarted."""
 _PATIENCE = 5.0
 """Seconds for the command to end after SIGTERM."""
-_LASTED = 60.0
-"""Seconds of operation after which the delay is reset."""
 
 
 class ConsoleTap:
@@ -51,7 +47,7 @@ class ConsoleTap:
     def __enter__(self) -> Self:
         if self._log is not None:
             self._log.parent.mkdir(parents=True, exist_ok=True)
-            self._log.write_bytes(b"")  # what an earlier visit heard is not this one's
+            self._log.write_bytes(b"")  # of an earlier trial
         if self._console is not None:
             first = self._start(self._console)
             self._thread = threading.Thread(
@@ -60,20 +56,15 @@ class ConsoleTap:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing.set()
         with self._lock:
             process = self._process
         if process is not None:
-            _signal(process, signal.SIGTERM)
+            signal_group(process, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_PATIENCE)
-            _signal(process, signal.SIGKILL)
+            signal_group(process, signal.SIGKILL)  # also children, which keep the pipe open
             process.wait()
         if self._thread is not None:
             self._thread.join(_PATIENCE)
@@ -103,7 +94,7 @@ class ConsoleTap:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # so that all that it starts can be ended with it
+                start_new_session=True,
             )
         except OSError as error:
             self.failures += 1
@@ -112,13 +103,11 @@ class ConsoleTap:
         with self._lock:
             self._process = process
         if self._closing.is_set():
-            _signal(process, signal.SIGKILL)
+            signal_group(process, signal.SIGKILL)
         return process
 
     def _listen(self, console: Console, process: subprocess.Popen[bytes] | None) -> None:
-        pause = _SHORTEST
-        while not self._closing.is_set():
-            began = time.monotonic()
+        while True:
             if process is not None:
                 assert process.stdout is not None
                 with process.stdout as stream:
@@ -128,10 +117,9 @@ class ConsoleTap:
                     return
                 self.failures += 1
                 self.note(f"the console's command ended with status {status}; it is started again")
-            lasted = time.monotonic() - began > _LASTED
-            pause = _SHORTEST if lasted else min(2 * pause, _LONGEST)
-            if not self._closing.wait(pause):
-                process = self._start(console)
+            if self._closing.wait(_PAUSE):
+                return
+            process = self._start(console)
 
     def _copy(self, stream: IO[bytes]) -> None:
         while block := os.read(stream.fileno(), _BLOCK):
@@ -143,8 +131,7 @@ class ConsoleTap:
     def _write(self, block: bytes) -> None:
         if self._log is None:
             return
-        # A full disk of the worker ends the log and not the visit.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # a full disk ends the log and not the trial
             if self._written + len(block) > _FILE:
                 kept = self._log.read_bytes()[-_FILE // 2 :]
                 self._log.write_bytes(b"[netbisect: what was before this is left out]\n" + kept)
@@ -152,9 +139,3 @@ class ConsoleTap:
             with self._log.open("ab") as stream:
                 stream.write(block)
             self._written += len(block)
-
-
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """Signals the command and its children, which would keep its pipe open."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)

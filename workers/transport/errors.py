@@ -41,14 +41,7 @@ class LabFault(Exception):  # noqa: N818 - a fault of the lab, in the lab's own 
 
     @classmethod
     def of(cls, fault: Fault, why: str, log: str = "", *, stage: Stage | None = None) -> Self:
-        """The fault with the reaction of its rule.
-
-        Args:
-            fault: Name of the fault.
-            why: One sentence.
-            log: End of the machine's output.
-            stage: Stage, if the rule has none.
-        """
+        """The fault with the reaction of its rule; `stage` is needed if the rule has none."""
         rule = RULES[fault]
         place = rule.stage or stage
         assert place is not None, f"where did {fault} strike?"
@@ -57,13 +50,8 @@ class LabFault(Exception):  # noqa: N818 - a fault of the lab, in the lab's own 
     @classmethod
     def from_failure(cls, failure: Failure, reaction: Reaction) -> Self:
         """The fault of a recorded failure."""
-        return cls(
-            failure.stage,
-            reaction,
-            failure.why,
-            failure.log,
-            Fault(failure.fault) if failure.fault else None,
-        )
+        fault = Fault(failure.fault) if failure.fault else None
+        return cls(failure.stage, reaction, failure.why, failure.log, fault)
 
     @property
     def tries(self) -> int:
@@ -89,7 +77,11 @@ class LabFault(Exception):  # noqa: N818 - a fault of the lab, in the lab's own 
         )
 
 
-class UnreachableError(Exception):
+class MachineError(Exception):
+    """A machine failed: it does not answer, or not as expected."""
+
+
+class UnreachableError(MachineError):
     """A machine did not answer."""
 
     def __init__(self, machine: str, output: str = "") -> None:
@@ -97,11 +89,11 @@ class UnreachableError(Exception):
         self.machine = machine
 
 
-class HostKeyError(Exception):
+class HostKeyError(MachineError):
     """A machine has an unknown host key."""
 
 
-class CommandError(Exception):
+class CommandError(MachineError):
     """A command on a machine failed or timed out."""
 
     def __init__(self, machine: str, command: str, status: int | None, output: str) -> None:
@@ -111,7 +103,7 @@ class CommandError(Exception):
         self.output = output
 
 
-def lab_fault(stage: Stage, error: Exception, fault: Fault = Fault.COMMAND) -> LabFault:
+def lab_fault(stage: Stage, error: MachineError, fault: Fault = Fault.COMMAND) -> LabFault:
     """The fault of an exception at a stage.
 
     An unknown host key and a full disk take precedence over `fault`.
@@ -124,10 +116,13 @@ def lab_fault(stage: Stage, error: Exception, fault: Fault = Fault.COMMAND) -> L
     return LabFault.of(fault, str(error), log, stage=stage)
 
 
-def traffic_fault(error: UnreachableError, generator: str, receiver: str) -> LabFault:
-    """The fault of generator or receiver when a machine does not answer during a run."""
-    names = {receiver: Fault.RECEIVER_DIES, generator: Fault.GENERATOR_DIES}
-    return LabFault.of(names.get(error.machine, Fault.COMMAND), str(error), stage=Stage.BENCH)
+def bench_fault(error: MachineError, generator: str, receiver: str) -> LabFault:
+    """The fault of an error during a run; `generator` and `receiver` are addresses."""
+    fault = Fault.COMMAND
+    if isinstance(error, UnreachableError):
+        names = {receiver: Fault.RECEIVER_DIES, generator: Fault.GENERATOR_DIES}
+        fault = names.get(error.machine, fault)
+    return lab_fault(Stage.BENCH, error, fault)
 
 
 def build_fault(output: str, why: str) -> LabFault:

@@ -53,6 +53,12 @@ class ProcessGroup:
         self._guard.wait()
 
 
+def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Signals a process in a group of its own, and its children."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
 @contextlib.contextmanager
 def ending_with_reader() -> Iterator[None]:
     """Kills this process when the reader of its standard output ends.

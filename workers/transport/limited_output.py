@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import select
@@ -10,33 +9,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from io import BytesIO, RawIOBase
 
 MOST_BYTES = 4 << 20
 """Limit per file; pkt-gen prints some hundred bytes per second."""
 _BLOCK = 1 << 16
 _LOOK = 1.0
 """Seconds between checks for the end, if the writer keeps the pipe open."""
-
-
-@contextlib.contextmanager
-def limited_log(log: Path) -> Iterator[int]:
-    """A file descriptor whose input is copied to `log`, up to a limit.
-
-    At the limit (noted in the last line) or on a full disk nothing more is read: the writer blocks
-    until the block ends and then gets SIGPIPE.
-    """
-    reading, writing = os.pipe()
-    over = threading.Event()
-    with log.open("wb", buffering=0) as stream:
-        copier = threading.Thread(target=_copy, args=(reading, stream.fileno(), over), daemon=True)
-        copier.start()
-        try:
-            yield writing
-        finally:
-            os.close(writing)
-            over.set()
-            copier.join()
 
 
 class HeadAndTail:
@@ -87,16 +66,19 @@ class HeadAndTail:
 class OutputReader:
     """Reads the output of a process in a thread, so that it never blocks."""
 
-    def __init__(self, process: subprocess.Popen[bytes], ends: HeadAndTail) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], log: RawIOBase | BytesIO, most: int
+    ) -> None:
         """Starts to read.
 
         Args:
             process: Its standard output is a pipe, which will be closed.
-            ends: Receives the output.
+            log: Receives the output; unbuffered.
+            most: Bytes to keep, of the beginning and the end.
         """
         assert process.stdout is not None
         self._stream = process.stdout
-        self._ends = ends
+        self._ends = HeadAndTail(lambda block: write_all(log, block), most)
         self._over = threading.Event()
         self._failed: OSError | None = None
         self._thread = threading.Thread(target=self._listen, daemon=True)
@@ -123,12 +105,17 @@ class OutputReader:
                 self._failed = error
 
 
+def write_all(log: RawIOBase | BytesIO, output: bytes) -> None:
+    """Writes all bytes; a nearly full disk may accept only a part."""
+    while output:
+        output = output[log.write(output) :]
+
+
 def _blocks(reading: int, over: threading.Event) -> Iterator[bytes]:
     """Blocks of output until end of file, or until `over` is set and no more comes."""
     end = math.inf
     while time.monotonic() < end:
-        there = select.select([reading], [], [], _LOOK)[0]
-        if there:
+        if select.select([reading], [], [], _LOOK)[0]:
             block = os.read(reading, _BLOCK)
             if not block:
                 return
@@ -137,24 +124,3 @@ def _blocks(reading: int, over: threading.Event) -> Iterator[bytes]:
             return
         if over.is_set() and end == math.inf:
             end = time.monotonic() + _LOOK
-
-
-def _copy(reading: int, log: int, over: threading.Event) -> None:
-    try:
-        # A full disk of the worker: what is missing in the log makes no good sample.
-        with contextlib.suppress(OSError):
-            _fill(reading, log, over)
-        over.wait()
-    finally:
-        os.close(reading)
-
-
-def _fill(reading: int, log: int, over: threading.Event) -> None:
-    """Copies until end of file, the limit, or `over`."""
-    left = MOST_BYTES
-    for block in _blocks(reading, over):
-        os.write(log, block[:left])
-        left -= len(block)
-        if left < 0:
-            os.write(log, b"\n[netbisect: further output left out]\n")
-            return

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
+import io
 import signal
 import subprocess
 
 from netbisect.workers.config.testbed import Power
-from netbisect.workers.transport.limited_output import HeadAndTail, OutputReader
+from netbisect.workers.transport.lifetime import signal_group
+from netbisect.workers.transport.limited_output import OutputReader
 
 _SHOWN = 500
 """Kept bytes of the command's output."""
@@ -29,19 +29,18 @@ def cycle(power: Power) -> str:
         )
     except OSError as error:
         return f"{power.cycle[0]} cannot be run: {error.strerror}"
-    kept: list[bytes] = []
-    listener = OutputReader(process, HeadAndTail(kept.append, _SHOWN))
+    kept = io.BytesIO()
+    reader = OutputReader(process, kept, _SHOWN)
     try:
         process.wait(power.timeout)
     except subprocess.TimeoutExpired:
         return f"it had not ended after {power.timeout} s"
     finally:
         if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            signal_group(process, signal.SIGKILL)
             process.wait()
-        listener.finish()
+        reader.finish()
     if process.returncode == 0:
         return ""
-    text = b"".join(kept).decode(errors="replace").strip() or "no output"
+    text = kept.getvalue().decode(errors="replace").strip() or "no output"
     return f"exit status {process.returncode}: {text}"

@@ -18,8 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from typing import IO
 
 from netbisect.workers.config.lab import Ssh
 from netbisect.workers.config.vm import (
@@ -29,9 +28,9 @@ from netbisect.workers.config.vm import (
     HOST_MARK,
     WIRE_PROGRAMS,
 )
+from netbisect.workers.transport import limited_output
 from netbisect.workers.transport.errors import CommandError, HostKeyError, UnreachableError
 from netbisect.workers.transport.lifetime import ProcessGroup
-from netbisect.workers.transport.limited_output import limited_log
 
 SSH_FAILED = 255
 """Exit status of ssh(1) when ssh itself failed."""
@@ -60,53 +59,31 @@ def _short_folder() -> str:
     return folder if len(os.fsencode(folder)) <= _LONGEST_FOLDER else "/tmp"  # noqa: S108 - mkdtemp
 
 
-class Connections:
+class Connections(contextlib.ExitStack):
     """The shared connections of one process; a context manager that closes them."""
 
     def __init__(self, settings: Ssh) -> None:
-        self.settings = settings
+        super().__init__()
+        self._settings = settings
         self._sockets = Path(tempfile.mkdtemp(prefix="nb-", dir=_short_folder()))
         self._group = ProcessGroup(self._sockets)
+        self.callback(self._group.end)
         self._machines: dict[str, Machine] = {}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for machine in self._machines.values():
-            machine.forget_connection()
-        self._group.end()
-
     def machine(self, address: str) -> Machine:
-        """The machine at that ssh address."""
+        """The machine at an ssh address of a loaded lab file."""
         if address not in self._machines:
-            socket = self._sockets / str(len(self._machines))
-            self._machines[address] = self._machine_at(address, socket)
+            socket, group = self._sockets / str(len(self._machines)), self._group.number
+            kind = WireEnds if address.startswith(HOST_MARK) else Machine
+            machine = self._machines[address] = kind(address, self._settings, socket, group)
+            self.callback(machine.forget_connection)
         return self._machines[address]
-
-    def _machine_at(self, address: str, socket: Path) -> Machine:
-        """The machine at an address of a loaded lab file."""
-        settings, group = self.settings, self._group.number
-        if address.startswith(HOST_MARK):
-            return WireEnds(address, settings, socket, group)
-        if address.startswith(GUEST_MARK):
-            config = Path(address.removeprefix(GUEST_MARK)) / GUEST_SSH_CONFIG
-            settings = replace(settings, config=config)
-            return Machine(address, settings, socket, group, destination=GUEST_ALIAS)
-        return Machine(address, settings, socket, group)
 
 
 class Machine:
     """One machine behind ssh."""
 
-    def __init__(
-        self, address: str, settings: Ssh, socket: Path, group: int, *, destination: str = ""
-    ) -> None:
+    def __init__(self, address: str, settings: Ssh, socket: Path, group: int) -> None:
         """Nothing is started yet.
 
         Args:
@@ -114,14 +91,18 @@ class Machine:
             settings: Of ssh.
             socket: Path for the socket of the shared connection.
             group: Process group for everything that is started.
-            destination: For ssh, where it is not the address.
         """
         self.address = address
-        self._destination = destination or address
+        self._destination = address
+        if address.startswith(GUEST_MARK):
+            config = Path(address.removeprefix(GUEST_MARK)) / GUEST_SSH_CONFIG
+            settings = replace(settings, config=config)
+            self._destination = GUEST_ALIAS
         self.programs: dict[str, str] = {}
         """Paths by name, of programs that are not found by the PATH of the machine."""
-        self._settings = settings
+        self._limit: float = settings.command_timeout
         self._socket = socket
+        self._complaints = socket.with_suffix(".log")
         self._group = group
         self._master: Process | None = None
         """Holds the shared connection."""
@@ -157,17 +138,8 @@ class Machine:
                     process_group=self._group,
                 )
 
-    @property
-    def _complaints(self) -> Path:
-        return self._socket.with_suffix(".log")
-
     def _connect(self, deadline: float) -> None:
-        """Waits for the connection.
-
-        Raises:
-            UnreachableError, HostKeyError: the connection failed.
-            TimeoutError: no connection at `deadline` (time.monotonic).
-        """
+        """Waits for the connection until `deadline` (time.monotonic); raises as `_begin`."""
         self.open()
         assert self._master is not None
         while not self._socket.exists():
@@ -196,13 +168,9 @@ class Machine:
             TimeoutError: no connection at `deadline` (time.monotonic).
         """
         self._connect(deadline)
-        return subprocess.Popen(
-            [*self._ssh, "-o", "ControlMaster=no", self._destination, line],
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            process_group=self._group,
-        )
+        words = [*self._ssh, "-o", "ControlMaster=no", self._destination, line]
+        group = self._group
+        return Process(words, stdin=stdin, stdout=stdout, stderr=stderr, process_group=group)
 
     def run(
         self,
@@ -217,8 +185,7 @@ class Machine:
             HostKeyError: unknown host key.
             CommandError: a command failed, or did not end within `timeout` seconds.
         """
-        line = " && ".join(self._line(command) for command in commands)
-        return self._run_line(line, stdin, timeout)
+        return self._run_line(" && ".join(map(self._line, commands)), stdin, timeout)
 
     def _line(self, command: Sequence[str]) -> str:
         return shlex.join([self.programs.get(command[0], command[0]), *command[1:]])
@@ -234,7 +201,7 @@ class Machine:
         self, line: str, stdin: bytes | IO[bytes] | None = None, timeout: float | None = None
     ) -> Iterator[Callable[[], str]]:
         """Starts a line; yields a function for its output, to be called once within the block."""
-        limit = timeout or self._settings.command_timeout
+        limit = timeout or self._limit
         deadline = time.monotonic() + limit
         pipe = subprocess.PIPE
         with contextlib.ExitStack() as stack:
@@ -283,6 +250,8 @@ class Machine:
             HostKeyError: unknown host key.
             CommandError: the commands did not end in time, or answers are missing.
         """
+        if not commands:  # an empty line would be a login
+            return []
         with self.running_each(*commands) as answer:
             return answer()
 
@@ -301,29 +270,31 @@ class Machine:
             def answer() -> list[str]:
                 answers = read().split(f"{_END}\n")
                 if len(answers) <= len(commands):
-                    why = "answers are missing"
-                    raise CommandError(self.address, line, 0, why)
+                    raise CommandError(self.address, line, 0, "answers are missing")
                 return answers[: len(commands)]
 
             yield answer
 
     @contextlib.contextmanager
     def running(self, command: Sequence[str], log: Path) -> Iterator[Process]:
-        """Runs a long command within the block; its output goes to `log`, up to a limit.
+        """Runs a long command within the block; `log` has the beginning and the end of its output.
 
         Raises:
             UnreachableError, HostKeyError, CommandError: the command cannot be started.
         """
-        line, limit = shlex.join(command), self._settings.command_timeout
-        nothing = subprocess.DEVNULL
-        with limited_log(log) as stream:
-            with self._limited(line, limit):
-                process = self._begin(line, time.monotonic() + limit, nothing, stream, stream)
-            with process:
-                try:
-                    yield process
-                finally:
-                    process.kill()
+        line, deadline = shlex.join(command), time.monotonic() + self._limit
+        with log.open("wb", buffering=0) as stream:
+            with self._limited(line, self._limit):
+                ends = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
+                process = self._begin(line, deadline, *ends)
+            reader = limited_output.OutputReader(process, stream, limited_output.MOST_BYTES)
+            try:
+                yield process
+            finally:
+                process.kill()
+                process.wait()
+                with contextlib.suppress(OSError):  # a full disk ends the log and not the trial
+                    reader.finish()
 
     def forget_connection(self) -> None:
         """Closes the shared connection; the next command makes a new one."""
@@ -336,11 +307,7 @@ class Machine:
 
 
 def _left(deadline: float) -> float:
-    """Seconds until `deadline` (time.monotonic).
-
-    Raises:
-        TimeoutError: the deadline has passed.
-    """
+    """Seconds until `deadline` (time.monotonic); raises TimeoutError if it has passed."""
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError
@@ -374,10 +341,8 @@ def _read_both(process: Process, deadline: float) -> tuple[str, str]:
 
 def _as_stdin(data: bytes | IO[bytes] | None) -> contextlib.AbstractContextManager[_Stream]:
     """Standard input for subprocess.Popen."""
-    if data is None:
-        return contextlib.nullcontext(subprocess.DEVNULL)
     if not isinstance(data, bytes):
-        return contextlib.nullcontext(data)
+        return contextlib.nullcontext(data or subprocess.DEVNULL)
     stream = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     stream.write(data)
     stream.seek(0)
@@ -390,10 +355,6 @@ class WireEnds(Machine):
     Commands for data ports are in a folder of the virtual machine, first in PATH.
     """
 
-    def __init__(self, address: str, settings: Ssh, socket: Path, group: int) -> None:
-        super().__init__(address, settings, socket, group)
-        self._programs_at = Path(address.removeprefix(HOST_MARK)) / WIRE_PROGRAMS
-
     def open(self) -> None:
         """Nothing to do: there is no connection."""
 
@@ -405,9 +366,10 @@ class WireEnds(Machine):
         stdout: int,
         stderr: int,
     ) -> Process:
-        path = os.pathsep.join([str(self._programs_at), os.environ.get("PATH", os.defpath)])
-        words = ["env", f"PATH={path}", "sh", "-c", line]
-        return _Here(words, stdin=stdin, stdout=stdout, stderr=stderr, process_group=self._group)
+        programs = f"{self.address.removeprefix(HOST_MARK)}/{WIRE_PROGRAMS}"
+        path = os.pathsep.join([programs, os.environ.get("PATH", os.defpath)])
+        words, group = ["env", f"PATH={path}", "sh", "-c", line], self._group
+        return _Here(words, stdin=stdin, stdout=stdout, stderr=stderr, process_group=group)
 
 
 class _Here(subprocess.Popen[bytes]):

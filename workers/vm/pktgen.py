@@ -2,16 +2,15 @@
 
     python -m netbisect.workers.vm.pktgen FOLDER LINE_RATE_PPS CLOCK PROGRAM ARGUMENTS
 
-It takes the options of netmap's pkt-gen that a bench uses, and prints what that prints. The wire
-is a datagram socket, a frame each. What is sent is paced like a wire of the given line rate, and
-does not wait: a frame for which the guest has no room is lost, as it is on a port whose ring is
-full, and was offered all the same. Frames are counted where they are put on the wire and where
-they leave it. Besides pkt-gen there are `ifconfig` and `pkill`, as far as they are of these ports.
+It takes the options of netmap's pkt-gen that a bench uses, and has its output. The wire is a
+datagram socket with one frame per datagram. Frames are paced like a wire of the given line rate
+and never wait: a frame for which the guest has no room is lost, as on a port with a full ring, but
+counts as offered. Frames are counted at both ends of the wire. `ifconfig` and `pkill` are for these
+ports only.
 
-By the clock `instructions` all of this, the pace too, goes by the instructions that the guest has
-executed: a second is so many of them (lab_vm.SECOND), however long that takes. Neither other work
-on the host nor its speed are then in the rates, nor anything that costs a processor time but no
-instructions.
+With the clock `instructions`, a second is a number of instructions of the guest (`SECOND`), however
+long they take, also for the pace. Neither other work on the host nor its speed affect these rates,
+nor anything that costs a processor time but no instructions.
 """
 
 from __future__ import annotations
@@ -22,39 +21,32 @@ import ipaddress
 import itertools
 import json
 import os
-import re
 import select
 import signal
 import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self, TextIO
+from typing import Self, TextIO
 
 from netbisect.workers.config import pktgen_options
 from netbisect.workers.config.vm import SECOND
 
 MACS = {"ingress": "52:54:00:00:00:21", "egress": "52:54:00:00:00:22"}
 """Addresses of this host's ends of the wires."""
-_RANGE = re.compile(
-    r"(?:\[(?P<a6>[^\]]+)\]|(?P<a4>[0-9.]+))(?::(?P<p>\d+))?"
-    r"(?:-(?:\[(?P<b6>[^\]]+)\]|(?P<b4>[0-9.]+))(?::(?P<q>\d+))?)?\Z"
-)
-_PORT = 1234
-"""Default port of pkt-gen."""
 _TICK = 0.0005
-"""Seconds between two looks at what is due."""
+"""Seconds between two batches of frames."""
 _CATCH_UP = 0.1
-"""Seconds that a sender that was held up makes good; what is beyond was not offered."""
+"""Seconds of frames that a delayed sender makes up for; frames beyond were not offered."""
 _LONGEST_WAIT = 0.01
-"""Seconds that a receiver sleeps at most before it looks at the clock."""
+"""Maximal seconds that a receiver sleeps before it reads the clock."""
 _SILENCE = 1.0
 """Seconds without a packet, by this host's clock, after which traffic has ended."""
 _CLOCK_SECONDS = 30.0
-"""For the guest's clock to answer."""
+"""Timeout of the guest's clock."""
 _FRAME_BYTES = 24
 """CRC, preamble and gap: a longer frame takes the wire longer."""
 _MOST_FLOWS = 1 << 16
@@ -72,8 +64,7 @@ class VmTrafficError(Exception):
 
 def _sum16(data: bytes) -> int:
     """The Internet checksum of RFC 1071."""
-    if len(data) % 2:
-        data += b"\0"
+    data += b"\0" * (len(data) % 2)
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -84,23 +75,14 @@ def ends_in(text: str) -> list[tuple[bytes, int]]:
     """All pairs of address and port of a range such as 198.18.10.1:2001-198.18.10.20.
 
     Raises:
-        WireError: it is no range.
+        VmTrafficError: not a range, or too large.
     """
-    found = _RANGE.match(text)
-    if found is None:
-        raise VmTrafficError(f"Unable to parse range {text!r}")
-    try:
-        first = ipaddress.ip_address(found["a6"] or found["a4"])
-        last = ipaddress.ip_address(found["b6"] or found["b4"] or str(first))
-    except ValueError:
-        raise VmTrafficError(f"Unable to parse range {text!r}") from None
-    low = int(found["p"] or _PORT)
-    ports = range(low, int(found["q"] or low) + 1)
-    addresses = range(int(first), int(last) + 1)
-    if first.version != last.version or not 0 < len(addresses) * len(ports) <= _MOST_FLOWS:
-        raise VmTrafficError(f"Unable to make flows of range {text!r}")
-    kind = type(first)
-    return [(kind(number).packed, port) for number in addresses for port in ports]
+    with contextlib.suppress(ValueError):
+        found = pktgen_options.parse_range(text)
+        if found and 0 < found.flows <= _MOST_FLOWS:
+            kind = ipaddress.IPv4Address if found.version == 4 else ipaddress.IPv6Address  # noqa: PLR2004
+            return [(kind(one).packed, port) for one in found.addresses for port in found.ports]
+    raise VmTrafficError(f"Unable to parse range {text!r}")
 
 
 def frame(
@@ -109,16 +91,16 @@ def frame(
     destination: tuple[bytes, int],
     size: int,
 ) -> bytes:
-    """An Ethernet frame with a UDP packet, of `size` bytes without CRC.
+    """An Ethernet frame with a UDP packet.
 
     Args:
-        macs: of the sender and of the next hop.
-        source: address and port.
-        destination: address and port.
-        size: with all headers.
+        macs: Addresses of the sender and of the next hop.
+        source: Address and port.
+        destination: Address and port.
+        size: Bytes with all headers, without CRC.
 
     Raises:
-        WireError: the headers do not fit.
+        VmTrafficError: the headers do not fit.
     """
     v6 = len(source[0]) != 4  # noqa: PLR2004 - bytes of an IPv4 address
     head = 14 + (40 if v6 else 20)
@@ -142,58 +124,36 @@ def frame(
 
 
 def _mac(text: str) -> bytes:
-    try:
+    with contextlib.suppress(ValueError):
         found = bytes.fromhex(text.replace(":", ""))
-    except ValueError:
-        found = b""
-    if len(found) != 6:  # noqa: PLR2004 - bytes of a MAC address
-        raise VmTrafficError(f"Unable to parse MAC address {text!r}")
-    return found
+        if len(found) == 6:  # noqa: PLR2004 - bytes of a MAC address
+            return found
+    raise VmTrafficError(f"Unable to parse MAC address {text!r}")
 
 
 # ------------------------------------------------------------------------------------- the wire
-
-
-class _Clock(Protocol):
-    """A clock with an arbitrary origin."""
-
-    def now(self) -> float:
-        """Current time in seconds of this clock."""
-        ...
-
-
-class _Seconds:
-    """This host's clock."""
-
-    @staticmethod
-    def now() -> float:
-        return time.monotonic()
 
 
 class Instructions:
     """The guest's count of instructions, by QEMU's monitor; a context manager.
 
     Raises:
-        WireError: it does not answer, also from `now`.
+        VmTrafficError: it does not answer, also from `now`.
     """
 
     def __init__(self, place: Path) -> None:
-        self._open = contextlib.ExitStack()
-        connection = self._open.enter_context(socket.socket(socket.AF_UNIX))
-        connection.settimeout(_CLOCK_SECONDS)
-        try:
-            connection.connect(os.fspath(place))
-            self._stream = self._open.enter_context(connection.makefile("rw"))
-            self._stream.readline()  # its greeting
+        with contextlib.ExitStack() as stack:
+            connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+            connection.settimeout(_CLOCK_SECONDS)
+            try:
+                connection.connect(os.fspath(place))
+                self._stream = stack.enter_context(connection.makefile("rw"))
+                self._stream.readline()  # its greeting
+            except OSError as error:
+                why = error.strerror or error
+                raise VmTrafficError(f"Unable to open {place.name}: {why}") from None
             self._ask("qmp_capabilities")
-        except OSError as error:
-            self._open.close()
-            raise VmTrafficError(
-                f"Unable to open {place.name}: {error.strerror or error}"
-            ) from None
-        except VmTrafficError:
-            self._open.close()
-            raise
+            self._open = stack.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -207,36 +167,22 @@ class Instructions:
         return count / SECOND
 
     def _ask(self, job: str) -> dict[str, int]:
-        try:
+        with contextlib.suppress(OSError, ValueError):
             self._stream.write(json.dumps({"execute": job}) + "\n")
             self._stream.flush()
             while line := self._stream.readline():
                 answer: dict[str, dict[str, int]] = json.loads(line)
                 if "return" in answer:
                     return answer["return"]
-        except (OSError, ValueError):
-            pass
         raise VmTrafficError("aborting: the clock of the guest does not answer any more")
-
-
-class _StopSignal:
-    """Whether SIGINT or SIGTERM has come."""
-
-    def __init__(self) -> None:
-        self.received = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._set)
-
-    def _set(self, _number: int, _frame: object) -> None:
-        self.received = True
 
 
 @contextlib.contextmanager
 def _taken(folder: Path, port: str) -> Iterator[None]:
-    """The port is ours alone, and our number is known to `pkill`.
+    """Locks the port and records the process for `pkill`.
 
     Raises:
-        WireError: there is no such port, or another process uses it.
+        VmTrafficError: there is no such port, or another process uses it.
     """
     if port not in MACS:
         raise VmTrafficError(f"Unable to open {port}: expected {' or '.join(MACS)}")
@@ -257,11 +203,17 @@ class _Run:
 
     out: TextIO
     options: dict[str, str]
-    clock: _Clock = field(default_factory=_Seconds)
+    now: Callable[[], float] = time.monotonic
     began: float = 0.0
-    """Counters of the current second."""
+    """Start of the current second."""
     counted: int = 0
+    """Packets of the current second."""
     total: int = 0
+    stopped: bool = False
+
+    def stop(self, *_: object) -> None:
+        """Handler of SIGINT and SIGTERM."""
+        self.stopped = True
 
     @property
     def size(self) -> int:
@@ -282,11 +234,14 @@ class _Run:
         self.say("start_threads", 2695, f"Wait {wait} secs for phy reset")
         time.sleep(wait)
         self.say("start_threads", 2697, "Ready...")
-        self.began = self.clock.now()
+        self.began = self.now()
 
-    def second(self, now: float) -> int:
-        """Writes the line of the last second; returns its packets."""
-        length = max(now - self.began, 1e-6)
+    def second(self, now: float, least: float = 1.0) -> None:
+        """Writes the line of the last second, if it is over."""
+        length = now - self.began
+        if length < least:
+            return
+        length = max(length, 1e-6)
         pps, bits = self.counted / length, self.counted * self.size * 8 / length
         self.say(
             "main_thread",
@@ -294,24 +249,21 @@ class _Run:
             f"{pps:.0f} pps ({self.counted} pkts {bits:.0f} bps in {length * 1e6:.0f} usec) "
             "1.00 avg_batch 0 min_space",
         )
-        found, self.counted, self.began = self.counted, 0, now
-        self.total += found
-        return found
+        self.total += self.counted
+        self.counted, self.began = 0, now
 
-    def sum(self, done: str) -> None:
+    def end(self, done: str) -> None:
+        self.second(self.now(), least=0.0)
         self.out.write(f"{done} {self.total} packets {self.total * self.size} bytes.\n")
         self.out.flush()
 
 
-def _send(run: _Run, folder: Path, line_rate: float, stop: _StopSignal) -> None:
+def _send(run: _Run, folder: Path, line_rate: float) -> None:
     options = run.options
     port = options["-i"]
     macs = _mac(options.get("-S") or MACS[port]), _mac(options.get("-D", ""))
     pairs = itertools.product(ends_in(options.get("-s", "")), ends_in(options.get("-d", "")))
-    frames = [
-        frame(macs, source, destination, run.size)
-        for source, destination in itertools.islice(pairs, _MOST_FLOWS)
-    ]
+    frames = [frame(macs, *pair, run.size) for pair in itertools.islice(pairs, _MOST_FLOWS)]
     wire = line_rate * (60 + _FRAME_BYTES) / (run.size + _FRAME_BYTES)
     rate = min(wire, int(options.get("-R", "0")) or wire)
     count = int(options.get("-n", "0"))
@@ -324,8 +276,8 @@ def _send(run: _Run, folder: Path, line_rate: float, stop: _StopSignal) -> None:
         run.open(f"Sending {len(frames)} flows, {rate:.0f} packets a second")
         due, last = 0.0, run.began
         order = itertools.cycle(frames)
-        while count > 0 and not stop.received:
-            now = run.clock.now()
+        while count > 0 and not run.stopped:
+            now = run.now()
             due = min(due + (now - last) * rate, _CATCH_UP * rate)
             last = now
             batch = min(int(due), count)
@@ -335,11 +287,9 @@ def _send(run: _Run, folder: Path, line_rate: float, stop: _StopSignal) -> None:
             with contextlib.suppress(OSError):  # no room: the rest is lost on the wire
                 for one in itertools.islice(order, batch):
                     end.send(one)
-            if now - run.began >= 1.0:
-                run.second(now)
+            run.second(now)
             time.sleep(_TICK)
-    run.second(run.clock.now())
-    run.sum("Sent")
+    run.end("Sent")
 
 
 def _drain(run: _Run, end: socket.socket, buffer: bytearray) -> bool:
@@ -353,9 +303,9 @@ def _drain(run: _Run, end: socket.socket, buffer: bytearray) -> bool:
     return True
 
 
-def _receive(run: _Run, folder: Path, stop: _StopSignal) -> None:
+def _receive(run: _Run, folder: Path) -> None:
     place = folder / f"{run.options['-i']}.host"
-    place.unlink(missing_ok=True)  # of one that was killed
+    place.unlink(missing_ok=True)  # of a killed process
     buffer = bytearray(_BUFFER)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
         end.bind(os.fspath(place))
@@ -363,27 +313,25 @@ def _receive(run: _Run, folder: Path, stop: _StopSignal) -> None:
         try:
             run.open("Receiving")
             heard = time.monotonic()
-            while not stop.received:
+            while not run.stopped:
                 if _drain(run, end, buffer):
                     heard = time.monotonic()
-                now = run.clock.now()
-                if now - run.began >= 1.0:
-                    run.second(now)
+                run.second(run.now())
                 seen = run.total or run.counted
                 if seen and time.monotonic() - heard > _SILENCE and "-W" in run.options:
                     break
-            run.second(run.clock.now())
         finally:
             place.unlink(missing_ok=True)
-    run.sum("Received")
+    run.end("Received")
 
 
 def pkt_gen(
     folder: Path, line_rate: float, clock: str, arguments: Sequence[str], out: TextIO
 ) -> int:
     """Sends or receives until the end or a signal; returns the exit status."""
-    stop = _StopSignal()
     run = _Run(out, {})
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, run.stop)
     try:
         run.options = pktgen_options.parse(arguments)
         if "-h" in run.options:
@@ -393,12 +341,11 @@ def pkt_gen(
         with contextlib.ExitStack() as stack:
             stack.enter_context(_taken(folder, port))
             if clock == "instructions":
-                place = folder / f"{port}.clock"
-                run.clock = stack.enter_context(Instructions(place))
+                run.now = stack.enter_context(Instructions(folder / f"{port}.clock")).now
             if run.options.get("-f") == "tx":
-                _send(run, folder, line_rate, stop)
+                _send(run, folder, line_rate)
             else:
-                _receive(run, folder, stop)
+                _receive(run, folder)
     except pktgen_options.OptionError as error:
         out.write(str(error))
         return pktgen_options.REFUSED
@@ -412,30 +359,30 @@ def pkt_gen(
 
 
 def interfaces(folder: Path) -> str:
-    """The host's ends, as `ifconfig -a` tells; they have a link where there are the guest's."""
+    """The host's ends as in `ifconfig -a`; they have a link if the guest's ends exist."""
     lines = []
     for port, mac in MACS.items():
         link = "active" if (folder / f"{port}.guest").exists() else "no carrier"
         lines += [
-            f"{port}: flags=8843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST> metric 0 mtu 1500",
-            f"\tether {mac}",
-            f"\tstatus: {link}",
+            f"{port}: flags=8843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST> metric 0 mtu 1500\n",
+            f"\tether {mac}\n\tstatus: {link}\n",
         ]
-    return "\n".join(lines) + "\n"
+    return "".join(lines)
 
 
 def interrupt(folder: Path) -> int:
     """Ends senders and receivers on these ports; returns 1 if there were none."""
     found = 0
     for port in MACS:
-        with contextlib.suppress(OSError, ValueError):
-            place = folder / f"{port}.pid"
-            with place.open("r+") as stream:
-                try:
-                    fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    os.kill(int(stream.read()), signal.SIGINT)
-                    found += 1
+        with (
+            contextlib.suppress(OSError, ValueError),
+            (folder / f"{port}.pid").open("r+") as stream,
+        ):
+            try:
+                fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.kill(int(stream.read()), signal.SIGINT)
+                found += 1
     return 0 if found else 1
 
 

@@ -21,10 +21,12 @@ from netbisect.store.ledger import Ledger
 from netbisect.workers.build.artifacts import ArtefactStore
 from netbisect.workers.build.logged_process import LoggedCommands
 from netbisect.workers.config.builder import Builder
+from netbisect.workers.config.lab import Ssh
 from netbisect.workers.config.testbed import Console
-from netbisect.workers.transport import limited_output
+from netbisect.workers.config.vm import HOST_MARK
 from netbisect.workers.transport.console import ConsoleTap
 from netbisect.workers.transport.errors import LabFault
+from netbisect.workers.transport.ssh import Connections
 
 _SIZE = 4 << 20
 
@@ -102,6 +104,14 @@ def test_a_kernel_on_a_full_disk_leaves_no_file(small: Path, tmp_path: Path) -> 
     assert [one.name for one in store.directory.iterdir()] == [kernel.key]
 
 
+def record(log: Path) -> None:
+    """The output of a command of this host's, as of one on a machine."""
+    with Connections(Ssh()) as connections:
+        host = connections.machine(f"{HOST_MARK}/nowhere")
+        with host.running(["printf", "%0100d", "0"], log) as process:
+            process.wait(60)
+
+
 def test_a_full_disk_ends_logs_only(small: Path) -> None:
     """What the console says is heard nevertheless; there is room for both in the end."""
     console = Console(("sh", "-c", "echo panic; exec sleep 60"))
@@ -111,14 +121,13 @@ def test_a_full_disk_ends_logs_only(small: Path) -> None:
     with without_room(small):
         with ConsoleTap(console, logs[0]) as tap:
             until(lambda: "panic" in tap.output())
-        with limited_output.limited_log(logs[1]) as stream:
-            os.write(stream, b"x" * 100)
+        record(logs[1])
     assert [one.read_bytes() for one in logs] == [b"", b""]
-    with ConsoleTap(console, logs[0]) as tap, limited_output.limited_log(logs[1]) as stream:
+    with ConsoleTap(console, logs[0]) as tap:
         until(lambda: "panic" in tap.output())
-        os.write(stream, b"x" * 100)
+    record(logs[1])
     assert b"panic" in logs[0].read_bytes()
-    assert logs[1].read_bytes() == b"x" * 100
+    assert logs[1].read_bytes() == b"0" * 100
 
 
 def test_a_build_whose_log_has_no_room_is_the_builders_fault(small: Path) -> None:

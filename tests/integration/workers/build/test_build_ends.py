@@ -164,7 +164,7 @@ def test_a_job_of_make_that_is_killed_says_nothing_about_the_revision(
     assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
 
 
-@pytest.mark.parametrize("what", ["clone", "fetch", "cat-file", "checkout", "ls-tree", "archive"])
+@pytest.mark.parametrize("what", ["clone", "fetch", "cat-file", "checkout", "ls-tree", "show"])
 def test_a_git_that_a_signal_ends_says_nothing_about_the_revision(
     builder: Builder,
     sample_tree: SampleTree,

@@ -14,13 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from netbisect.bisect.model.entities import Kernel
 from netbisect.bisect.stats.variance_components import components, need
-from netbisect.demo.lab.setup import KERNEL_CONFIG
-from netbisect.demo.tree.create import SampleTree
-from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.cli import main
-from netbisect.workers.config.builder import Builder, Source
 
 if TYPE_CHECKING:
     from tests.lab_fixtures import RunningLab
@@ -85,17 +80,6 @@ def test_required_boots_follow_from_both_scatters() -> None:
     assert need(0.05, 0.01, 0.01).images == 3
     with pytest.raises(ValueError, match="expected a positive ln ratio"):
         need(0.0, 0.01, 0.01)
-
-
-# ------------------------------------------------------------------------------------- the builds
-
-
-def build(builder: Builder, tree: SampleTree, layout: int = 0) -> Kernel:
-    source = Source(str(tree.repository))
-    revision = tree.revisions[10]
-    kernel = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None, layout).run()
-    assert isinstance(kernel, Kernel)
-    return kernel
 
 
 # ------------------------------------------------------------------------------------ the command

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netbisect.bisect.model.entities import Kernel
-from netbisect.workers.build.artifacts import ArtefactError, ArtefactStore, key_of, pack, unpacked
+from netbisect.workers.build.artifacts import ArtefactError, ArtefactStore, key_of, pack
 from netbisect.workers.config.disk_space import format_size, parse_size
+from netbisect.workers.dut.kernel_folder import read_contents
 
 
 @pytest.fixture
@@ -46,11 +47,6 @@ def test_another_byte_is_another_key(stage: Path, tmp_path: Path) -> None:
     assert pack(stage, tmp_path / "two.tar.gz") != one
 
 
-def names(archive: Path, key: str) -> list[str]:
-    with unpacked(archive, key) as tar:
-        return sorted(tar.getnames())
-
-
 def test_an_archive_with_other_content_is_refused(stage: Path, log: Path, tmp_path: Path) -> None:
     store = ArtefactStore(tmp_path)
     archive = store.archive(store.put(stage, fact, log).key)
@@ -58,11 +54,11 @@ def test_an_archive_with_other_content_is_refused(stage: Path, log: Path, tmp_pa
     (stage / "pf.ko").write_bytes(b"pg")
     pack(stage, archive)
     with pytest.raises(ArtefactError, match="its content has the key"):
-        names(archive, key)
+        read_contents(archive, key)
     for damage in (b"", b"no gzip", gzip.compress(b"no tar"), gzip.compress(b"\0" * 1024)):
         archive.write_bytes(damage)
         with pytest.raises(ArtefactError, match=r"kernel\.tar\.gz: "):
-            names(archive, key)
+            read_contents(archive, key)
 
 
 @given(place=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))
@@ -114,7 +110,7 @@ def test_needed_artefacts_are_kept(full: tuple[ArtefactStore, list[str]]) -> Non
     pruned = store.prune(0, keys[1:3])
 
     assert left(store) == set(keys[1:3])
-    assert pruned.size == store.size() > 0
+    assert pruned.size > 2000
 
 
 def test_the_lease_of_a_killed_process_ends_with_it(
@@ -166,7 +162,7 @@ def test_a_kill_in_the_middle_of_putting_leaves_no_half_kernel(
     assert killed.returncode == -signal.SIGKILL
     (work,) = store.directory.iterdir()
     assert work.name.startswith(".new-")
-    assert store.size() == 0
+    assert store.prune(1 << 30).size == 0
     os.utime(work, (1e9, 1e9))
     assert store.prune(1 << 30).removed == ()
     assert left(store) == set()

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netbisect.workers.config.dut import PortSelector
+from netbisect.workers.config.scenario import Traffic
 from netbisect.workers.config.testbed import TrafficHost
 from netbisect.workers.measure import pktgen
 
@@ -94,41 +95,26 @@ def test_the_error_message_of_pkt_gen_is_quoted(output: str, why: str) -> None:
 def test_threads_share_the_rate() -> None:
     """Each thread sends at the whole rate of -R; the packets of -n are divided by pkt-gen."""
     host = TrafficHost("pkt1", PortSelector("igb2"), threads=4, first_cpu=2)
-    command = pktgen.sender_command(
-        "igb2",
-        count=100,
-        size=60,
-        family="inet4",
-        source="a",
-        destination="b",
-        source_mac="",
-        destination_mac="",
-        checksums=False,
-        wait=2,
-        rate=1_000_000,
-        host=host,
-    )
+    traffic = Traffic("inet4", "198.18.10.1-198.18.10.2", "198.19.10.1-198.19.10.2", rate=1_000_000)
+    command = pktgen.sender_command("igb2", traffic, 100, macs=("", ""), wait=2, host=host)
     assert command[-6:] == ["-R", "250000", "-p", "4", "-a", "2"]
     assert command[command.index("-n") + 1] == "100"
     assert pktgen.receiver_command("igb2", 2, host)[-4:] == ["-p", "4", "-a", "2"]
-    assert pktgen.threads_text(replace(host, threads=1, first_cpu=None)) == ""
+    assert pktgen.threads(replace(host, threads=1, first_cpu=None)) == []
 
 
 def test_the_commands_are_those_of_netbenches() -> None:
     command = pktgen.receiver_command("igb2", 2)
     assert " ".join(command) == "pkt-gen -N -f rx -i igb2 -w 2 -W"
-    command = pktgen.sender_command(
-        "igb1",
-        count=80_000_000,
+    traffic = Traffic(
+        "inet6",
+        "[2001:2:0:10::1]-[2001:2:0:10::14]",
+        "[2001:2:0:8010::1]-[2001:2:0:8010::64]",
         size=62,
-        family="inet6",
-        source="[2001:2:0:10::1]-[2001:2:0:10::14]",
-        destination="[2001:2:0:8010::1]-[2001:2:0:8010::64]",
-        source_mac="0c:c4:7a:ab:29:35",
-        destination_mac="00:0d:b9:41:ca:3d",
         checksums=True,
-        wait=2,
     )
+    macs = "0c:c4:7a:ab:29:35", "00:0d:b9:41:ca:3d"
+    command = pktgen.sender_command("igb1", traffic, 80_000_000, macs=macs, wait=2)
     assert " ".join(command) == (
         "pkt-gen -N -f tx -i igb1 -n 80000000 -l 62 -6 "
         "-d [2001:2:0:8010::1]-[2001:2:0:8010::64] -D 00:0d:b9:41:ca:3d "

@@ -37,7 +37,7 @@ def test_output_is_logged_and_readable(tmp_path: Path) -> None:
 def test_a_command_that_ends_is_restarted_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(console, "_SHORTEST", 0.02)
+    monkeypatch.setattr(console, "_PAUSE", 0.02)
     log = tmp_path / "console.log"
     script = f"n=$(cat {tmp_path}/n 2>/dev/null || echo 0); echo $((n+1)) >{tmp_path}/n; "
     script += "echo began $n; [ $n -ge 2 ] && sleep 60; exit 3"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 
@@ -54,12 +55,12 @@ def test_unwritten_output_is_kept_for_the_end() -> None:
 
 def test_a_child_that_floods_is_not_waited_for() -> None:
     """It meets a broken pipe."""
-    kept: list[bytes] = []
+    kept = io.BytesIO()
     with subprocess.Popen(
         ["sh", "-c", "yes & sleep 0.1"], stdout=subprocess.PIPE, bufsize=0
     ) as process:
-        listener = OutputReader(process, HeadAndTail(kept.append, 1000))
+        reader = OutputReader(process, kept, 1000)
         assert process.wait(60) == 0
-        listener.finish()
+        reader.finish()
 
-    assert _LEFT_OUT.search(b"".join(kept))
+    assert _LEFT_OUT.search(kept.getvalue())
