@@ -16,11 +16,7 @@ _SECONDS = 30.0
 
 
 def fast_options(options: Sequence[str]) -> list[str]:
-    """Arguments of make for meta mode and ccache, if available.
-
-    Args:
-        options: Options of the lab file, which take precedence.
-    """
+    """Arguments of make for meta mode and ccache, if available; `options` take precedence."""
     named = " ".join(options)
     found = []
     if "META_MODE" not in named and has_filemon():

@@ -35,12 +35,8 @@ _BETWEEN_KILLS = 0.05
 def build_lock(builder: Builder, what: str, say: Callable[[str], None]) -> Iterator[int]:
     """Locks the builder's directory; yields the lock's descriptor for commands to inherit.
 
-    Waits up to `build_timeout` for another build; ends the processes of a killed one.
-
-    Args:
-        builder: Owner of the directory.
-        what: Description of the build, for waiting processes.
-        say: Logs progress.
+    Waits up to `build_timeout` for another build; ends the processes of a killed one. `what`
+    describes the build for waiting processes.
 
     Raises:
         LabFault: another build, or processes that do not end.

@@ -77,7 +77,9 @@ class Checkout:
 
     def apply(self, overlay: Overlay, revision: str) -> None:
         """Applies an overlay; raises LabFault if it does not apply."""
-        self._apply(overlay.name, revision, f"the overlay {overlay.name}", str(overlay.patch))
+        self._apply(
+            overlay.name, revision, f"the overlay {overlay.name} does not apply", str(overlay.patch)
+        )
 
     def state_of(self, *paths: str) -> str:
         """Equal texts for equal files below these paths."""
@@ -85,12 +87,7 @@ class Checkout:
         return f"{listed}\n{self.git_says('diff', 'HEAD', '--', *paths)}"
 
     def apply_patch(self, patch: Patch, path: Path, revision: str) -> None:
-        """Applies a submitted patch.
-
-        Args:
-            patch: The patch.
-            path: Its file.
-            revision: The revision in the tree.
+        """Applies a submitted patch, whose file is at `path`.
 
         Raises:
             LabFault: it does not apply. git refuses to write outside the tree or
@@ -98,14 +95,14 @@ class Checkout:
         """
         level = level_of(patch, {place.name for place in self.tree.iterdir()})
         options = [f"-p{level}", "--whitespace=nowarn", str(path)]
-        self._apply(patch.mark, revision, f"the patch {patch.mark}", *options)
+        why = f"the patch {patch.mark} does not apply to {revision[:12]}"
+        self._apply(patch.mark, revision, why, *options)
 
-    def _apply(self, name: str, revision: str, what: str, *arguments: str) -> None:
+    def _apply(self, name: str, revision: str, why: str, *arguments: str) -> None:
         self.say(f"applying {name} to {revision[:12]}")
         self.patched = True
         if self.commands.run(["git", "apply", *arguments], cwd=self.tree) != 0:
-            why = f"{what} does not apply to {revision[:12]}: {self.commands.last_line()}"
-            raise LabFault.of(Fault.DOES_NOT_BUILD, why)
+            raise LabFault.of(Fault.DOES_NOT_BUILD, f"{why}: {self.commands.last_line()}")
 
     def git_says(self, *arguments: str) -> str:
         """Output of git in the tree; "" if it fails.

@@ -80,13 +80,7 @@ class LoggedCommands:
 
         The log keeps the beginning and the end of more than `MOST_BYTES`. The command has its own
         session, so that a hung build can be killed, and the default action for SIGINT, which
-        bmake's tests need.
-
-        Args:
-            command: Program and arguments.
-            environment: Additional environment.
-            cwd: Working directory.
-            limit: Timeout in seconds.
+        bmake's tests need. `environment` is added to that of this process; `limit` are seconds.
         """
         try:
             status = self._run(command, environment, cwd, limit or self.builder.build_timeout)

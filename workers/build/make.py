@@ -106,13 +106,10 @@ class Make:
             raise self._failed(f"toolchain: {self.commands.first_error()}")
 
     def program(self, folder: str) -> Path:
-        """Builds one statically linked program; the DUT has another libc.
+        """Builds a statically linked program, as the DUT has another libc; returns its path.
 
         Args:
             folder: Its folder in the tree, such as `sbin/pfctl`.
-
-        Returns:
-            Path of the program.
 
         Raises:
             LabFault: build failure.
@@ -143,10 +140,7 @@ class Make:
         return well
 
     def _toolchain(self, *, again: bool = False) -> None:
-        """Builds the tree's tools if they are missing or outdated.
-
-        Args:
-            again: Build them in any case.
+        """Builds the tree's tools if they are missing or outdated, or in any case if `again`.
 
         Raises:
             LabFault: build failure.

@@ -12,9 +12,7 @@ import shutil
 from functools import cached_property
 from pathlib import Path
 
-_RUNNING = "running"
-_DONE = "done"
-_FAILED = "failed"
+_RUNNING, _DONE, _FAILED = "running", "done", "failed"
 _LINKED = (".ko", ".kld", ".full", ".debug")
 
 
@@ -70,20 +68,16 @@ class Objects:
     """A MAKEOBJDIRPREFIX."""
 
     def __init__(self, place: Path, tree: Path, arch: str, conf: str) -> None:
-        """Describes an object directory.
-
-        Args:
-            place: Directory.
-            tree: Work tree.
-            arch: TARGET.
-            conf: Kernel configuration without overlays.
-        """
+        """Describes the object directory at `place` of a work tree, TARGET and KERNCONF."""
         self.place = place
         self._tree = str(tree.resolve()).lstrip("/")
         self._arch = arch
         self._conf = conf
-        self.toolchain = Mark(place / "netbisect-toolchain.json")
-        self.kernel = Mark(place / f"netbisect-kernel-{conf}.json")
+        self._read_marks()
+
+    def _read_marks(self) -> None:
+        self.toolchain = Mark(self.place / "netbisect-toolchain.json")
+        self.kernel = Mark(self.place / f"netbisect-kernel-{self._conf}.json")
 
     def folders(self, below: str) -> list[Path]:
         """Path of an object folder in all versions of FreeBSD.
@@ -116,8 +110,7 @@ class Objects:
                 shutil.rmtree(old)
             if self.place.exists():
                 self.place.replace(old)
-        self.toolchain = Mark(self.place / "netbisect-toolchain.json")
-        self.kernel = Mark(self.place / f"netbisect-kernel-{self._conf}.json")
+        self._read_marks()
 
     def forget_version(self) -> None:
         """Forces a new vers.c.

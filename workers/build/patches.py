@@ -7,7 +7,6 @@ the patch's SHA-256: an updated review is another configuration.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import tempfile
 from collections.abc import Collection, Iterator
@@ -145,11 +144,8 @@ def _path(name: str, path: bytes) -> str:
 def level_of(patch: Patch, tops: Collection[str]) -> int:
     """Number of leading path components to strip (`patch -p`).
 
-    git writes `a/sys/...`, Subversion `sys/...`, `head/sys/...` or `stable/14/sys/...`.
-
-    Args:
-        patch: The patch.
-        tops: Names at the top of the tree.
+    git writes `a/sys/...`, Subversion `sys/...`, `head/sys/...` or `stable/14/sys/...`; `tops` are
+    the names at the top of the tree.
     """
     parts = [path.split("/") for path in patch.paths]
     known = [
@@ -180,14 +176,10 @@ class PatchStore:
             if place.read_bytes() != patch.data:
                 raise PatchError(f"another patch is kept as {patch.mark} in {self.directory}")
             return patch.mark
-        handle, work = tempfile.mkstemp(prefix=".new-", dir=self.directory)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(patch.data)
-            Path(work).chmod(0o644)
-            Path(work).replace(place)
-        finally:
-            Path(work).unlink(missing_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=self.directory) as folder:
+            work = Path(folder) / "patch"
+            work.write_bytes(patch.data)
+            work.replace(place)
         return patch.mark
 
     def get(self, mark: str) -> Path:

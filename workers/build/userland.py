@@ -47,8 +47,8 @@ def needs_of(lab: Lab, arch: str, conf: str) -> dict[str, set[str]]:
 
     Args:
         lab: The lab.
-        arch: Architecture.
-        conf: Configuration without overlays and patches.
+        arch: TARGET.
+        conf: KERNCONF, without overlays and patches.
 
     Raises:
         FileError: unreadable scenario.
@@ -100,12 +100,7 @@ class Userland:
         ]
 
     def _spoken(self, name: str, revision: str = "") -> str:
-        """Fingerprint of a program's headers without comments.
-
-        Args:
-            name: Program.
-            revision: Revision; "" for the work tree with its patches.
-        """
+        """Fingerprint of a program's headers without comments, by default of the work tree."""
         paths = _PLACES[name][1]
         headers = self._there(paths) if not revision else self._at(revision, paths)
         described = [

@@ -155,25 +155,22 @@ def load_lab(path: Path) -> Lab:
     """
     lab = toml.load(path, Lab)
     here = path.resolve().parent
-    if lab.ssh.config is not None:
-        config = here / lab.ssh.config
-        if not config.is_file():
-            raise FileError(f"{path}: ssh.config: there is no file {config}")
-        lab = replace(lab, ssh=replace(lab.ssh, config=config))
+    config = lab.ssh.config and here / lab.ssh.config
     overlays = tuple(
         replace(overlay, patch=here / overlay.patch) for overlay in lab.source.overlays
     )
-    for overlay in overlays:
-        if not overlay.patch.is_file():
-            raise FileError(f"{path}: source.overlays: there is no file {overlay.patch}")
     configs = lab.source.kernel_configs
-    if configs is not None:
-        configs = (here / configs.expanduser()).resolve()
-        if not configs.is_dir():
-            raise FileError(f"{path}: source.kernel_configs: there is no folder {configs}")
+    configs = configs and (here / configs.expanduser()).resolve()
+    files = [("ssh.config", config), *(("source.overlays", one.patch) for one in overlays)]
+    for key, file in files:
+        if file and not file.is_file():
+            raise FileError(f"{path}: {key}: there is no file {file}")
+    if configs and not configs.is_dir():
+        raise FileError(f"{path}: source.kernel_configs: there is no folder {configs}")
     table = lab.source.revisions and here / lab.source.revisions.expanduser()
     lab = replace(
         lab,
+        ssh=replace(lab.ssh, config=config),
         source=replace(lab.source, overlays=overlays, kernel_configs=configs, revisions=table),
         kernels=here / lab.kernels.expanduser(),
         scenario_directories=tuple(here / folder for folder in lab.scenario_directories),

@@ -54,6 +54,10 @@ def _only(expected: str, *kinds: type) -> Any:
     return structure
 
 
+def _origin(kind: Any) -> object:
+    return get_origin(kind)
+
+
 def _text_or_table(value: object, _: Any) -> object:
     texts = value.values() if isinstance(value, dict) else [value]
     if all(type(one) is str for one in texts):
@@ -81,11 +85,11 @@ def strict_converter() -> Converter:
     converter.register_structure_hook(Scalar, _only("a string or a whole number", str, int))
     converter.register_structure_hook(TextOrTable, _text_or_table)
     converter.register_structure_hook_factory(
-        lambda kind: get_origin(kind) is tuple,
+        lambda kind: _origin(kind) is tuple,
         lambda kind: _container(list, homogenous_tuple_structure_factory(kind, converter)),
     )
     converter.register_structure_hook_factory(
-        lambda kind: get_origin(kind) is dict,
+        lambda kind: _origin(kind) is dict,
         lambda kind: _container(dict, mapping_structure_factory(kind, converter)),
     )
     converter.register_structure_hook_factory(

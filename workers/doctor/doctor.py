@@ -258,7 +258,7 @@ class _TestbedChecks:
 
     def _sysctls(self, router: Machine) -> None:
         """Checks the sysctls of the scenarios."""
-        devices = {
+        devices: dict[str, str] = {
             part: freebsd_tools.device(self._interfaces[part].name)
             for part in ("ingress", "egress")
             if part in self._interfaces

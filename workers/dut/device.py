@@ -183,7 +183,7 @@ class DeviceUnderTest:
 
         Args:
             kernel: Kernel to boot.
-            archive: Its files.
+            archive: Archive of its files.
             running: The running kernel, if already known.
             tunables: For loader(8), in addition to those of the testbed.
 

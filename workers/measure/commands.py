@@ -41,7 +41,7 @@ class ScenarioCommands:
         Args:
             scenario: The scenario.
             hosts: Machines by their part: dut, generator, receiver.
-            variables: Of the scripts, by name.
+            variables: Variables of the scripts, by name.
             seconds: Duration of a run.
         """
         self._scenario = scenario
@@ -97,18 +97,10 @@ class ScenarioCommands:
         return numbers(output, self._scenario.metrics) if self._scenario.metrics else {}
 
     def _run(self, command: HostCommand, seconds: float = 0.0) -> str:
-        """Runs a script on its host; returns its standard output.
+        """Runs a script on its host; returns its standard output. Raises what `Machine.run` raises.
 
         The script is read from standard input, because the login shell of root may be csh(1), and
-        as a whole, because its own commands read /dev/null.
-
-        Args:
-            command: The script.
-            seconds: In addition to its time limit.
-
-        Raises:
-            UnreachableError, HostKeyError: the host does not answer.
-            CommandError: the script failed, or did not end in time.
+        as a whole, because its own commands read /dev/null. `seconds` are added to its time limit.
         """
         variables = self._variables.items()
         assignments = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables)
@@ -137,11 +129,7 @@ def failed_preparation(command: HostCommand, error: CommandError, scenario: str)
 
 
 def numbers(output: str, metrics: Iterable[MetricTable]) -> dict[str, float]:
-    """The numbers of the metrics, by name.
-
-    Args:
-        output: A JSON object.
-        metrics: As declared.
+    """The numbers of the declared metrics, by name, from a JSON object.
 
     Raises:
         MeasureError: a number is missing, in another unit or out of bounds, or not declared.

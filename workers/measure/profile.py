@@ -20,13 +20,7 @@ from netbisect.workers.dut import freebsd_tools
 from netbisect.workers.measure import pktgen
 from netbisect.workers.measure.bench import Bench
 from netbisect.workers.measure.trial import TrialRunner
-from netbisect.workers.transport.errors import (
-    CommandError,
-    HostKeyError,
-    LabFault,
-    UnreachableError,
-    lab_fault,
-)
+from netbisect.workers.transport.errors import CommandError, LabFault, MachineError, lab_fault
 from netbisect.workers.transport.ssh import Connections, Machine
 
 EVENTS = (
@@ -102,10 +96,9 @@ class ProfileOrder:
             facts.append(fact)
             emit(fact)
 
-        booting = TrialRunner(
-            self.testbed, self.kernel, self.archive, [self.scenario], self.logs, runs=0
-        )
-        sound = booting.run(connections, tell, say)
+        scenarios = [self.scenario]
+        trial = TrialRunner(self.testbed, self.kernel, self.archive, scenarios, self.logs, runs=0)
+        sound = trial.run(connections, tell, say)
         for fact in facts:
             if isinstance(fact, Failure) and (not sound or fact.reaction is not Reaction.SKIP):
                 reaction = fact.reaction if sound else Reaction.QUARANTINE
@@ -131,7 +124,7 @@ class ProfileOrder:
             if fault.reaction is not Reaction.SKIP:
                 raise
             problem = fault.why
-        except (UnreachableError, HostKeyError) as error:
+        except MachineError as error:
             raise lab_fault(Stage.BENCH, error) from error
         finally:
             bench.clean_up()
@@ -191,7 +184,7 @@ class ProfileOrder:
                 before = _counter(machine)
                 try:
                     machine.run([*limit, *command, "-O", f"{place}/samples"], timeout=most + 60)
-                except CommandError as error:
+                except CommandError as error:  # a fault of the lab outside of this block
                     raise NoProfileError(str(error)) from error
                 after = _counter(machine)
             _check_load(sent.read_text(errors="replace"), received.read_text(errors="replace"))

@@ -26,12 +26,7 @@ from netbisect.workers.dut.running_kernel import RunningKernel
 from netbisect.workers.measure import known_good_check
 from netbisect.workers.measure.bench import Bench
 from netbisect.workers.measure.clocks import Clocks
-from netbisect.workers.transport.errors import (
-    CommandError,
-    HostKeyError,
-    LabFault,
-    UnreachableError,
-)
+from netbisect.workers.transport.errors import LabFault, MachineError
 from netbisect.workers.transport.ssh import Connections
 
 _ORDER, _DONE = "netbisect.order", "netbisect.done"
@@ -87,18 +82,15 @@ class _TrialRun:
         """The reported boot."""
 
     def run(self) -> bool:
-        """Runs the trial with a recorded console."""
+        """Runs the trial; False if the testbed needs its owner."""
         with self.router.recording_console(self.trial.logs / "console.log"):
-            return self._run()
-
-    def _run(self) -> bool:
-        for scenarios in by_tunables(self.trial.scenarios) or [[]]:
-            self.scenarios = scenarios
-            self.doubtful.clear()
-            if not self._visit():
-                return False
-            if self.first is None and not self._own_tunables:
-                return True  # the kernel does not boot: no tunable was tried
+            for scenarios in by_tunables(self.trial.scenarios) or [[]]:
+                self.scenarios = scenarios
+                self.doubtful.clear()
+                if not self._visit():
+                    return False
+                if self.first is None and not self._own_tunables:
+                    return True  # the kernel does not boot: no tunable was tried
         return True
 
     @property
@@ -203,8 +195,8 @@ class _TrialRun:
     def _mark_done(self, boot: Boot) -> None:
         try:
             self.router.machine.run(["kenv", f"{_DONE}={boot.id}"])
-        except (UnreachableError, HostKeyError, CommandError) as error:
-            # The next visit goes by way of the good kernel then.
+        except MachineError as error:
+            # The next trial begins with the good kernel then.
             self.say(f"{self.testbed.name}: {error}")
 
     # -------------------------------------------------------------------------------- measuring

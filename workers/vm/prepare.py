@@ -1,9 +1,8 @@
 """Prepares an image of FreeBSD for a virtual testbed, once, over its serial console.
 
-The image is read and never written: what is prepared is an overlay over it. Root must be let in
-there without a password, as in the images BASIC-CI of FreeBSD, and the root file system must be
-UFS, or nextboot(8) could not take its order back. The guest's host key comes over the console
-too, so it is known before the first connection.
+The image is never written: the prepared disk is an overlay over it. It must let root in without a
+password, as FreeBSD's images BASIC-CI do, and its root file system must be UFS, where loader(8) can
+reset nextboot.conf. The guest's host key is read over the console, before the first connection.
 """
 
 from __future__ import annotations
@@ -79,11 +78,7 @@ debug.debugger_on_panic=0
 
 
 def script(key: str) -> str:
-    """What the guest runs; lines shorter than a terminal takes.
-
-    Args:
-        key: public key that root is to be reached with.
-    """
+    """The script for the guest, with a public key for root; lines fit a terminal."""
     kind, code, *_ = key.split()
     parts = [code[start : start + 120] for start in range(0, len(code), 120)]
     lines = [
@@ -119,7 +114,7 @@ def script(key: str) -> str:
 class GuestConsole:
     """A conversation over the serial line; a context manager.
 
-    Raises `VmError` from every method where what is waited for does not come.
+    Every method raises `VmError` if the expected output does not come.
     """
 
     def __init__(self, place: Path) -> None:
@@ -137,8 +132,8 @@ class GuestConsole:
         """Waits for one of these texts; returns it, and all output until then.
 
         Args:
-            texts: any of them will do.
-            seconds: until it is given up.
+            texts: Alternatives.
+            seconds: Timeout.
             nudge: Press return after a while without output.
         """
         deadline = time.monotonic() + seconds
@@ -190,11 +185,7 @@ class GuestConsole:
         self._socket.sendall(f"{line}\r".encode())
 
     def log_in(self, seconds: float) -> None:
-        """To a shell of root's, whose prompts are known.
-
-        Args:
-            seconds: for the guest to come up.
-        """
+        """Logs in as root, within `seconds` after the start, and sets the prompts."""
         self.wait("login: ", seconds=seconds, nudge=True)
         self.send("root")
         text, _ = self.wait("Password:", "# ", "login: ", seconds=_LINE_SECONDS)
@@ -234,16 +225,16 @@ class GuestConsole:
 
 
 def prepare(machine: Vm, image: Path, boot_seconds: float, say: Callable[[str], None]) -> None:
-    """Makes the disk, the key and the known host of a virtual DUT; it is off afterwards.
+    """Creates the disk, the key and the known host of a virtual DUT; it is off afterwards.
 
     Args:
-        machine: as the lab file has it.
-        image: raw or qcow2; it must stay where it is.
-        boot_seconds: for the image to come up the first time.
-        say: Called with each step.
+        machine: Table of the lab file.
+        image: Raw or qcow2; must stay at its place.
+        boot_seconds: Timeout of the first boot.
+        say: Logs progress.
 
     Raises:
-        VmError: it cannot be prepared; what was there before is as it was.
+        VmError: it cannot be prepared; existing files are unchanged.
     """
     if vm.process_of(machine):
         raise VmError(f"{machine.directory} is switched on; `netbisect-lab vm stop` first")
@@ -279,7 +270,7 @@ def prepare(machine: Vm, image: Path, boot_seconds: float, say: Callable[[str], 
 
 
 def _key(place: Path) -> str:
-    """The public key that goes with the one at `place`, which is made where there is none."""
+    """The public key of the key pair at `place`, which is created if missing."""
     if not place.exists():
         made = subprocess.run(
             ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "netbisect", "-f", str(place)],

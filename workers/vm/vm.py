@@ -1,9 +1,8 @@
 """A virtual machine as a DUT: QEMU on the host of the worker.
 
-Its power switch is the process, its console the log of its serial line. Every time it is switched
-on it gets a new overlay over the prepared disk, so whatever a test kernel does to the disk is
-gone with the next power cycle; a reboot within keeps it, as nextboot(8) needs. The process
-outlives trials, as a machine in a rack does.
+Its power switch is the process, its console the log of its serial line. At every switch-on it gets
+a new overlay over the prepared disk, so a power cycle undoes all changes of a test kernel; a reboot
+keeps them, as nextboot(8) needs. The process outlives trials.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ _QUEUE = Path("/proc/sys/net/unix/max_dgram_qlen")
 """Frames that may wait on a wire, on Linux; FreeBSD has room by bytes, and more of it."""
 _LEAST_QUEUE = 512
 _SHIFT = 6
-"""An instruction counts for 2**6 ns, so that what the guest's kernel spins away while it boots is
-few of them: with 2 ns a boot takes minutes, with 64 ns a quarter of one."""
+"""An instruction counts for 2**6 ns, so that busy waits of the guest's kernel are few instructions:
+with 2 ns a boot takes minutes, with 64 ns a quarter of one."""
 
 
 class VmError(Exception):
@@ -77,21 +76,16 @@ def wire_ends(vm: Vm, port: str) -> tuple[Path, Path]:
 # ---------------------------------------------------------------------------------- the command
 
 
-def _pinned(cpus: str) -> list[str]:
+def pinned(cpus: str) -> list[str]:
     """Prefix of a command that binds it to these processors of the host."""
     if not cpus:
         return []
     return ["cpuset", "-l", cpus] if platform.system() == "FreeBSD" else ["taskset", "-c", cpus]
 
 
-def traffic_prefix(vm: Vm) -> list[str]:
-    """Prefix of the commands of generator and receiver."""
-    return _pinned(vm.traffic_cpus)
-
-
 def command(vm: Vm, disk: Path) -> list[str]:
     """The command line of QEMU with that disk; it goes into the background once it runs."""
-    words = [*_pinned(vm.cpus), vm.qemu, "-nodefaults", "-no-user-config", "-display", "none"]
+    words = [*pinned(vm.cpus), vm.qemu, "-nodefaults", "-no-user-config", "-display", "none"]
     words += ["-name", vm.directory.name, "-machine", f"q35,accel={vm.accelerator}"]
     words += ["-cpu", "host" if vm.accelerator == "kvm" else "max"]
     words += ["-m", str(vm.memory), "-smp", str(vm.processors)]
@@ -111,11 +105,8 @@ def command(vm: Vm, disk: Path) -> list[str]:
             place = _escaped(socket_of(vm, f"{port}.clock"))
             words += ["-qmp", f"unix:{place},server=on,wait=off"]
     serial, log = _escaped(socket_of(vm, SERIAL)), _escaped(vm.directory / CONSOLE)
-    words += [
-        "-chardev",
-        f"socket,id=serial,server=on,wait=off,path={serial},logfile={log},logappend=on",
-    ]
-    words += ["-serial", "chardev:serial"]
+    line = f"socket,id=serial,server=on,wait=off,path={serial},logfile={log},logappend=on"
+    words += ["-chardev", line, "-serial", "chardev:serial"]
     return [*words, "-pidfile", str(vm.directory / _PIDFILE), "-daemonize"]
 
 
@@ -138,19 +129,18 @@ def _alone(vm: Vm) -> Iterator[None]:
 
 
 def process_of(vm: Vm) -> int:
-    """Number of the process that runs it, 0 when it is off.
+    """ID of its process, or 0 if it is off.
 
-    QEMU keeps its pidfile locked for as long as it lives, so a number left by one that has died
-    is never taken for another process that has got it since.
+    QEMU locks its pidfile, so the ID of a dead process is never taken for another process.
     """
-    try:
-        with (vm.directory / _PIDFILE).open("r+") as stream:
-            try:
-                fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                return int(stream.read().strip() or 0)
-    except (FileNotFoundError, ValueError):
-        pass
+    with (
+        contextlib.suppress(FileNotFoundError, ValueError),
+        (vm.directory / _PIDFILE).open("r+") as stream,
+    ):
+        try:
+            fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return int(stream.read().strip() or 0)
     return 0
 
 
@@ -176,17 +166,25 @@ def start(vm: Vm) -> bool:
 
 
 def stop(vm: Vm) -> None:
-    """Switches it off, as a power switch does: the guest is not asked.
+    """Switches it off, as a power switch does, without a shutdown.
 
     Raises:
         VmError: its process does not end.
     """
     with _alone(vm):
-        _kill(vm)
+        process = process_of(vm)
+        with contextlib.suppress(ProcessLookupError):
+            if process:
+                os.kill(process, signal.SIGKILL)
+        deadline = time.monotonic() + _SECONDS
+        while process_of(vm):
+            if time.monotonic() > deadline:
+                raise VmError(f"process {process} of {vm.directory} does not end")
+            time.sleep(_POLL)
 
 
 def make_overlay(backing: Path, overlay: Path) -> None:
-    """Makes a disk that reads from another one and keeps what is written to itself.
+    """Creates a disk that reads from another one and keeps its own writes.
 
     Raises:
         VmError: qemu-img cannot.
@@ -200,7 +198,7 @@ def make_overlay(backing: Path, overlay: Path) -> None:
 
 
 def disk_format(image: Path) -> str:
-    """Kind of an image, raw or qcow2, as qemu-img finds; raises VmError where it finds no disk."""
+    """Format of an image, raw or qcow2; raises VmError if it is no disk image."""
     output = _run(["qemu-img", "info", "--output=json", str(image)], f"{image} is no disk image")
     found = str(json.loads(output)["format"])
     if found not in ("raw", "qcow2"):
@@ -221,19 +219,6 @@ def launch(vm: Vm, disk: Path, *more: str) -> None:
     if log.exists() and log.stat().st_size > _LONGEST_LOG:
         log.write_bytes(b"")
     _run([*command(vm, disk), *more], "QEMU does not start")
-
-
-def _kill(vm: Vm) -> None:
-    process = process_of(vm)
-    if not process:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(process, signal.SIGKILL)
-    deadline = time.monotonic() + _SECONDS
-    while process_of(vm):
-        if time.monotonic() > deadline:
-            raise VmError(f"process {process} of {vm.directory} does not end")
-        time.sleep(_POLL)
 
 
 def _run(words: Sequence[str], what: str) -> str:
@@ -283,16 +268,9 @@ def conditions(vm: Vm) -> str:
 
 
 def concerns() -> list[str]:
-    """What of this host will be seen in the samples, in words; empty when nothing will.
-
-    To be asked while the guest is idle.
-    """
-    return concerns_of(os.getloadavg()[0], _queue())
-
-
-def concerns_of(load: float, queue: int) -> list[str]:
-    """The same, of a load in processors and of a wire with that many frames, 0 for unknown."""
+    """Properties of this host that affect samples, as sentences; valid while the guest is idle."""
     found = []
+    load, queue = os.getloadavg()[0], _queue()
     if load >= _BUSY:
         found.append(f"this host is busy, with a load of {load:.1f}: samples will scatter")
     if 0 < queue < _LEAST_QUEUE:

@@ -30,16 +30,24 @@ if TYPE_CHECKING:
     from tests.lab_fixtures import RunningLab
 
 
-@pytest.fixture
-def builder(tmp_path: Path) -> Builder:
-    return Builder("amd64", "amd64", tmp_path / "builder")
-
-
 def build(
     builder: Builder, tree: SampleTree, revision: str, config: str = KERNEL_CONFIG
 ) -> Kernel | Failure:
     source = Source(str(tree.repository))
     return KernelBuild(builder, source, revision, config, lambda _: None).run()
+
+
+def by_hand(builder: Builder, repository: Path, revision: str) -> list[str]:
+    """The command of a build in a process of its own; prints messages, then the result."""
+    program = (
+        "from pathlib import Path, PosixPath\n"
+        "from netbisect.workers.build.build import KernelBuild\n"
+        "from netbisect.workers.config.builder import Builder, Source\n"
+        "def say(text):\n    print(text, flush=True)\n"
+        f"source = Source({str(repository)!r})\n"
+        f"print(KernelBuild({builder!r}, source, {revision!r}, {KERNEL_CONFIG!r}, say).run())\n"
+    )
+    return [sys.executable, "-c", program]
 
 
 def make_that(tmp_path: Path, script: str) -> tuple[str, ...]:

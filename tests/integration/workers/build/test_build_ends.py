@@ -25,33 +25,16 @@ from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.config.builder import Builder, Source
-from tests.integration.workers.build.test_build import build, ended, job, make_that
-
-
-@pytest.fixture
-def builder(tmp_path: Path) -> Builder:
-    return Builder("amd64", "amd64", tmp_path / "builder")
+from tests.integration.workers.build.test_build import build, by_hand, ended, job, make_that
 
 
 @contextlib.contextmanager
-def by_hand(
+def building(
     builder: Builder, tree: SampleTree, revision: str, output: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A build in a process of its own, as somebody else would start it."""
-    program = (
-        "from pathlib import Path\n"
-        "from netbisect.workers.build.build import KernelBuild\n"
-        "from netbisect.workers.config.builder import Builder, Source\n"
-        f"builder = Builder('amd64', 'amd64', Path({str(builder.directory)!r}), "
-        f"make={builder.make!r}, build_timeout={builder.build_timeout!r})\n"
-        f"source = Source({str(tree.repository)!r})\n"
-        "def say(text):\n    print(text, flush=True)\n"
-        f"print(KernelBuild(builder, source, {revision!r}, {KERNEL_CONFIG!r}, say).run())\n"
-    )
-    with (
-        output.open("wb") as stream,
-        subprocess.Popen([sys.executable, "-c", program], stdout=stream) as process,
-    ):
+    """A build in a process of its own, as started by another user."""
+    command = by_hand(builder, tree.repository, revision)
+    with output.open("wb") as stream, subprocess.Popen(command, stdout=stream) as process:
         try:
             yield process
         except BaseException:
@@ -84,9 +67,9 @@ def test_a_second_builder_waits_for_the_first_and_both_have_their_kernels(
 ) -> None:
     gated = replace(builder, make=gated_make(tmp_path))
     first, second = sample_tree.revisions[4:6]
-    with by_hand(gated, sample_tree, first, tmp_path / "first") as one:
+    with building(gated, sample_tree, first, tmp_path / "first") as one:
         wait_for(tmp_path / "called", "buildkernel", one)
-        with by_hand(gated, sample_tree, second, tmp_path / "second") as two:
+        with building(gated, sample_tree, second, tmp_path / "second") as two:
             wait_for(tmp_path / "second", "waiting", two)
             (tmp_path / "open").touch()
     waiting, *_ = (tmp_path / "second").read_text().splitlines()
@@ -104,7 +87,7 @@ def test_a_busy_builder_is_not_a_fault_of_the_revision(
 ) -> None:
     first, second = sample_tree.revisions[4:6]
     gated = replace(builder, make=gated_make(tmp_path))
-    with by_hand(gated, sample_tree, first, tmp_path / "first") as one:
+    with building(gated, sample_tree, first, tmp_path / "first") as one:
         wait_for(tmp_path / "called", "buildkernel", one)
         failure = build(replace(gated, build_timeout=1), sample_tree, second)
         (tmp_path / "open").touch()
@@ -123,7 +106,7 @@ def test_processes_of_a_killed_build_end_before_the_next_build(
     """Two makes in one object directory would spoil it."""
     pid = tmp_path / "pid"
     slow = replace(builder, make=make_that(tmp_path, f"{sys.executable} {job(tmp_path)} & wait"))
-    with by_hand(slow, sample_tree, sample_tree.revisions[4], tmp_path / "output") as process:
+    with building(slow, sample_tree, sample_tree.revisions[4], tmp_path / "output") as process:
         try:
             wait_for(pid, "", process)
             while not pid.read_text().strip():

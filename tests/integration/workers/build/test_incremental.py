@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,6 +24,7 @@ from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build import build_host
 from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.config.builder import Builder, Source
+from tests.integration.workers.build.test_build import by_hand
 
 FASTFWD = "sys/netinet/ip_fastfwd.c"
 TOOL = "tools/build/kernel.py"
@@ -184,16 +184,8 @@ def kill_in(shop: Shop, target: str) -> None:
     """Kills a build and its make once make was asked for a target."""
     flag = shop.folder / "flag"
     shop.instead(f'for a; do test "$a" = {target} && echo $$ > {flag} && exec sleep 600; done')
-    program = (
-        "from pathlib import Path\n"
-        "from netbisect.workers.build.build import KernelBuild\n"
-        "from netbisect.workers.config.builder import Builder, Source\n"
-        f"builder = Builder('amd64', 'amd64', Path({str(shop.builder.directory)!r}), "
-        f"make={shop.builder.make!r})\n"
-        f"source = Source({str(shop.repository)!r})\n"
-        f"KernelBuild(builder, source, {shop.first!r}, {KERNEL_CONFIG!r}, print).run()\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL) as process:
+    command = by_hand(shop.builder, shop.repository, shop.first)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         while not (flag.exists() and flag.read_text().strip()):
             assert process.poll() is None
             time.sleep(0.02)
@@ -258,17 +250,9 @@ def test_two_builders_build_at_once(shop: Shop) -> None:
             f'while ! test -f {other}; do sleep 0.02; done; fi; done\nexec make "$@"\n'
         )
         script.chmod(0o755)
-        program = (
-            "import sys\n"
-            "from pathlib import Path\n"
-            "from netbisect.bisect.model.entities import Kernel\n"
-            "from netbisect.workers.build.build import KernelBuild\n"
-            "from netbisect.workers.config.builder import Builder, Source\n"
-            f"builder = Builder('amd64', 'amd64', Path({str(mine) + '.d'!r}), "
-            f"make=({str(script)!r},), build_timeout=60)\n"
-            f"source = Source({str(shop.repository)!r})\n"
-            f"made = KernelBuild(builder, source, {revision!r}, {KERNEL_CONFIG!r}, print).run()\n"
-            "sys.exit(not isinstance(made, Kernel))\n"
-        )
-        programs.append(subprocess.Popen([sys.executable, "-c", program]))
-    assert [program.wait() for program in programs] == [0, 0]
+        place, make = mine.with_suffix(".d"), (str(script),)
+        builder = Builder("amd64", "amd64", place, make=make, build_timeout=60)
+        command = by_hand(builder, shop.repository, revision)
+        programs.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+    for program in programs:
+        assert "Kernel(revision=" in program.communicate()[0]

@@ -32,6 +32,7 @@ from netbisect.workers.build.patches import (
 )
 from netbisect.workers.cli import main, options
 from netbisect.workers.config.builder import Builder, Source
+from tests.integration.workers.build.test_build import git
 
 if TYPE_CHECKING:
     from tests.lab_fixtures import RunningLab
@@ -247,16 +248,6 @@ def test_a_server_that_is_slow_is_given_up(
 
 
 # ----------------------------------------------------------------------------------- building
-
-
-@pytest.fixture
-def builder(tmp_path: Path) -> Builder:
-    return Builder("amd64", "amd64", tmp_path / "builder")
-
-
-def git(tree: SampleTree, *arguments: str) -> str:
-    command = ["git", "--git-dir", str(tree.repository), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def faster(tree: SampleTree, *options: str) -> bytes:

@@ -67,11 +67,6 @@ def files(tree: SampleTree, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield prepared
 
 
-@pytest.fixture
-def builder(tmp_path: Path) -> Builder:
-    return Builder("amd64", "amd64", tmp_path / "builder")
-
-
 def build(
     builder: Builder, tree: SampleTree, place: int, *programs: str, mark: str = ""
 ) -> Kernel | Failure:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from localbisect_fixtures import interruptible
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import (
@@ -238,33 +234,6 @@ def test_help_gives_an_example_for_every_command(capfd: pytest.CaptureFixture[st
         assert main.main([*command, "--help"]) == 0
         helptext = " ".join(capfd.readouterr().out.split())
         assert f"Example: netbisect-lab --lab lab.toml {' '.join(command)}" in helptext
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_stopped_trial_leaves_nothing_running(
-    c2558: RunningLab, tmp_path: Path, number: int
-) -> None:
-    """No pkt-gen, no firewall; it ends by the signal's own status."""
-    kernel, _ = c2558.kernel(10)
-    c2558.control("break", "c2558-dut", "cable-out")  # so that the receiver waits
-    command = [sys.executable, "-m", "netbisect.workers.cli.main", "--lab", str(c2558.files.lab)]
-    command += ["trial", "--testbed", "c2558", "--kernel", kernel.key, "--kernels"]
-    command += [kernels(c2558), "--scenario", "inet4-pf-stateful", "--logs", str(tmp_path)]
-    receiver = tmp_path / "inet4-pf-stateful.receiver"
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=interruptible,  # noqa: PLW1509 - no thread of the test holds a lock
-    ) as process:
-        while not (receiver.exists() and "waiting for initial" in receiver.read_text()):
-            assert process.poll() is None
-            time.sleep(0.02)
-        process.send_signal(number)
-        process.communicate(timeout=300)
-    assert process.returncode == 128 + number
-    assert "pf.ko" not in c2558.ssh("c2558-dut", "kldstat")
-    assert c2558.ssh("c2558-gen", "pkill -INT -x pkt-gen", status=1) == ""
 
 
 def test_old_kernels_make_room_on_the_build_host(

@@ -326,23 +326,26 @@ def test_lab_fault_gets_its_reaction(lab: RunningLab, fault: Fault) -> None:
         assert lab.booted(f"{TRIALS[fault].testbed}-dut") == "kernel"
 
 
+def failed_build(folder: Path, script: str, repository: Path, revision: str, limit: int) -> Failure:
+    """The failure of a build with this make."""
+    make = folder / "make.sh"
+    make.write_text(f"#!/bin/sh\n{TOOLS}\n{script}\n")
+    make.chmod(0o755)
+    builder = Builder("amd64", "amd64", folder / "builder", make=(str(make),), build_timeout=limit)
+    source = Source(str(repository))
+    failure = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None).run()
+    assert isinstance(failure, Failure)
+    return failure
+
+
 @pytest.mark.parametrize("fault", parameters(BUILDS))
 def test_build_fault_gets_its_reaction(
     fault: Fault, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
-    make = tmp_path / "make.sh"
-    make.write_text(f"#!/bin/sh\n{TOOLS}\n{BUILDS[fault]}\n")
-    make.chmod(0o755)
+    place = tmp_path / "gone.git" if fault is Fault.CHECKOUT else sample_tree.repository
     limit = 3 if fault is Fault.BUILD_HANGS else 600
-    builder = Builder(
-        "amd64", "amd64", tmp_path / "builder", make=(str(make),), build_timeout=limit
-    )
-    gone = tmp_path / "gone.git"
-    source = Source(str(gone if fault is Fault.CHECKOUT else sample_tree.repository))
-    revision = sample_tree.revisions[4]
-    failure = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None).run()
+    failure = failed_build(tmp_path, BUILDS[fault], place, sample_tree.revisions[4], limit)
 
-    assert isinstance(failure, Failure)
     rule = RULES[fault]
     assert (failure.fault, failure.stage, failure.reaction) == (
         fault.value,
@@ -363,15 +366,10 @@ def test_build_fault_gets_its_reaction(
 def test_missing_resources_are_the_build_hosts_fault(
     output: str, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
-    make = tmp_path / "make.sh"
-    make.write_text(f"#!/bin/sh\n{TOOLS}\necho '{output}'\necho '*** Error code 1'\nexit 1\n")
-    make.chmod(0o755)
-    builder = Builder("amd64", "amd64", tmp_path / "builder", make=(str(make),))
-    source = Source(str(sample_tree.repository))
-    revision = sample_tree.revisions[4]
-    failure = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None).run()
+    script = f"echo '{output}'\necho '*** Error code 1'\nexit 1"
+    place, revision = sample_tree.repository, sample_tree.revisions[4]
+    failure = failed_build(tmp_path, script, place, revision, 600)
 
-    assert isinstance(failure, Failure)
     assert failure.reaction is Reaction.INFRA
     assert failure.why == f"the build host cannot build it: {output}"
 

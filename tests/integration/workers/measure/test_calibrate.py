@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from scipy import stats
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import (
@@ -19,7 +18,6 @@ from netbisect.bisect.model.entities import (
     Kernel,
     Sample,
 )
-from netbisect.bisect.stats import variance_components
 from netbisect.workers.cli import main, options
 from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.measure import noise_report
@@ -104,25 +102,6 @@ def test_boot_modes_need_eight_boots() -> None:
 def test_one_boot_is_not_enough() -> None:
     with pytest.raises(NoiseError, match="1 boot gave a sample; two are needed"):
         noise_report.scenario_noise(plan(), drawn(1, 3, 0.01, 0.01))
-
-
-@pytest.mark.parametrize("free", [4, 8, 18, 100])
-@pytest.mark.parametrize("chance", [0.8, 0.95, 0.99])
-def test_student_quantile_is_accurate(chance: float, free: int) -> None:
-    assert variance_components._student(chance, free) == pytest.approx(
-        stats.t.ppf(chance, free), rel=0.005
-    )
-
-
-def test_smallest_drop_has_its_stated_power() -> None:
-    """Four times of five, by the pooled t test that a comparison of five boots a side makes."""
-    drop = variance_components.detectable(0.0, 0.01, 5)
-    free = 8
-    apart = drop / (0.01 * math.sqrt(2 / 5))
-    power = stats.nct.sf(stats.t.ppf(0.95, free), free, apart)
-    assert power == pytest.approx(0.8, abs=0.02)
-    with pytest.raises(ValueError, match="1 boots a side"):
-        variance_components.detectable(0.0, 0.01, 1)
 
 
 # ------------------------------------------------------------------------------ in the lab

@@ -3,86 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
-import random
 import re
 import signal
-import statistics
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from netbisect.bisect.stats.variance_components import components, need
 from netbisect.workers.cli import main
 
 if TYPE_CHECKING:
     from tests.lab_fixtures import RunningLab
 
-
-def draw(luck: random.Random, sizes: list[int], image: float, boot: float) -> list[list[float]]:
-    groups = []
-    for size in sizes:
-        offset = luck.gauss(13.7, image)
-        groups.append([luck.gauss(offset, boot) for _ in range(size)])
-    return groups
-
-
-# ------------------------------------------------------------------------------------ the numbers
-
-
-def test_the_estimate_is_that_of_the_analysis_of_variance() -> None:
-    """For equal numbers of boots: MSW, and (MSB - MSW) / n."""
-    groups = draw(random.Random(1), [3] * 8, 0.01, 0.008)
-    within = statistics.mean(statistics.variance(group) for group in groups)
-    between = statistics.variance([statistics.mean(group) for group in groups])
-    found = components(groups)
-    assert found.boot.sd == pytest.approx(math.sqrt(within), rel=1e-4)
-    assert found.image.sd == pytest.approx(math.sqrt(between - within / 3), rel=1e-4)
-    assert found.level == pytest.approx(statistics.mean(map(statistics.mean, groups)))
-    assert (found.images, found.boots) == (8, 24)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("image", [0.0, 0.01])
-def test_nine_intervals_of_ten_hold_the_truth(image: float) -> None:
-    """Six images, two to four boots each; of 60 tries, give or take what chance gives."""
-    luck = random.Random(2)
-    held_image = held_boot = 0
-    for _ in range(60):
-        found = components(draw(luck, [2, 3, 3, 4, 2, 3], image, 0.008))
-        held_image += found.image.low <= image <= found.image.high
-        held_boot += found.boot.low <= 0.008 <= found.boot.high
-    assert held_image >= 48
-    assert held_boot >= 48
-
-
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
-        ([[1.0, 2.0]], "two images or more are needed"),
-        ([[1.0], [2.0]], "one of them with two: there is 1, 1"),
-        ([[1.0, math.nan], [2.0]], "a value is no number"),
-        ([[1.0, 1.0], [1.0]], "alike to the last digit"),
-    ],
-)
-def test_too_few_boots_are_reported(groups: list[list[float]], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        components(groups)
-
-
-def test_required_boots_follow_from_both_scatters() -> None:
-    """Checked by hand: z = 2.326 + 1.282 = 3.608; 5 % needs a variance of 0.000096 a side."""
-    assert need(0.05, 0.0, 0.01).boots == 2
-    assert need(0.05, 0.008, 0.01).boots == 4
-    assert need(0.05, 0.01, 0.01).boots is None
-    assert need(0.05, 0.01, 0.01).images == 3
-    with pytest.raises(ValueError, match="expected a positive ln ratio"):
-        need(0.0, 0.01, 0.01)
-
-
-# ------------------------------------------------------------------------------------ the command
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -163,20 +163,6 @@ def test_failed_power_switch_quarantines_the_testbed(c2558: RunningLab) -> None:
 # --------------------------------------------------------------------------- runs gone wrong
 
 
-def test_unreachable_generator_is_an_infrastructure_fault(c2558: RunningLab) -> None:
-    c2558.control("break", "c2558-gen", "off")
-    sound, facts = c2558.trial(10, FORWARDING)
-    (failure,) = failures(facts)
-    assert sound
-    assert (failure.stage, failure.reaction, failure.scenario) == (
-        Stage.BENCH,
-        Reaction.INFRA,
-        "inet4-forwarding",
-    )
-    assert "c2558-gen" in failure.why
-    assert "Connection refused" in failure.why
-
-
 def test_failed_module_skips_only_its_scenario(c2558: RunningLab, tmp_path: Path) -> None:
     """Rules that the kernel's own firewall refuses are the revision's business."""
     rules = c2558.scenario("inet4-pf-stateful")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import pkgutil
 import shlex
 import shutil
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from guard_fixtures import RAN, verdict
@@ -18,13 +20,9 @@ from hypothesis import strategies as st
 
 from netbisect.bisect.model.entities import Kernel
 from netbisect.workers.build.artifacts import key_of
-from netbisect.workers.config.dut import Dut, NanoBsd, PortSelector, Pxe
+from netbisect.workers.config.dut import BOOT_METHODS, Dut, NanoBsd, PortSelector, Pxe
 from netbisect.workers.config.lab import Ssh
 from netbisect.workers.dut.base import BootMethod
-from netbisect.workers.dut.boot_environment import BootEnvironment
-from netbisect.workers.dut.nanobsd import NanoBsdBoot
-from netbisect.workers.dut.nextboot_zfs import NextbootZfs
-from netbisect.workers.dut.pxe import PxeBoot
 from netbisect.workers.dut.running_kernel import RunningKernel
 from netbisect.workers.transport.ssh import Machine
 
@@ -214,58 +212,46 @@ class Obliging(Machine):
         return self._hashes if "tar " in line else "ufs:/dev/gpt/BSDRP1\n"
 
 
-def _archive(folder: Path) -> Kernel:
-    """A kernel, whose archive is kernel.tar in the folder."""
-    (folder / "kernel").write_bytes(b"x")
-    with tarfile.open(folder / "kernel.tar", "w:gz") as tar:
-        tar.add(folder / "kernel", "kernel")
-    key = key_of(folder / "kernel.tar")
-    return Kernel(40 * "a", "GENERIC", "amd64", 64 * "b", key, "n1", 1, 0.0, 1.0)
+_PLACE = "/roots/d1518"
+_TABLES: dict[str, dict[str, Any]] = {
+    "nanobsd": {"nanobsd": NanoBsd("BSDRP1", "BSDRP2")},
+    "pxe": {"pxe": Pxe("server", _PLACE)},
+}
 
 
-@pytest.mark.parametrize("environment", ["default", "netbisect"])
 @pytest.mark.parametrize(
-    ("name", "method"), [("nextboot-zfs", NextbootZfs), ("bootenv", BootEnvironment)]
+    ("deploy", "root"),
+    [
+        *(
+            (deploy, f"zfs:zroot/ROOT/{name}")
+            for deploy in ("nextboot-zfs", "bootenv")
+            for name in ("default", "netbisect")
+        ),
+        *(
+            (deploy, f"ufs:/dev/gpt/{label}")
+            for deploy in ("nextboot", "nanobsd", "pxe")
+            for label in ("BSDRP1", "BSDRP2")
+        ),
+    ],
 )
-def test_guard_accepts_the_commands_for_zfs(
-    tmp_path: Path, name: str, method: type[BootMethod], environment: str
-) -> None:
-    kernel = _archive(tmp_path)
-    root = {"vfs.root.mountfrom": f"zfs:zroot/ROOT/{environment}"}
-    running = RunningKernel("/boot/kernel/kernel", 0.0, "FreeBSD", root)
+def test_guard_accepts_the_commands_of_boot_methods(tmp_path: Path, deploy: str, root: str) -> None:
+    (tmp_path / "kernel").write_bytes(b"x")
+    archive = tmp_path / "kernel.tar"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(tmp_path / "kernel", "kernel")
+    key = key_of(archive)
+    kernel = Kernel(40 * "a", "GENERIC", "amd64", 64 * "b", key, "n1", 1, 0.0, 1.0)
+    running = RunningKernel("/boot/kernel/kernel", 0.0, "FreeBSD", {"vfs.root.mountfrom": root})
     machine = Obliging(f"{hashlib.sha256(b'x').hexdigest()} kernel\n")
     ports = PortSelector(interface="a"), PortSelector(interface="b")
-    connections = SimpleNamespace(machine=lambda _: machine)
-    dut = Dut("d", *ports, kept_kernels=1, deploy=name)
-    boot = method(dut, connections)  # type: ignore[arg-type]  # all it calls
-    folder, _ = boot.deploy(running, kernel, tmp_path / "kernel.tar")
+    dut = Dut("d", *ports, kept_kernels=1, deploy=deploy, **_TABLES.get(deploy, {}))
+    method = pkgutil.resolve_name(BOOT_METHODS[deploy])
+    boot: BootMethod = method(dut, SimpleNamespace(machine=lambda _: machine))
+    folder, _ = boot.deploy(running, kernel, archive)
     boot.boot_once(folder, {"netbisect.order": 32 * "0", "debug.debugger_on_panic": "0"})
     boot.clean_up()
+    boot.fall_back()
 
     assert len(machine.lines) > 5
-    assert [one for one in machine.lines if verdict(tmp_path, one) != RAN] == []
-
-
-@pytest.mark.parametrize("on_test", [False, True])
-def test_guard_accepts_nanobsd_and_pxe_commands(tmp_path: Path, *, on_test: bool) -> None:
-    kernel = _archive(tmp_path)
-    label = "BSDRP2" if on_test else "BSDRP1"
-    root = {"vfs.root.mountfrom": f"ufs:/dev/gpt/{label}"}
-    running = RunningKernel("/boot/kernel/kernel", 0.0, "FreeBSD", root)
-    layout, pxe = NanoBsd("BSDRP1", "BSDRP2"), Pxe("server", Path("/roots/d1518").as_posix())
-    ports = PortSelector(interface="a"), PortSelector(interface="b")
-    output = f"{hashlib.sha256(b'x').hexdigest()} kernel\n"
-    for role, place, method in (("dut", "", NanoBsdBoot), ("server", "/roots/d1518", PxeBoot)):
-        machine = Obliging(output)
-        name, table = ("nanobsd", layout) if role == "dut" else ("pxe", pxe)
-        dut = Dut("d", *ports, kept_kernels=1, deploy=name, **{name: table})  # type: ignore[arg-type]
-        connections = SimpleNamespace(machine=lambda _, found=machine: found)
-        boot = method(dut, connections)  # type: ignore[arg-type]  # all it calls
-        folder, _ = boot.deploy(running, kernel, tmp_path / "kernel.tar")
-        boot.boot_once(folder, {"netbisect.order": 32 * "0", "debug.debugger_on_panic": "0"})
-        boot.clean_up()
-        boot.fall_back()
-
-        assert len(machine.lines) > 8
-        refused = [one for one in machine.lines if verdict(tmp_path, one, role, place) != RAN]
-        assert refused == []
+    role, place = ("server", _PLACE) if deploy == "pxe" else ("dut", "")
+    assert [one for one in machine.lines if verdict(tmp_path, one, role, place) != RAN] == []

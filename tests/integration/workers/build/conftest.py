@@ -1,0 +1,12 @@
+"""Fixtures of the builds."""
+
+from pathlib import Path
+
+import pytest
+
+from netbisect.workers.config.builder import Builder
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Builder:
+    return Builder("amd64", "amd64", tmp_path / "builder")
