@@ -147,13 +147,15 @@ class LoggedCommands:
         return LabFault.of(Fault.BUILDER, f"builder {self.builder.name}: {why}")
 
     def tail(self) -> str:
-        """Last lines of the log."""
-        return "\n".join(self._lines()[-_TAIL_LINES:])
+        """Last lines of the log, which may be large."""
+        with self.log.open("rb") as stream:
+            stream.seek(max(stream.seek(0, os.SEEK_END) - _TAIL_BYTES, 0))
+            lines = stream.read().decode(errors="replace").splitlines()
+        return "\n".join(lines[-_TAIL_LINES:])
 
     def last_line(self) -> str:
         """Last line of the log."""
-        lines = [line for line in self._lines() if line.strip()]
-        return lines[-1] if lines else "no output"
+        return self.tail().rstrip().rpartition("\n")[2] or "no output"
 
     def last_output(self) -> str:
         """Output of the last command."""
@@ -175,10 +177,3 @@ class LoggedCommands:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         for lock in self._locks:
             note(lock, str(os.getpid()))
-
-    def _lines(self) -> list[str]:
-        """Last lines of the log, which may be large."""
-        with self.log.open("rb") as stream:
-            size = stream.seek(0, os.SEEK_END)
-            stream.seek(max(size - _TAIL_BYTES, 0))
-            return stream.read().decode(errors="replace").splitlines()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from netbisect.workers.dut import freebsd_tools
@@ -64,37 +64,31 @@ def driver_of(interface: str) -> PortDriver | None:
     return DRIVERS.get(name) if number else _NONE
 
 
+def _below(interface: str, leaves: Callable[[PortDriver], tuple[str, ...]]) -> list[str]:
+    """Sysctls below the device of an interface."""
+    place = f"dev.{freebsd_tools.device(interface)}"
+    return [f"{place}.{leaf}" for leaf in leaves(driver_of(interface) or _NONE)]
+
+
 def flow_control(interface: str) -> list[str]:
     """Sysctls of the flow control of an interface."""
-    driver = driver_of(interface)
-    names = driver.flow_control if driver else ()
-    return [f"dev.{freebsd_tools.device(interface)}.{one}" for one in names]
+    return _below(interface, lambda driver: driver.flow_control)
 
 
 def pausing(interface: str, values: Mapping[str, str]) -> list[str]:
-    """What tells of flow control that is on, as NAME=VALUE."""
+    """Settings of flow control that is on, as NAME=VALUE."""
     found = {name: values[name] for name in flow_control(interface) if name in values}
     return [f"{name}={value}" for name, value in found.items() if value not in _OFF]
 
 
-def crc_sysctls(interfaces: Iterable[str]) -> list[str]:
-    """Sysctls that may count CRC errors of these interfaces."""
-    return [
-        f"dev.{freebsd_tools.device(one)}.{leaf}"
-        for one in interfaces
-        if (driver := driver_of(one))
-        for leaf in driver.damaged
-    ]
+def crc_sysctls(interface: str) -> list[str]:
+    """Sysctls that may count CRC errors of an interface."""
+    return _below(interface, lambda driver: driver.damaged)
 
 
-def queue_sysctls(interfaces: Iterable[str]) -> list[str]:
-    """Nodes that may count packets by queue of these interfaces."""
-    return [
-        f"dev.{freebsd_tools.device(one)}.{node}"
-        for one in interfaces
-        if (driver := driver_of(one))
-        for node in driver.queues
-    ]
+def queue_sysctls(interface: str) -> list[str]:
+    """Nodes that may count packets of an interface by queue."""
+    return _below(interface, lambda driver: driver.queues)
 
 
 def count_sysctls(interface: str) -> list[str]:

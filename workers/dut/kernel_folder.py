@@ -114,18 +114,16 @@ def _make_room(place: BootFolder, folder: str, needed: int) -> None:
         name for name in names if name.startswith(PREFIX) and name not in (folder, place.running)
     ]
     kept = max(0, place.kept - 1)
-    surplus, cherished = ours[kept:], ours[:kept]
-    if surplus:
-        free = _remove(place, surplus)
-    if free < needed and cherished:
-        free = _remove(place, cherished)
+    if ours[kept:]:
+        free = _remove(place, ours[kept:])
+    if free < needed and ours[:kept]:
+        free = _remove(place, ours[:kept])
     if free < needed:
-        raise LabFault.of(
-            Fault.DISK_FULL,
+        why = (
             f"{place.boot} on {place.machine.address} has {free >> 20} MiB free; "
-            f"{math.ceil(needed / (1 << 20))} are needed, and there is nothing of ours "
-            "left to remove",
+            f"{math.ceil(needed / (1 << 20))} are needed, and no test kernel is left to remove"
         )
+        raise LabFault.of(Fault.DISK_FULL, why)
 
 
 def _remove(place: BootFolder, folders: list[str]) -> int:
@@ -157,8 +155,7 @@ def read_contents(archive: Path, key: str) -> KernelContents:
         ArtefactError: its content has another key.
     """
     hashes: dict[str, str] = {}
-    size = 0
-    build_id = ident = ""
+    size, build_id, ident = 0, "", ""
     found = key_of(archive)
     if found != key:
         raise ArtefactError(f"{archive}: its content has the key {found[:12]}")
@@ -167,22 +164,15 @@ def read_contents(archive: Path, key: str) -> KernelContents:
             stream = tar.extractfile(member) if member.isfile() else None
             if stream is None:
                 continue
+            data = stream.read()
             if PurePosixPath(member.name) == _KERNEL:
-                image = stream.read()
-                build_id, ident = build_id_of(image), ident_of(image)
-                hashes[member.name] = hashlib.sha256(image).hexdigest()
-            else:
-                # It is an io.BufferedReader; the declared type, IO, has no readinto.
-                digest = hashlib.file_digest(stream, "sha256")  # type: ignore[arg-type]
-                hashes[member.name] = digest.hexdigest()
+                build_id, ident = build_id_of(data), ident_of(data)
+            hashes[member.name] = hashlib.sha256(data).hexdigest()
             size += member.size
     return KernelContents(hashes, size, build_id, ident)
 
 
 def _hashes(output: str) -> dict[str, str]:
     """SHA-256 by file name, from `sha256 -r`."""
-    found = {}
-    for line in output.splitlines():
-        digest, _, name = line.partition(" ")
-        found[name.strip()] = digest
-    return found
+    pairs = (line.partition(" ") for line in output.splitlines())
+    return {name.strip(): digest for digest, _, name in pairs}

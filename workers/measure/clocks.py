@@ -32,7 +32,6 @@ class Clocks:
         """
         moved = {"this host": _offset() - self._offset, "the router": boottime - self.router}
         self.router = boottime
-        self.begin()
         return [
             f"the clock of {who} jumped by {seconds:+.0f} s during the run"
             for who, seconds in moved.items()

@@ -166,9 +166,8 @@ def _number(metric: MetricTable, data: Any) -> float:  # noqa: ANN401 - JSON
             )
         value = value.get("value")
     number = 0.0
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        with contextlib.suppress(OverflowError):  # an integer of more than 308 digits
-            number = float(value)
+    with contextlib.suppress(OverflowError):  # an integer of more than 308 digits
+        number = float(value) if type(value) in (int, float) else 0.0
     if not 0 < number < math.inf:
         raise MeasureError(
             f"measure printed {value!r:.40} for {metric.name}; expected a number above 0"

@@ -98,9 +98,7 @@ def kept_rates(output: str) -> list[float]:
 
 
 def median_rate(output: str) -> float:
-    """The sample: median of `kept_rates`, packets per second.
-
-    netbenches prints the same number with ministat's `%.8g`.
+    """The sample: median of `kept_rates`, packets per second, as netbenches prints it (`%.8g`).
 
     Raises:
         PktGenOutputError: as `kept_rates`.

@@ -104,9 +104,10 @@ class Telemetry:
         """Commands for one machine; `_read` parses their output."""
         names = [self._names[part] for part in parts]
         router = machine is self._router
-        sysctls = drivers.crc_sysctls(names)
+        sysctls = [one for name in names for one in drivers.crc_sysctls(name)]
         if router:
-            sysctls = [*_ROUTER_SYSCTLS, *sysctls, *drivers.queue_sysctls(names)]
+            queues = [one for name in names for one in drivers.queue_sysctls(name)]
+            sysctls = [*_ROUTER_SYSCTLS, *sysctls, *queues]
         return [
             *(["dmesg"], ["ifconfig", "-a"], ["uname", "-v"], ["vmstat", "-i"]),
             ["sysctl", "-ie", *sysctls],
@@ -127,7 +128,7 @@ class Telemetry:
         for part, name, counters in zip(parts, names, answers, strict=False):
             if name in interfaces:
                 link = interfaces[name].status if interfaces[name].up else ""
-                damaged = [values.get(place, "") for place in drivers.crc_sysctls([name])]
+                damaged = [values.get(place, "") for place in drivers.crc_sysctls(name)]
                 queues = drivers.queue_packets(name, values)
                 port = freebsd_tools.parse_port(name, link, counters, damaged, overloaded=router)
                 found[ROLES[part]] = replace(port, queues=queues)

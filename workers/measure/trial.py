@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Reaction, Sample, Stage
@@ -35,7 +35,7 @@ _IN_DOUBT = {Fault.NO_TRAFFIC, Fault.ODD_RUN, Fault.GENERATOR_DIES, Fault.LINK_F
 """Faults with several possible causes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TrialRunner:
     """Boots of a kernel, one per set of tunables, with runs of scenarios."""
 
@@ -46,6 +46,17 @@ class TrialRunner:
     logs: Path
     runs: int = 1
     """Runs per scenario; 0 only boots. Scenarios alternate, so runs of one scenario are apart."""
+    _connections: Connections = field(init=False)
+    _emit: Callable[[Fact], None] = field(init=False)
+    _say: Callable[[str], None] = field(init=False)
+    _router: DeviceUnderTest = field(init=False)
+    _clocks: Clocks = field(default_factory=Clocks, init=False)
+    _doubtful: list[tuple[LabFault, float, Scenario]] = field(default_factory=list, init=False)
+    """Faults with several possible causes, to be resolved at the end of a boot."""
+    _together: Sequence[Scenario] = field(default=(), init=False)
+    """Scenarios of the current boot."""
+    _first: Boot | None = field(default=None, init=False)
+    """The reported boot."""
 
     def run(
         self,
@@ -53,61 +64,34 @@ class TrialRunner:
         emit: Callable[[Fact], None],
         say: Callable[[str], None],
     ) -> bool:
-        """Runs the trial; False if the testbed needs its owner."""
-        return _TrialRun(self, connections, emit, say).run()
-
-
-class _TrialRun:
-    """State of a running trial."""
-
-    def __init__(
-        self,
-        trial: TrialRunner,
-        connections: Connections,
-        emit: Callable[[Fact], None],
-        say: Callable[[str], None],
-    ) -> None:
-        self.trial = trial
-        self.testbed = trial.testbed
-        self.connections = connections
-        self.emit = emit
-        self.say = say
-        self.router = DeviceUnderTest(trial.testbed, connections, say)
-        self.clocks = Clocks()
-        self.doubtful: list[tuple[LabFault, float, Scenario]] = []
-        """Faults with several possible causes, to be resolved at the end of a boot."""
-        self.scenarios: list[Scenario] = []
-        """Those of the current boot."""
-        self.first: Boot | None = None
-        """The reported boot."""
-
-    def run(self) -> bool:
-        """Runs the trial; False if the testbed needs its owner."""
-        with self.router.recording_console(self.trial.logs / "console.log"):
-            for scenarios in by_tunables(self.trial.scenarios) or [[]]:
-                self.scenarios = scenarios
-                self.doubtful.clear()
+        """Runs the trial, once; False if the testbed needs its owner."""
+        self._connections, self._emit, self._say = connections, emit, say
+        self._router = DeviceUnderTest(self.testbed, connections, say)
+        with self._router.recording_console(self.logs / "console.log"):
+            for scenarios in by_tunables(self.scenarios) or [[]]:
+                self._together = scenarios
+                self._doubtful.clear()
                 if not self._visit():
                     return False
-                if self.first is None and not self._own_tunables:
+                if self._first is None and not self._own_tunables:
                     return True  # the kernel does not boot: no tunable was tried
         return True
 
     @property
     def _own_tunables(self) -> Mapping[str, Scalar]:
         """Tunables of the scenarios of this boot."""
-        return self.scenarios[0].tunables if self.scenarios else {}
+        return self._together[0].tunables if self._together else {}
 
     def _visit(self) -> bool:
         """One boot with its scenarios; False if the testbed needs its owner."""
         boot = self._boot()
         if isinstance(boot, LabFault):
             return self._end(boot, boot=None)
-        config = self.trial.kernel.config.partition(OVERLAY_MARK)[0]
+        config = self.kernel.config.partition(OVERLAY_MARK)[0]
         bench = Bench(
-            replace(self.testbed, kernel_config=config), self.connections, self.say, self.trial.logs
+            replace(self.testbed, kernel_config=config), self._connections, self._say, self.logs
         )
-        waiting = [*self.scenarios] * self.trial.runs
+        waiting = [*self._together] * self.runs
         worst: LabFault | None = None
         try:
             while waiting:
@@ -133,8 +117,8 @@ class _TrialRun:
         revision's.
         """
         if fault is not None and fault.reaction is Reaction.QUARANTINE:
-            for doubt, at, scenario in self.doubtful:
-                self.emit(self._failure(doubt, at, scenario))
+            for doubt, at, scenario in self._doubtful:
+                self._emit(self._failure(doubt, at, scenario))
             return False
         if fault is None or fault.fault is Fault.SCENARIO:
             assert boot is not None
@@ -143,61 +127,63 @@ class _TrialRun:
         started = time.time()
         found: LabFault | None = None
         try:
-            self.router.recover()
-            if self.doubtful:
-                found = next(known_good_check.find_faults(self.testbed, self.connections), None)
+            self._router.recover()
+            if self._doubtful:
+                found = next(known_good_check.find_faults(self.testbed, self._connections), None)
         except LabFault as error:
-            self.say(f"{self.testbed.name}: {error.why}")
-            self.emit(self._failure(error, started))
+            self._say(f"{self.testbed.name}: {error.why}")
+            self._emit(self._failure(error, started))
             fault = error
-        for doubt, at, scenario in self.doubtful:
-            self.emit(self._failure(found or doubt, at, scenario))
+        for doubt, at, scenario in self._doubtful:
+            self._emit(self._failure(found or doubt, at, scenario))
         return Reaction.QUARANTINE not in (fault.reaction, found and found.reaction)
 
     # --------------------------------------------------------------------------------- booting
 
     def _boot(self) -> Boot | LabFault:
-        kernel = self.trial.kernel
+        kernel = self.kernel
         name = f"{self.testbed.name}: {kernel.version}"
         started = time.time()
         attempt = 0
         while True:
             attempt += 1
-            self.say(f"{name}: booting" + (f", try {attempt}" if attempt > 1 else ""))
+            self._say(f"{name}: booting" + (f", try {attempt}" if attempt > 1 else ""))
             try:
                 running = self._finish_what_was_begun()
-                boot = self.router.boot(kernel, self.trial.archive, running, self._own_tunables)
+                boot = self._router.boot(kernel, self.archive, running, self._own_tunables)
             except LabFault as fault:
-                self.say(f"{name}: {fault.why}")
+                self._say(f"{name}: {fault.why}")
                 if attempt >= fault.tries:
                     # What the kernel does with these tunables says nothing of other scenarios.
-                    failed = self.scenarios if self._own_tunables else [None]
+                    failed = self._together if self._own_tunables else [None]
                     for scenario in failed:
-                        self.emit(self._failure(fault, started, scenario))
+                        self._emit(self._failure(fault, started, scenario))
                     return fault
             else:
-                if self.first is None:
-                    self.first = boot
-                    self.emit(boot)
-                self.say(f"{name}: up after {boot.seconds:.1f} s")
-                self.clocks.router = self.router.boottime
+                if self._first is None:
+                    self._first = boot
+                    self._emit(boot)
+                self._say(f"{name}: up after {boot.seconds:.1f} s")
+                self._clocks.router = self._router.boottime
                 return boot
 
     def _finish_what_was_begun(self) -> RunningKernel:
         """Returns to the known-good kernel if the last trial was interrupted."""
-        running = self.router.reach()
+        running = self._router.reach()
         begun = running.environment.get(_ORDER, "")
         if begun and running.environment.get(_DONE) != begun:
-            self.say(f"{self.testbed.name}: an earlier visit did not end: to its good kernel first")
-            return self.router.recover()
+            self._say(
+                f"{self.testbed.name}: an earlier visit did not end: to its good kernel first"
+            )
+            return self._router.recover()
         return running
 
     def _mark_done(self, boot: Boot) -> None:
         try:
-            self.router.machine.run(["kenv", f"{_DONE}={boot.id}"])
+            self._router.machine.run(["kenv", f"{_DONE}={boot.id}"])
         except MachineError as error:
             # The next trial begins with the good kernel then.
-            self.say(f"{self.testbed.name}: {error}")
+            self._say(f"{self.testbed.name}: {error}")
 
     # -------------------------------------------------------------------------------- measuring
 
@@ -210,41 +196,41 @@ class _TrialRun:
             fault = self._try(bench, scenario, boot)
             if fault is None:
                 return None
-            self.say(f"{self.testbed.name}: {scenario.name}: {fault.why}")
+            self._say(f"{self.testbed.name}: {scenario.name}: {fault.why}")
             if attempt >= fault.tries:
                 if fault.fault in _IN_DOUBT:
-                    self.doubtful.append((fault, started, scenario))
+                    self._doubtful.append((fault, started, scenario))
                 else:
-                    self.emit(self._failure(fault, started, scenario))
+                    self._emit(self._failure(fault, started, scenario))
                 return fault
             time.sleep(self.testbed.timing.pause)
 
     def _try(self, bench: Bench, scenario: Scenario, boot: Boot) -> LabFault | None:
         """One run; returns its fault, if any."""
-        self.clocks.begin()
+        self._clocks.begin()
         try:
             measured = bench.measure(scenario, boot)
-            running = self.router.check_still_up(boot)
+            running = self._router.check_still_up(boot)
         except LabFault as fault:
             return fault
-        jumps = self.clocks.jumps(running.boottime)
-        assert self.first is not None
+        jumps = self._clocks.jumps(running.boottime)
+        assert self._first is not None
         for conditions, one in measured:
-            sample = replace(one, boot=self.first.id, problems=(*one.problems, *jumps))
-            self.emit(conditions)
-            self.emit(sample)
+            sample = replace(one, boot=self._first.id, problems=(*one.problems, *jumps))
+            self._emit(conditions)
+            self._emit(sample)
             if not sample.valid:
                 return _fault_of(sample)
-            self.say(f"{self.testbed.name}: {_measured(sample)}")
+            self._say(f"{self.testbed.name}: {_measured(sample)}")
         for warning in sample.warnings:
-            self.say(f"{self.testbed.name}: {scenario.name}: warning: {warning}")
+            self._say(f"{self.testbed.name}: {scenario.name}: warning: {warning}")
         return None
 
     def _failure(
         self, fault: LabFault, started: float, scenario: Scenario | None = None
     ) -> Failure:
         return fault.failure(
-            self.trial.kernel.revision,
+            self.kernel.revision,
             started,
             testbed=self.testbed.name,
             scenario=scenario.name if scenario else "",

@@ -11,7 +11,6 @@ import contextlib
 import os
 import re
 import socket
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -144,40 +143,37 @@ class GuestConsole:
                 before = self._heard[:at]
                 self._heard = self._heard[at + len(text) :]
                 return text, before
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise VmError(
-                    f"the guest has not printed {' or '.join(map(repr, texts))} after "
-                    f"{seconds:g} s; last came {self._heard[-_SHOWN:].strip()!r}"
-                )
-            self._socket.settimeout(min(left, _ASK_AGAIN))
-            try:
-                block = self._socket.recv(_BLOCK)
-            except TimeoutError:
-                if nudge:
-                    self.send("")
-                continue
-            if not block:
-                raise VmError(
-                    f"the guest is gone; its last output is {self._heard[-_SHOWN:].strip()!r}"
-                )
-            self._heard += block.decode(errors="replace").replace("\r", "")
+            what = f"printed {' or '.join(map(repr, texts))}"
+            block = self._read(deadline, seconds, what)
+            if block == b"":
+                raise VmError(f"the guest is gone; its last output is {self._end!r}")
+            if block is None and nudge:
+                self.send("")
 
     def listen_until(self, over: Callable[[], bool], seconds: float) -> None:
         """Reads the console, so that the guest never blocks on it, until the condition holds."""
         deadline = time.monotonic() + seconds
         while not over():
-            if time.monotonic() > deadline:
-                raise VmError(
-                    f"the guest has not switched itself off after {seconds:g} s; last came "
-                    f"{self._heard[-_SHOWN:].strip()!r}"
-                )
-            self._socket.settimeout(_POLL)
-            with contextlib.suppress(TimeoutError):
-                block = self._socket.recv(_BLOCK)
-                self._heard += block.decode(errors="replace").replace("\r", "")
-                if not block:
-                    time.sleep(_POLL)
+            if self._read(deadline, seconds, "switched itself off") == b"":
+                time.sleep(_POLL)
+
+    def _read(self, deadline: float, seconds: float, what: str) -> bytes | None:
+        """The next output; None after a while of silence."""
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise VmError(f"the guest has not {what} after {seconds:g} s; last came {self._end!r}")
+        self._socket.settimeout(min(left, _ASK_AGAIN))
+        try:
+            block = self._socket.recv(_BLOCK)
+        except TimeoutError:
+            return None
+        self._heard += block.decode(errors="replace").replace("\r", "")
+        return block
+
+    @property
+    def _end(self) -> str:
+        """The end of the output, for messages."""
+        return self._heard[-_SHOWN:].strip()
 
     def send(self, line: str) -> None:
         """Types a line."""
@@ -272,13 +268,6 @@ def prepare(machine: Vm, image: Path, boot_seconds: float, say: Callable[[str], 
 def _key(place: Path) -> str:
     """The public key of the key pair at `place`, which is created if missing."""
     if not place.exists():
-        made = subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "netbisect", "-f", str(place)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if made.returncode:
-            raise VmError(f"{place} cannot be made: {made.stderr.strip()}")
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "netbisect", "-f", str(place)]
+        vm.run_tool(words, f"{place} cannot be made")
     return place.with_name(f"{place.name}.pub").read_text()

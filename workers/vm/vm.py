@@ -191,7 +191,7 @@ def make_overlay(backing: Path, overlay: Path) -> None:
     """
     overlay.unlink(missing_ok=True)
     kind = disk_format(backing)
-    _run(
+    run_tool(
         ["qemu-img", "create", "-q", "-f", "qcow2", "-F", kind, "-b", str(backing), str(overlay)],
         f"{overlay} cannot be made",
     )
@@ -199,7 +199,9 @@ def make_overlay(backing: Path, overlay: Path) -> None:
 
 def disk_format(image: Path) -> str:
     """Format of an image, raw or qcow2; raises VmError if it is no disk image."""
-    output = _run(["qemu-img", "info", "--output=json", str(image)], f"{image} is no disk image")
+    output = run_tool(
+        ["qemu-img", "info", "--output=json", str(image)], f"{image} is no disk image"
+    )
     found = str(json.loads(output)["format"])
     if found not in ("raw", "qcow2"):
         raise VmError(f"{image} is {found}; expected a raw or a qcow2 image")
@@ -218,10 +220,11 @@ def launch(vm: Vm, disk: Path, *more: str) -> None:
     log = vm.directory / CONSOLE
     if log.exists() and log.stat().st_size > _LONGEST_LOG:
         log.write_bytes(b"")
-    _run([*command(vm, disk), *more], "QEMU does not start")
+    run_tool([*command(vm, disk), *more], "QEMU does not start")
 
 
-def _run(words: Sequence[str], what: str) -> str:
+def run_tool(words: Sequence[str], what: str) -> str:
+    """Output of a program of this host; raises VmError, which begins with `what`, if it fails."""
     try:
         done = subprocess.run(
             words,
@@ -249,7 +252,7 @@ def version(vm: Vm) -> str:
     """
     if shutil.which(vm.qemu) is None:
         raise VmError(f"there is no {vm.qemu} on this host")
-    found = _VERSION.search(_run([vm.qemu, "--version"], f"{vm.qemu} does not work"))
+    found = _VERSION.search(run_tool([vm.qemu, "--version"], f"{vm.qemu} does not work"))
     if found is None or tuple(map(int, found.groups())) < _LEAST_VERSION:
         found_version = found[0] if found else "of no known version"
         raise VmError(f"{vm.qemu} is {found_version}; expected 7.2 or later")

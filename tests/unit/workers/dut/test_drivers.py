@@ -32,7 +32,7 @@ from netbisect.workers.dut import drivers
 def test_packets_by_queue(interface: str, values: dict[str, str], packets: dict[str, int]) -> None:
     assert drivers.queue_packets(interface, values) == packets
     assert all(
-        any(name.startswith(node) for node in drivers.queue_sysctls([interface]))
+        any(name.startswith(node) for node in drivers.queue_sysctls(interface))
         for name in values
         if not name.startswith("dev.igb.3")
     )
