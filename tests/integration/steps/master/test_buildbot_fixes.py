@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
-from types import SimpleNamespace
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+import buildbot
 import pytest
 from buildbot.plugins import worker
 from buildbot.process.results import CANCELLED, RETRY
@@ -17,8 +17,6 @@ from twisted.trial.unittest import TestCase
 
 from netbisect.bisect.model.results import NightlyResult
 from netbisect.steps.master import buildbot_fixes
-from netbisect.steps.master.buildbot_fixes import event_stream, log_reader
-from netbisect.steps.master.buildbot_fixes.fix import Fix
 
 ITEMS = 50
 
@@ -33,61 +31,39 @@ class LogReaderTest(TestCase):
         self.pool.start()
         self.addCleanup(self.pool.stop)
 
-    def numbers(self) -> Generator[int, None, None]:
-        yield from range(ITEMS)
-
-    def iterate(self, source: Callable[[], Generator[int, None, None]] | None = None) -> Any:
-        return log_reader.iterate_on_pool(
-            source or self.numbers, reactor=reactor, provider_threadpool=self.pool
+    def iterate(self, items: Iterable[int] = range(ITEMS), **options: int) -> Any:
+        return buildbot_fixes.iterate_on_pool(
+            lambda: (one for one in items),
+            reactor=reactor,
+            provider_threadpool=self.pool,
+            **options,
         )
 
-    def test_all_items_arrive_in_order(self) -> defer.Deferred[None]:
-        async def work() -> None:
-            found = [item async for item in self.iterate()]
+    @case
+    async def test_all_items_arrive_in_order(self) -> None:
+        for backlog in (0, 1, 7):
+            found = [item async for item in self.iterate(max_backlog=backlog)]
             assert found == list(range(ITEMS))
 
-        return defer.ensureDeferred(work())
+    @case
+    async def test_an_abandoned_reader_frees_its_thread(self) -> None:
+        for _ in range(5):
+            stream = self.iterate()
+            assert await anext(stream) == 0
+            await stream.aclose()
+        assert len([item async for item in self.iterate()]) == ITEMS
 
-    def test_an_abandoned_reader_frees_its_thread(self) -> defer.Deferred[None]:
-        async def work() -> None:
-            for _ in range(5):
-                stream = self.iterate()
-                assert await anext(stream) == 0
-                await stream.aclose()
-            found = [item async for item in self.iterate()]
-            assert len(found) == ITEMS
-
-        return defer.ensureDeferred(work())
-
-    def test_an_error_of_the_source_reaches_the_reader_and_frees_the_thread(
-        self,
-    ) -> defer.Deferred[None]:
-        def failing() -> Generator[int, None, None]:
-            yield 1
-            raise RuntimeError("the database is gone")
-
-        async def work() -> None:
-            stream = self.iterate(failing)
-            with pytest.raises(RuntimeError, match="the database is gone"):
-                assert [item async for item in stream] == [1]
-            assert len([item async for item in self.iterate()]) == ITEMS
-
-        return defer.ensureDeferred(work())
+    @case
+    async def test_an_error_of_the_source_reaches_the_reader_and_frees_the_thread(self) -> None:
+        stream = self.iterate(1 // one for one in (1, 0))
+        assert await anext(stream) == 1
+        with pytest.raises(ZeroDivisionError):
+            await anext(stream)
+        assert len([item async for item in self.iterate()]) == ITEMS
 
 
-@pytest.mark.parametrize("fix", [fix for fix, _ in buildbot_fixes.FIXES], ids=lambda fix: fix.name)
-def test_fixes_are_applicable_to_the_installed_buildbot(fix: Fix) -> None:
-    assert fix.is_applicable()
-
-
-def test_other_functions_are_left_alone() -> None:
-    def render() -> str:
-        return "a later version of Buildbot"
-
-    owner = SimpleNamespace(render=render)
-
-    assert not Fix(owner, "render", event_stream.FIX.digest).apply(event_stream.render)
-    assert owner.render is render
+def test_the_fixes_are_for_the_installed_buildbot() -> None:
+    assert buildbot.version == buildbot_fixes._VERSION
 
 
 class DeadMasterTest(RealMaster):
@@ -164,47 +140,36 @@ class LostWorkerTest(RealMaster):
     async def is_trial(self, builder: int) -> bool:
         return bool((await self.master.data.get(("builders", builder)))["name"] == "bench-c2558")
 
-    async def assert_job_ends(self, lost: list[bool], retried: int) -> None:
-        """The nightly job ends well, after so many builds were retried."""
-        record = await self.closed(self.ask(boots=1))
-        self.flushLoggedErrors()  # Buildbot's own
-        assert lost
-        assert isinstance(record.finding, NightlyResult)
-        builds = await self.master.data.get(("builds",))
-        assert sum(one["results"] == RETRY for one in builds) == retried
-        orders = [one["external_idstring"] for one in await self.buildsets()]
-        assert len(set(orders)) == len(orders) == 2, "a kernel and a trial, each submitted once"
-
     @case
-    async def test_a_request_that_loses_its_worker_is_claimed_again(self: Any) -> None:
+    async def test_a_trial_that_loses_its_worker_is_repeated(self: Any) -> None:
+        """After the claim, while the build is prepared, and after the ping of the worker."""
+
         async def claimed(requests: list[int]) -> bool:
             its = await self.master.data.get(("buildrequests", requests[0]))
             return bool(await self.is_trial(its["builderid"]))
 
-        await self.start()
-        await self.assert_job_ends(self.lose_at("claimBuildRequests", claimed), retried=0)
+        async def prepares(build: int, state: str) -> bool:
+            its = await self.master.data.get(("builds", build))
+            return state == "preparing worker" and await self.is_trial(its["builderid"])
 
-    @case
-    async def test_a_build_that_loses_its_worker_while_prepared_is_retried(self: Any) -> None:
-        await self.start()
-        await self.assert_job_ends(
-            self.lose_at("setBuildStateString", self.saying("preparing worker")), retried=1
-        )
-
-    @case
-    async def test_a_build_that_loses_its_worker_after_the_ping_is_retried(self: Any) -> None:
         async def answered(_: int, state: str) -> bool:
             return state == "worker c2558 ready"
 
         await self.start()
-        await self.assert_job_ends(self.lose_at("setStepStateString", answered), retried=1)
-
-    def saying(self, state: str) -> Callable[..., Awaitable[bool]]:
-        async def has_status(build: int, now: str) -> bool:
-            its = await self.master.data.get(("builds", build))
-            return now == state and await self.is_trial(its["builderid"])
-
-        return has_status
+        for number, method, moment in (
+            (0, "claimBuildRequests", claimed),
+            (1, "setBuildStateString", prepares),
+            (2, "setStepStateString", answered),
+        ):
+            lost = self.lose_at(method, moment)
+            record = await self.closed(self.ask("abc"[number] * 40, boots=1))
+            self.flushLoggedErrors()  # Buildbot's own
+            assert lost
+            assert isinstance(record.finding, NightlyResult)
+            builds = await self.master.data.get(("builds",))
+            assert sum(one["results"] == RETRY for one in builds) == number, "so many retries"
+        orders = [one["external_idstring"] for one in await self.buildsets()]
+        assert len(set(orders)) == len(orders) == 6, "a kernel and a trial, each submitted once"
 
 
 class CancelledRequestTest(RealMaster):

@@ -1,0 +1,138 @@
+"""Fixes of Buildbot 4.3.0 without a hook for them; other versions are left alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Generator
+from itertools import islice
+from typing import Any, TypeVar
+
+import buildbot
+import jwt
+from buildbot.data import base, masters
+from buildbot.db import logs
+from buildbot.process.builder import Builder
+from buildbot.process.workerforbuilder import AbstractWorkerForBuilder
+from buildbot.util import unicode2bytes
+from buildbot.www import auth, rest, sse
+from twisted.internet import defer, reactor, threads
+from twisted.python import log
+from twisted.web.server import Request
+
+T = TypeVar("T")
+_VERSION = "4.3.0"
+_BATCH = 1000
+"""Most lines of a log that are read at once."""
+_clean_up = masters.Master._masterDeactivatedHousekeeping  # noqa: SLF001
+_render_events = sse.EventResource.render
+_start_build = Builder.maybeStartBuild
+_user_info = auth.parse_user_info_from_token
+
+
+def apply() -> None:
+    """Replaces the functions of Buildbot."""
+    if buildbot.version != _VERSION:
+        log.msg(f"Buildbot {buildbot.version}: the fixes for {_VERSION} are skipped")
+        return
+    masters.Master._masterDeactivatedHousekeeping = clean_up  # noqa: SLF001
+    sse.EventResource.render = render_events
+    logs._async_iter_on_pool = iterate_on_pool  # noqa: SLF001
+    Builder.maybeStartBuild = maybe_start_build
+    rest.V2RootResource._write_json_data = staticmethod(write_json)  # noqa: SLF001
+    auth.parse_user_info_from_token = user_info
+
+
+@base.updateMethod
+@defer.inlineCallbacks
+def clean_up(
+    self: masters.Master, masterid: int, name: str
+) -> Generator[defer.Deferred[Any], Any, None]:
+    """Releases the requests claimed by a dead master, and starts their builds.
+
+    Buildbot releases the claims of the master that cleans up instead.
+    """
+    requests = self.master.db.buildrequests
+    claimed = yield requests.getBuildRequests(complete=False, claimed=masterid)
+    yield _clean_up(self, masterid, name)
+    numbers = [request.buildrequestid for request in claimed]
+    yield requests._unclaim_buildrequests_for_master(numbers, masterid)  # noqa: SLF001
+    if numbers:
+        self.master.botmaster.maybeStartBuildsForAllBuilders()
+
+
+def render_events(self: sse.EventResource, request: Request) -> int | None:
+    """Streams events; in Buildbot a parameter raises an exception, whose traceback is logged."""
+    request.args = {}
+    answer: int | None = _render_events(self, request)
+    return answer
+
+
+async def iterate_on_pool(
+    generator_sync: Callable[[], Generator[T, None, None]],
+    *,
+    reactor: Any,
+    provider_threadpool: Any = None,
+    max_backlog: int = 1,
+    **_: Any,
+) -> AsyncGenerator[T, None]:
+    """Runs a generator on a thread pool, in batches; no thread waits for the reader.
+
+    In Buildbot an aborted download of a log blocks its thread for ever. A small master has a single
+    thread for this: no log can be read, no build ends, and the master does not stop. Fixed
+    upstream, not released.
+    """
+    pool, items = provider_threadpool or reactor.getThreadPool(), generator_sync()
+    size = max_backlog if max_backlog > 0 else _BATCH
+    while batch := await threads.deferToThreadPool(
+        reactor, pool, lambda: list(islice(items, size))
+    ):
+        for item in batch:
+            yield item
+
+
+@defer.inlineCallbacks
+def maybe_start_build(
+    self: Builder, workerforbuilder: AbstractWorkerForBuilder, requests: list[Any]
+) -> Generator[defer.Deferred[Any], Any, bool]:
+    """Starts a build; False if its worker was lost since it was chosen.
+
+    In Buildbot the request stays claimed for ever. `builders.LabBuild` handles a worker that is
+    lost later.
+    """
+    try:
+        return bool((yield _start_build(self, workerforbuilder, requests)))
+    except AttributeError:  # of None instead of the worker
+        if workerforbuilder.worker is not None:
+            raise
+        return False
+
+
+def write_json(request: Request, encoder: json.JSONEncoder, data: object) -> None:
+    """Encodes in the calling thread, writes in the reactor's.
+
+    Buildbot writes from another one (https://github.com/buildbot/buildbot/issues/9065).
+    """
+    body = unicode2bytes("".join(encoder.iterencode(data)))
+
+    def write() -> None:
+        if rest._is_request_finished(request):  # noqa: SLF001
+            return
+        request.setHeader(b"content-length", str(len(body)).encode())
+        if request.method != b"HEAD":
+            request.write(body)
+
+    threads.blockingCallFromThread(reactor, write)
+
+
+def user_info(token: str, session_secret: str) -> dict[str, Any]:
+    """The user of a session's cookie; Buildbot logs a traceback for an invalid one.
+
+    Raises:
+        KeyError: The cookie is invalid.
+    """
+    try:
+        jwt.decode(token, session_secret, algorithms=[auth.SESSION_SECRET_ALGORITHM])
+    except jwt.exceptions.InvalidTokenError as error:
+        raise KeyError(str(error)) from error
+    user: dict[str, Any] = _user_info(token, session_secret)
+    return user
