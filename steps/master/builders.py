@@ -85,20 +85,6 @@ def builders(settings: Settings, lab: Lab) -> list[BuilderConfig]:
     return found
 
 
-def _lab_step(settings: Settings, verb: str, arguments: Any, limit: Any, **more: Any) -> LabStep:
-    """A step for a command with limits of its own; Buildbot ends it after `limit` seconds."""
-    return LabStep(
-        verb,
-        arguments,
-        settings=settings,
-        name=verb,
-        timeout=None,  # a build prints nothing for hours: its output is in its log
-        maxTime=limit,
-        sigtermTime=30,
-        **more,
-    )
-
-
 def choose_worker(builder: Any, free: list[Any], request: Any) -> Any:
     """A free worker for a kernel, or None; avoids workers that failed to build it."""
     avoided = set(request.properties.getProperty(AVOIDED_PROPERTY, []))
@@ -142,9 +128,13 @@ class _TrialFactory(_LabFactory):
     def newBuild(self, requests: list[Any], builder: Any) -> Build:
         build = super().newBuild(requests, builder)
         profile = requests[0].properties.hasProperty(PROFILE_PROPERTY)
-        others = (_TRIAL,) if profile else (_PROFILE, _UPLOAD)
+        others = {_TRIAL} if profile else {_PROFILE, _UPLOAD}
         build.setStepFactories(
-            [step for step in self.steps if step.kwargs.get("name") not in others]
+            [
+                one
+                for one in self.steps
+                if others.isdisjoint([*one.args[:1], one.kwargs.get("name")])
+            ]
         )
         return build
 
@@ -165,7 +155,7 @@ def _profile_steps(settings: Settings, testbed: Testbed, limit: Any) -> list[Bui
         return [f"{LOGS}/{file_of(scenario, kind)}" for kind in ("folded", "json")]
 
     return [
-        _lab_step(settings, _PROFILE, arguments, limit),
+        LabStep(_PROFILE, arguments, limit, settings=settings),
         steps.MultipleFileUpload(
             name=_UPLOAD,
             workersrcs=files,
@@ -203,7 +193,7 @@ def _kernel_config(settings: Settings, arch: str, hosts: list[Builder]) -> Build
         factory=_LabFactory(
             [
                 SendPatches(store=settings.patches, place=patches),
-                _lab_step(settings, "build", arguments, limit + _SLACK),
+                LabStep("build", arguments, limit + _SLACK, settings=settings),
                 *upload_steps(place, settings),
             ]
         ),
@@ -250,7 +240,7 @@ def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[Bui
                 FetchKernel(
                     store=settings.kernels, place=str(lab.kernels), emptied=f"build/{LOGS}"
                 ),
-                _lab_step(settings, _TRIAL, arguments, limit),
+                LabStep(_TRIAL, arguments, limit, settings=settings),
                 *_profile_steps(settings, testbed, limit),
                 KeepTrialLogs(settings=settings),
                 ReportStep(settings=settings, lab=lab),
@@ -264,7 +254,7 @@ def _testbed_configs(settings: Settings, lab: Lab, testbed: Testbed) -> list[Bui
         name=recover_builder(testbed.name),
         description=f"recovery of {testbed.name}",
         workernames=[worker_name(testbed)],
-        factory=_LabFactory([_lab_step(settings, "recover", home, shortest + _SLACK)]),
+        factory=_LabFactory([LabStep("recover", home, shortest + _SLACK, settings=settings)]),
         locks=locks,
         collapseRequests=False,
         tags=["recover", testbed.name],

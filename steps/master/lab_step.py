@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import Any
 
 from buildbot.process.buildstep import BuildStep, ShellMixin
@@ -55,14 +55,8 @@ class LabStep(ShellMixin, BuildStep):
 
     renderables = ("arguments",)
 
-    def __init__(
-        self,
-        verb: str,
-        arguments: Sequence[Any],
-        *,
-        settings: Settings,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, verb: str, arguments: Any, limit: Any, *, settings: Settings) -> None:
+        """The arguments and the limit in seconds, beyond those of the command, may be renderers."""
         self.verb = verb
         self.arguments = arguments
         self.settings = settings
@@ -70,10 +64,15 @@ class LabStep(ShellMixin, BuildStep):
         self._pending: list[defer.Deferred[None]] = []
         self._summaries: list[str] = []
         self._error = ""
-        kwargs.setdefault("name", verb)
-        kwargs.setdefault("haltOnFailure", True)
-        kwargs.setdefault("logEnviron", False)
-        super().__init__(**self.setupShellMixin(kwargs, prohibitArgs=["command"]))
+        options = {
+            "name": verb,
+            "haltOnFailure": True,
+            "logEnviron": False,
+            "timeout": None,  # a build prints nothing for hours: its output is in its log
+            "maxTime": limit,
+            "sigtermTime": 30,
+        }
+        super().__init__(**self.setupShellMixin(options))
 
     async def run(self) -> int:
         """Runs the command; a failed trial is a result, not an exception."""

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from buildbot.plugins import steps, util
-from buildbot.process import remotetransfer
 from buildbot.process.buildstep import BuildStep
-from buildbot.process.remotecommand import RemoteCommand
 from buildbot.process.results import FAILURE, SUCCESS
 from buildbot.steps.worker import CompositeStepMixin
 
@@ -126,9 +124,8 @@ class FetchKernel(CompositeStepMixin, BuildStep):
         if await self.pathExists(f"{self.place}/{key}/{FACT}"):
             self.descriptionDone = ["kernel is present"]
             return int(SUCCESS)
-        for name in (ARCHIVE, FACT):
-            if not await _send(self, self.store / key / name, f"{self.place}/{key}/{name}"):
-                return int(FAILURE)
+        sources = [self.store / key / name for name in (ARCHIVE, FACT)]
+        self.build.addStepsAfterCurrentStep(_downloads(sources, f"{self.place}/{key}"))
         return int(SUCCESS)
 
 
@@ -146,37 +143,24 @@ class SendPatches(BuildStep):
     async def run(self) -> int:
         """Sends them each time, which repairs incomplete files; they are small."""
         _, *fixes = self.getProperty("kernel_config").split(OVERLAY_MARK)
-        for mark in filter(is_mark, fixes):
-            try:
-                source = self.store.get(mark)
-            except (PatchError, OSError) as error:
-                self.descriptionDone = [str(error)]
-                return int(FAILURE)
-            if not await _send(self, source, f"{self.place}/{source.name}"):
-                return int(FAILURE)
+        try:
+            sources = [self.store.get(mark) for mark in fixes if is_mark(mark)]
+        except (PatchError, OSError) as error:
+            self.descriptionDone = [str(error)]
+            return int(FAILURE)
+        self.build.addStepsAfterCurrentStep(_downloads(sources, self.place))
         return int(SUCCESS)
 
 
-async def _send(step: BuildStep, source: Path, target: str) -> bool:
-    """Sends a file of the master to the worker; sets the step's description on errors."""
-    try:
-        stream = source.open("rb")
-    except OSError as error:
-        step.descriptionDone = [f"{source} cannot be read: {error.strerror}"]
-        return False
-    with stream:
-        arguments = {
-            "maxsize": None,
-            "reader": remotetransfer.FileReader(stream),
-            "blocksize": _BLOCK,
-            "workdir": step.workdir,
-            "mode": None,
-            "workerdest": target,
-        }
-        # Workers may send no status on success.
-        command = RemoteCommand("downloadFile", arguments, decodeRC={None: SUCCESS, 0: SUCCESS})
-        await step.runCommand(command)
-    if command.didFail():
-        step.descriptionDone = [f"the worker cannot write {target}"]
-        return False
-    return True
+def _downloads(sources: list[Path], folder: str) -> list[BuildStep]:
+    """Steps that send files of the master to a folder of the worker."""
+    return [
+        steps.FileDownload(
+            name=f"send {source.name}",
+            mastersrc=str(source),
+            workerdest=f"{folder}/{source.name}",
+            blocksize=_BLOCK,
+            haltOnFailure=True,
+        )
+        for source in sources
+    ]

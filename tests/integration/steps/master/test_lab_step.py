@@ -48,9 +48,10 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
 
     def step(self, verb: str = "trial", **more: Any) -> ExpectShell:
         self.setup_build()
-        self.setup_step(LabStep(verb, ["--testbed", "c2558"], settings=self.settings))
+        self.setup_step(LabStep(verb, ["--testbed", "c2558"], 60, settings=self.settings))
         command = ["netbisect-lab", "--lab", "/lab/lab.toml", verb, "--testbed", "c2558"]
-        return ExpectShell(workdir="wkdir", command=command, log_environ=False, **more)
+        limits = {"timeout": None, "max_time": 60, "sigterm_time": 30}
+        return ExpectShell("wkdir", command, log_environ=False, **limits, **more)
 
     def test_facts_are_recorded(self) -> defer.Deferred[None]:
         """Other output is ignored."""
