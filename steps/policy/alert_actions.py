@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.errors import UserError
+from netbisect.reports.mail import alerts
 from netbisect.reports.render import words
-from netbisect.steps.policy.alert_mails import change_mail
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 
@@ -91,25 +92,23 @@ def act(ledger: Ledger, number: int, verb: str, *, who: str, why: str, until: st
 def change_by_hand(
     ledger: Ledger, number: int, state: AlertState, *, who: str, why: str, until: float | None
 ) -> Alert:
-    """Changes the state of an alert, and mails the change.
-
-    Args:
-        ledger: Database.
-        number: Of the alert.
-        state: Its new state.
-        who: Author.
-        why: Reason.
-        until: End of a mute.
-
-    Raises:
-        NotFoundError: There is no such alert.
-        NotAllowedError: Its state does not allow the change, or the reason is empty.
-    """
+    """As `act`, for a new state; `until` is the end of a mute. Raises StoreError."""
     if until is not None and why.strip():
         why = f"{why} (until {words.day(until)})"
     return ledger.alerts.change(
         number, who=who, what=why, state=state, until=until, tell=change_mail(who, why)
     )
+
+
+def change_mail(who: str, why: str) -> Callable[[Alert], str]:
+    """Returns a function for the ledger that renders the mail about a change."""
+
+    def text(alert: Alert) -> str:
+        now = words.state(alert)
+        place = f"{alert.lead} on {alert.testbed}, {alert.branch}"
+        return alerts.change(alert.id, now, place, alert.effects[0], who=who, why=why)
+
+    return text
 
 
 def _future_day(text: str, now: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
-from netbisect.steps.policy.alert_mails import change_mail
+from netbisect.steps.policy.alert_actions import change_mail
 from netbisect.steps.service.numeric import histories, recovery
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger

@@ -12,7 +12,7 @@ from netbisect.bisect.model.entities import (
     Noise,
 )
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
-from netbisect.bisect.model.results import Confirmed
+from netbisect.bisect.model.results import Confirmed, Culprit, Result, SeveralCulprits
 from netbisect.bisect.search import prior
 from netbisect.reports.mail.backports import stable_sentences
 from netbisect.reports.render.words import Name
@@ -68,6 +68,13 @@ def bisect_job(
             for one in peers
         },
     )
+
+
+def culprits_of(finding: Result | None) -> tuple[Culprit, ...]:
+    """The verified commits of a search, the largest effect first."""
+    if isinstance(finding, SeveralCulprits):
+        return finding.culprits
+    return (finding,) if isinstance(finding, Culprit) else ()
 
 
 def search_of_peer(ledger: Ledger, wanted: BisectJob, confirmed: Confirmed) -> JobRecord | None:

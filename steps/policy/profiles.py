@@ -10,13 +10,9 @@ from netbisect.bisect.model import profile_stacks, serialization
 from netbisect.bisect.model.entities import Profile
 from netbisect.bisect.model.jobs import ProfileJob
 from netbisect.bisect.model.metric import scenario_of
-from netbisect.bisect.model.results import (
-    Culprit,
-    Result,
-    SeveralCulprits,
-    Unfinished,
-)
+from netbisect.bisect.model.results import Result, Unfinished
 from netbisect.reports.model.case import ProfilePair, StoredProfile
+from netbisect.steps.policy.bisections import culprits_of
 from netbisect.store.db.records import ActionStage, Alert, JobRecord, Outcome
 from netbisect.store.ledger import Ledger
 from netbisect.workers.measure.profile import file_of
@@ -41,13 +37,10 @@ def profile_jobs(ledger: Ledger, search: JobRecord, finding: Result) -> list[Pro
 
 
 def _of_culprits(search: JobRecord, finding: Result | None) -> list[ProfileJob]:
-    culprits = finding.culprits if isinstance(finding, SeveralCulprits) else ()
-    if isinstance(finding, Culprit):
-        culprits = (finding,)
     where = (search.job.branch, search.job.testbed)
     return [
         ProfileJob(*where, (one.parent, one.revision), (scenario_of(one.effects[0].scenario),))
-        for one in culprits
+        for one in culprits_of(finding)
     ]
 
 

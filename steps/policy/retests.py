@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.detection_results import NightScreening
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.steps.service.numeric import grouping, histories
-from netbisect.store.db.records import Alert, JobRecord
+from netbisect.store.db.records import JobRecord
 from netbisect.store.ledger import Ledger
 
 
@@ -23,14 +22,14 @@ def tonight(ledger: Ledger, night: NightlyJob, min_effect: float) -> NightScreen
     return grouping.screen_night(night, series, numbers, min_effect, noises)
 
 
-def candidates(ledger: Ledger, testbed: str, branch: str) -> list[tuple[Alert, bool]]:
-    """The candidates of a testbed, and whether their comparison runs."""
-    return [
-        (alert, ledger.jobs.get(alert.comparison).finding is None)
-        for alert in ledger.alerts.pending()
-        if (alert.testbed, alert.branch, alert.state) == (testbed, branch, AlertState.CONFIRMING)
-        and alert.comparison is not None
-    ]
+def is_comparing(ledger: Ledger, testbed: str, branch: str) -> bool:
+    """Whether the comparison of a suspected change runs."""
+    return any(
+        isinstance(one.job, CompareJob)
+        and one.request is None
+        and (one.job.testbed, one.job.branch) == (testbed, branch)
+        for one in ledger.jobs.all_open()
+    )
 
 
 def chain(ledger: Ledger, record: JobRecord) -> list[JobRecord]:

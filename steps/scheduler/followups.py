@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import product
 
 from netbisect.bisect.alert_lifecycle import after_search
@@ -27,7 +27,6 @@ from netbisect.bisect.model.results import (
     NightlyResult,
     NotConfirmed,
     Result,
-    SeveralCulprits,
     Unfinished,
 )
 from netbisect.reports.mail import alerts
@@ -106,13 +105,6 @@ def _withdraw(closing: JobClosing, candidate: Alert | None, why: str) -> None:
         closing.change_alert(candidate.id, what=why, state=AlertState.WITHDRAWN)
 
 
-def _named(finding: Result) -> str | None:
-    """The culprit of a finding, that with the largest effect of several, or None."""
-    if isinstance(finding, SeveralCulprits):
-        return finding.culprits[0].revision
-    return finding.revision if isinstance(finding, Culprit) else None
-
-
 class Followups:
     """Concludes jobs."""
 
@@ -150,14 +142,13 @@ class Followups:
     ) -> list[JobRecord]:
         end_mutes(ledger)
         close_recovered(ledger, night.testbed, night.branch)
-        candidates = retests.candidates(ledger, night.testbed, night.branch)
         wanted = None
         mixed: tuple[tuple[str, Effect], ...] = ()
         # A repeated kernel cannot be slower than itself.
         if isinstance(finding, NightlyResult) and not is_repeat(record):
             seen = retests.tonight(ledger, night, self.settings.min_effect)
             mixed = seen.mixes
-            if not any(runs for _, runs in candidates):
+            if not retests.is_comparing(ledger, night.testbed, night.branch):
                 wanted = seen.wanted
         held = ledger.quarantines.current().get(night.testbed)
         with ledger.jobs.closing(record, finding) as closing:
@@ -167,9 +158,6 @@ class Followups:
                 often = "more" if effect.ln_ratio < 0 else "less"
                 what = f"its boots come up in their slow mode {often} often"
                 closing.note_modes(effect, good=good, what=what)
-            for alert, runs in candidates:
-                if not runs:  # an earlier version waited for another pair of images
-                    _withdraw(closing, alert, "the comparison left a doubt")
             return [] if wanted is None else self._compare(closing, wanted)
 
     def _compare(self, closing: JobClosing, wanted: CompareJob) -> list[JobRecord]:
@@ -279,18 +267,19 @@ class Followups:
         self, ledger: Ledger, record: JobRecord, finding: Result
     ) -> list[JobRecord]:
         affected = ledger.alerts.all_of_job(record.id)
+        culprits = bisections.culprits_of(finding)
         unmuted = [alert for alert in affected if not alert.state.silent]
         wanted = profiles.profile_jobs(ledger, record, finding) if unmuted else []
         context, now = self._context(), ledger.clock()
         cases = {one.id: alert_case(context, ledger, one, now, finding) for one in unmuted}
-        addresses = {alert.id: self._recipients(alert, finding) for alert in unmuted}
+        addresses = {alert.id: self._recipients(alert, culprits) for alert in unmuted}
         with ledger.jobs.closing(record, finding) as closing:
             for alert in affected:
                 closing.change_alert(
                     alert.id,
                     what=f"the search ended: {serialization.tag_of(finding)}",
                     state=after_search(finding),
-                    culprit=_named(finding),
+                    culprit=culprits[0].revision if culprits else None,
                 )
                 closing.join_same_culprit(alert.id)
             for alert in unmuted:
@@ -322,11 +311,8 @@ class Followups:
             for alert in affected:
                 closing.change_alert(alert.id, what=what)
 
-    def _recipients(self, alert: Alert, finding: Result) -> tuple[str, ...]:
+    def _recipients(self, alert: Alert, culprits: Sequence[Culprit]) -> tuple[str, ...]:
         """Recipients of the end of a search; rules see the paths of verified commits only."""
-        culprits = [finding] if isinstance(finding, Culprit) else []
-        if isinstance(finding, SeveralCulprits):
-            culprits = [*finding.culprits]
         paths: list[str] = []
         committers = []
         with contextlib.suppress(HistoryError):  # an unreadable tree delays no mail

@@ -15,7 +15,7 @@ from netbisect.bisect.model.alert_change import ChangeBasis
 from netbisect.cli import main
 from netbisect.reports.console import status
 from netbisect.reports.mail import alerts, digest
-from netbisect.steps.policy.alert_mails import change_mail
+from netbisect.steps.policy.alert_actions import change_mail
 from netbisect.steps.queries.case import alert_case
 from netbisect.steps.queries.digest import gather
 from netbisect.steps.service import control
