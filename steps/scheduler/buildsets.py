@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -15,7 +16,11 @@ from buildbot.process.properties import Properties
 from buildbot.process.results import CANCELLED, SUCCESS, WARNINGS
 
 from netbisect.steps.master.lab_step import EXIT_PROPERTY
+from netbisect.steps.service.database_thread import DatabaseThread
+from netbisect.steps.service.settings import Settings
+from netbisect.store.db.records import Action
 from netbisect.workers.cli.options import EXIT_DUD, EXIT_LAB, EXIT_USAGE
+from netbisect.workers.config.lab import Lab
 
 _SHUTDOWN = "(Master Shutdown)"
 
@@ -99,6 +104,13 @@ class Buildsets:
             priority=priority,
         )
         return int(buildset)
+
+    async def of_decision(self, decision: Action) -> int | None:
+        """The buildset of a decision, also one that was not recorded because of a kill."""
+        if decision.buildset is not None:
+            return decision.buildset
+        orphan = await self.newest(decision.external_id)
+        return None if orphan is None else int(orphan["bsid"])
 
     async def newest(self, external_id: str) -> Buildset | None:
         """The newest buildset with this external id."""
@@ -221,3 +233,13 @@ class Buildsets:
         properties = await self._data.get(("builds", last["buildid"], "properties"))
         lab_exit, _ = properties.get(EXIT_PROPERTY, (None, ""))
         return outcome_of(found["results"], last["state_string"], lab_exit), last["state_string"]
+
+
+@dataclass
+class SchedulerPart:
+    """A part of the scheduler."""
+
+    settings: Settings
+    lab: Lab
+    buildsets: Buildsets
+    database: DatabaseThread

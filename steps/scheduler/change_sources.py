@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from buildbot.plugins import changes, schedulers
+from buildbot.util.twisted import async_to_deferred
 from twisted.internet import defer
 from twisted.python import log
 
@@ -50,12 +51,11 @@ class GitPoller(changes.GitPoller):
     def _get_commit_comments(self, rev: str) -> defer.Deferred[str]:
         return self._read(rev, lambda one: f"{one.subject}\n\n{one.body}".strip())
 
-    def _read(self, rev: str, take: Callable[[RawCommit], T]) -> defer.Deferred[T]:
-        def work() -> T:
-            [commit] = Mirror(Path(self.workdir), self.repourl).commits([rev])
-            return take(commit)
-
-        return defer.ensureDeferred(run_in_thread("the text of a commit", work))
+    @async_to_deferred
+    async def _read(self, rev: str, take: Callable[[RawCommit], T]) -> T:
+        mirror = Mirror(Path(self.workdir), self.repourl)
+        [commit] = await run_in_thread("the text of a commit", mirror.commits, [rev])
+        return take(commit)
 
 
 def pollers(settings: Settings, lab: Lab) -> list[GitPoller]:
@@ -77,40 +77,21 @@ class Nightly(schedulers.Nightly):
     compare_attrs = ("settings", "lab", "testbed", "night_branch")
 
     def checkConfig(
-        self,
-        settings: Settings,
-        lab: Lab,
-        testbed: Testbed,
-        night_branch: str,
-        **kwargs: Any,
+        self, settings: Settings, lab: Lab, testbed: Testbed, night_branch: str, **kwargs: Any
     ) -> None:
         super().checkConfig(**kwargs)
 
     def reconfigService(
-        self,
-        settings: Settings,
-        lab: Lab,
-        testbed: Testbed,
-        night_branch: str,
-        **kwargs: Any,
+        self, settings: Settings, lab: Lab, testbed: Testbed, night_branch: str, **kwargs: Any
     ) -> defer.Deferred[None]:
-        self.settings = settings
-        self.lab = lab
-        self.testbed = testbed
-        self.night_branch = night_branch
+        self.settings, self.lab = settings, lab
+        self.testbed, self.night_branch = testbed, night_branch
         return super().reconfigService(**kwargs)
 
-    def addBuildsetForSourceStampsWithDefaults(
-        self, *_: object, **__: object
-    ) -> defer.Deferred[None]:
+    @async_to_deferred
+    async def addBuildsetForSourceStampsWithDefaults(self, *_: object, **__: object) -> None:
         """Called at the configured time."""
-        return defer.ensureDeferred(self._ask())
 
-    def addBuildsetForChanges(self, *_: object, **__: object) -> defer.Deferred[None]:
-        """Called at the configured time if there are new commits."""
-        return defer.ensureDeferred(self._ask())
-
-    async def _ask(self) -> None:
         def work(ledger: Ledger) -> str:
             history = open_history(self.settings, self.lab)
             try:
@@ -126,6 +107,8 @@ class Nightly(schedulers.Nightly):
         scheduler = self.master.scheduler_manager.namedServices.get(SCHEDULER_NAME)
         if scheduler is not None:
             scheduler.advance()
+
+    addBuildsetForChanges = addBuildsetForSourceStampsWithDefaults
 
 
 def nights(settings: Settings, lab: Lab) -> list[Nightly]:

@@ -8,7 +8,7 @@ the kernel before it is ready adopts the buildset.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from buildbot.process.results import CANCELLED
 
@@ -17,8 +17,7 @@ from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.steps.master.builders import kernel_builder
 from netbisect.steps.master.lab_step import DECISION_PROPERTY
 from netbisect.steps.policy.kernels import Kernels
-from netbisect.steps.scheduler.buildsets import Buildset, BuildsetOutcome, Buildsets
-from netbisect.steps.service.database_thread import DatabaseThread
+from netbisect.steps.scheduler.buildsets import Buildset, BuildsetOutcome, SchedulerPart
 from netbisect.steps.service.numeric import plan
 from netbisect.store.db.records import Action, ActionStage, JobRecord
 from netbisect.store.ledger import Ledger
@@ -48,22 +47,19 @@ def _fits(arch: str, config: str, testbed: Testbed) -> bool:
     return arch == testbed.arch and config.partition(OVERLAY_MARK)[0] in testbed.kernel_configs
 
 
-class Prefetcher:
+@dataclass
+class Prefetcher(SchedulerPart):
     """Submits prefetches, and finds them again."""
 
-    def __init__(self, buildsets: Buildsets, database: DatabaseThread, kernels: Kernels) -> None:
-        self._buildsets = buildsets
-        self._database = database
-        self._kernels = kernels
-        self._lab = kernels.lab
-        self._idle_states: dict[int, tuple[object, ...]] = {}
-        """By job: the state in which no prefetch was worthwhile; planning is slow."""
+    kernels: Kernels
+    _idle_states: dict[int, tuple[object, ...]] = field(default_factory=dict)
+    """By job: the state in which no prefetch was worthwhile; planning is slow."""
 
     async def pending(self, record: JobRecord) -> dict[str, float]:
         """By revision: start of the prefetches that a search can use, seconds since the epoch."""
         if not isinstance(record.job, BisectJob):
             return {}
-        testbed = self._lab.testbed(record.job.testbed)
+        testbed = self.lab.testbed(record.job.testbed)
         return {
             one.revision: float(one.buildset["submitted_at"])
             for one in await self._prefetches(_NAME, unfinished=True)
@@ -81,7 +77,7 @@ class Prefetcher:
             if (one.arch, one.config) != (decision.arch, decision.config):
                 continue
             if not one.buildset["complete"]:
-                await self._buildsets.set_priority(one.number, record.priority)
+                await self.buildsets.set_priority(one.number, record.priority)
                 return one.number
             if one.buildset["complete_at"] >= int(decision.intended_at):
                 return one.number
@@ -93,11 +89,11 @@ class Prefetcher:
         A failed prefetch is repeated only after a stop of the master.
         """
         job = record.job
-        testbed = self._lab.testbed(job.testbed)
-        builders = sum(builder.arch == testbed.arch for builder in self._lab.builders)
+        testbed = self.lab.testbed(job.testbed)
+        builders = sum(builder.arch == testbed.arch for builder in self.lab.builders)
         if not isinstance(job, BisectJob) or builders == 1:
             return
-        pending = await self._database.do(lambda ledger: ledger.actions.all_open())
+        pending = await self.database.do(lambda ledger: ledger.actions.all_open())
         ahead = await self._prefetches(f":{testbed.arch}:", unfinished=True)
         room = await self._room(testbed.arch, builders, pending, ahead)
         if room <= 0:
@@ -114,16 +110,23 @@ class Prefetcher:
             return
 
         def wanted(ledger: Ledger) -> dict[str, str]:
-            evidence = self._kernels.evidence(ledger, record)
+            evidence = self.kernels.evidence(ledger, record)
             prices = ledger.costs.prices(testbed.name)
             found = plan.revisions_to_prefetch(job, evidence, prices, room, sorted(building))
-            return {name: self._kernels.config_of(testbed, job.branch, name) for name in found}
+            return {name: self.kernels.config_of(testbed, job.branch, name) for name in found}
 
-        configs = await self._database.do(wanted)
+        configs = await self.database.do(wanted)
         for revision, config in configs.items():
             kind = f"{testbed.arch}:{config}"
             name = f"{_NAME}{record.id}:{kind}:{revision}:{attempts[revision] + 1}"
-            await self._submit(name, record, decision, config, revision)
+            await self.buildsets.submit(
+                name,
+                kernel_builder(decision.arch),
+                "prefetch: the search is likely to need it next",
+                {DECISION_PROPERTY: decision.id, "question": record.id, "kernel_config": config},
+                branch=job.branch,
+                revision=revision,
+            )
         if not configs:
             open_jobs = {one.job for one in pending}
             self._idle_states = {
@@ -137,24 +140,8 @@ class Prefetcher:
         """Number of kernels that may be prefetched now."""
         adopted = {decision.buildset for decision in pending}
         unasked = sum(one.number not in adopted for one in ahead)
-        busy = await self._buildsets.queue_length(kernel_builder(arch))
+        busy = await self.buildsets.queue_length(kernel_builder(arch))
         return min(builders - busy, builders - 1 - unasked)
-
-    async def _submit(
-        self, name: str, record: JobRecord, decision: Action, config: str, revision: str
-    ) -> None:
-        await self._buildsets.submit(
-            name,
-            kernel_builder(decision.arch),
-            "prefetch: the search is likely to need it next",
-            {
-                DECISION_PROPERTY: decision.id,
-                "question": record.id,
-                "kernel_config": config,
-            },
-            branch=record.job.branch,
-            revision=revision,
-        )
 
     async def _tried(self, record: JobRecord) -> tuple[Counter[str], set[str]]:
         """Attempts by revision for a job, and the revisions not to be repeated."""
@@ -163,7 +150,7 @@ class Prefetcher:
         stay = set()
         for revision, last in {one.revision: one for one in ordered}.items():
             if last.buildset["results"] == CANCELLED:
-                ended = await self._buildsets.outcome(last.number)
+                ended = await self.buildsets.outcome(last.number)
                 if ended is not None and ended[0] is BuildsetOutcome.SHUT_DOWN:
                     continue
             stay.add(revision)
@@ -172,7 +159,7 @@ class Prefetcher:
     async def _prefetches(self, part: str, *, unfinished: bool = False) -> list[_Prefetch]:
         """The prefetches whose external id contains `part`, oldest first."""
         found = []
-        for buildset in await self._buildsets.matching(part, unfinished=unfinished):
+        for buildset in await self.buildsets.matching(part, unfinished=unfinished):
             name = buildset["external_idstring"]
             if name.startswith(_NAME):
                 _, arch, config, revision, _ = name.removeprefix(_NAME).split(":")

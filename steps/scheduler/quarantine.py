@@ -15,8 +15,7 @@ from netbisect.reports.mail import owners
 from netbisect.reports.render import words
 from netbisect.steps.master.builders import recover_builder
 from netbisect.steps.master.lab_step import LOOK_PROPERTY
-from netbisect.steps.scheduler.buildsets import BuildsetOutcome, Buildsets
-from netbisect.steps.service.database_thread import DatabaseThread
+from netbisect.steps.scheduler.buildsets import BuildsetOutcome, SchedulerPart
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import Action, ActionStage, JobRecord, Outcome, Quarantine
 from netbisect.store.ledger import Ledger
@@ -54,16 +53,8 @@ def quarantine_testbed(
     )
 
 
-class QuarantinePolicy:
+class QuarantinePolicy(SchedulerPart):
     """Puts testbeds into quarantine, and releases those that have recovered."""
-
-    def __init__(
-        self, settings: Settings, lab: Lab, buildsets: Buildsets, database: DatabaseThread
-    ) -> None:
-        self._settings = settings
-        self._lab = lab
-        self._buildsets = buildsets
-        self._database = database
 
     def quarantine_after(
         self, ledger: Ledger, decision: Action, end: BuildsetOutcome, note: str
@@ -71,7 +62,7 @@ class QuarantinePolicy:
         """Quarantines a testbed after a trial that requires it, or too many bad trials in a row."""
         if decision.stage is ActionStage.KERNEL:
             return
-        confined = partial(quarantine_testbed, ledger, self._settings, self._lab, decision.target)
+        confined = partial(quarantine_testbed, ledger, self.settings, self.lab, decision.target)
         if end is BuildsetOutcome.LAB:
             found = [
                 fact
@@ -90,7 +81,7 @@ class QuarantinePolicy:
 
     async def quarantine_unrecovered(self, testbed: str, buildset: int, ended_at: float) -> None:
         """Quarantines a testbed whose recovery failed, unless it was released since."""
-        ended = await self._buildsets.outcome(buildset)
+        ended = await self.buildsets.outcome(buildset)
         if ended is None or ended[0] not in {BuildsetOutcome.LAB, BuildsetOutcome.FAILED}:
             return
 
@@ -98,33 +89,30 @@ class QuarantinePolicy:
             released = [one.released_at or 0.0 for one in ledger.quarantines.of_testbed(testbed)]
             if ended_at > max(released, default=0.0):
                 why, fault = ended[1], Fault.NO_GOOD_KERNEL.value
-                quarantine_testbed(ledger, self._settings, self._lab, testbed, why=why, fault=fault)
+                quarantine_testbed(ledger, self.settings, self.lab, testbed, why=why, fault=fault)
 
-        await self._database.do(work)
+        await self.database.do(work)
 
     async def of(self, record: JobRecord) -> Quarantine | None:
         """The quarantine of the testbed of a job, or None."""
-        everyone = await self._database.do(lambda ledger: ledger.quarantines.current())
+        everyone = await self.database.do(lambda ledger: ledger.quarantines.current())
         return everyone.get(record.job.testbed)
 
     async def withdraw(self, decision: Action, why: str) -> bool:
         """Withdraws a trial that has not begun; False if it has."""
         if decision.stage is ActionStage.KERNEL:
             return False
-        buildset = decision.buildset
-        if buildset is None:
-            orphan = await self._buildsets.newest(decision.external_id)
-            buildset = None if orphan is None else int(orphan["bsid"])
+        buildset = await self.buildsets.of_decision(decision)
         if buildset is not None and (
-            await self._buildsets.outcome(buildset) is not None  # its result counts
-            or not await self._buildsets.cancel_unless_running(buildset, why)
+            await self.buildsets.outcome(buildset) is not None  # its result counts
+            or not await self.buildsets.cancel_unless_running(buildset, why)
         ):
             return False
         await self._record_withdrawal(decision, why)
         return True
 
     async def _record_withdrawal(self, decision: Action, why: str) -> None:
-        await self._database.do(
+        await self.database.do(
             lambda ledger: ledger.actions.finish(decision.id, Outcome.WITHDRAWN, why)
         )
 
@@ -134,7 +122,7 @@ class QuarantinePolicy:
         A kill in between finds the same result again.
         """
         why = "the job had its result"
-        for decision in await self._database.do(lambda ledger: ledger.actions.all_open(record.id)):
+        for decision in await self.database.do(lambda ledger: ledger.actions.all_open(record.id)):
             if not await self.withdraw(decision, why):
                 await self._record_withdrawal(decision, why)
 
@@ -147,29 +135,29 @@ class QuarantinePolicy:
         since = f"{where} is in quarantine since {words.day(held.since)}: {held.why}"
         if isinstance(record.job, NightlyJob):
             return Unfinished(since)
-        days = self._settings.patience_days
+        days = self.settings.patience_days
         if time.time() - max(held.since, record.opened_at) < days * _DAY:
             return None
         return Unfinished(f"after {days:g} days of waiting, {since}")
 
     async def release_recovered(self) -> None:
         """Checks the testbeds whose release was requested, and releases those that pass."""
-        everyone = await self._database.do(lambda ledger: ledger.quarantines.current())
-        known = {testbed.name for testbed in self._lab.testbeds}
+        everyone = await self.database.do(lambda ledger: ledger.quarantines.current())
+        known = {testbed.name for testbed in self.lab.testbeds}
         for held in everyone.values():
             if held.wanted_at is None or held.testbed not in known:
                 continue
             name = f"nb:release:{held.id}:{held.wanted_at:.6f}"
-            sent = await self._buildsets.newest(name)
+            sent = await self.buildsets.newest(name)
             if sent is None:
-                await self._buildsets.submit(
+                await self.buildsets.submit(
                     name,
                     recover_builder(held.testbed),
                     f"check before the release requested by {held.wanted_by}",
                     {LOOK_PROPERTY: True},
                 )
                 continue
-            ended = await self._buildsets.outcome(int(sent["bsid"]))
+            ended = await self.buildsets.outcome(int(sent["bsid"]))
             if ended is None:
                 continue
             await self._record_check(held, *ended)
@@ -177,7 +165,7 @@ class QuarantinePolicy:
     async def _record_check(self, held: Quarantine, end: BuildsetOutcome, note: str) -> None:
         """Releases a testbed whose check succeeded; otherwise records why it stays."""
         if end is BuildsetOutcome.OK:
-            await self._database.do(lambda ledger: ledger.quarantines.release(held.id))
+            await self.database.do(lambda ledger: ledger.quarantines.release(held.id))
             log.msg(f"{held.testbed} is released from quarantine")
         else:
-            await self._database.do(lambda ledger: ledger.quarantines.refuse_release(held.id, note))
+            await self.database.do(lambda ledger: ledger.quarantines.refuse_release(held.id, note))

@@ -10,11 +10,12 @@ external id, so that after a kill the buildset is found again and not submitted 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from buildbot.schedulers.base import ReconfigurableBaseScheduler
+from buildbot.util.twisted import async_to_deferred
 from twisted.internet import defer, task
 from twisted.python import log
 
@@ -86,16 +87,11 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         """By job and testbed: the state in which it had to wait; planning is slow."""
         super().__init__(**kwargs)
 
-    def checkConfig(
-        self,
-        builderNames: Sequence[str],
-        settings: Settings,
-        lab: Lab,
-        **kwargs: Any,
-    ) -> None:
-        super().checkConfig(builderNames=builderNames, **kwargs)
+    def checkConfig(self, settings: Settings, lab: Lab, **kwargs: Any) -> None:
+        super().checkConfig(**kwargs)
 
-    async def _reconfigure(self, settings: Settings, lab: Lab, **kwargs: Any) -> None:
+    @async_to_deferred
+    async def reconfigService(self, settings: Settings, lab: Lab, **kwargs: Any) -> None:
         await super().reconfigService(**kwargs)
         self.settings = settings
         self.lab = lab
@@ -104,22 +100,16 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         self._wait = watchdog.WatchedWait("the scheduler", settings.stall_seconds)
         self.followups = Followups(settings, lab)
         self.buildsets = Buildsets(self, lab.source.repository)
-        self.prefetcher = Prefetcher(self.buildsets, self.database, self.followups.kernels)
-        self.quarantine = QuarantinePolicy(settings, lab, self.buildsets, self.database)
-        self.groups = TestbedGroups(settings, lab, self.buildsets, self.database)
-        self.worker_monitor = WorkerMonitor(settings, lab, self.buildsets, self.database)
-        self.idle_recovery = IdleRecovery(
-            lab, self.buildsets, self.database, self.quarantine, self.groups
-        )
+        shared = (settings, lab, self.buildsets, self.database)
+        self.prefetcher = Prefetcher(*shared, self.followups.kernels)
+        self.quarantine = QuarantinePolicy(*shared)
+        self.groups = TestbedGroups(*shared)
+        self.worker_monitor = WorkerMonitor(*shared)
+        self.idle_recovery = IdleRecovery(*shared, self.quarantine, self.groups)
 
-    def reconfigService(self, **kwargs: Any) -> defer.Deferred[None]:
-        return defer.ensureDeferred(self._reconfigure(**kwargs))
-
-    def activate(self) -> defer.Deferred[None]:
+    @async_to_deferred
+    async def activate(self) -> None:
         """Starts to consume events, and catches up."""
-        return defer.ensureDeferred(self._activate())
-
-    async def _activate(self) -> None:
         await super().activate()
         if not self.enabled:
             return
@@ -131,11 +121,9 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         self._clock.clock = self.master.reactor
         self._clock.start(self.settings.tick, now=True)
 
-    def deactivate(self) -> defer.Deferred[None]:
+    @async_to_deferred
+    async def deactivate(self) -> None:
         """Stops to consume events, after the current pass."""
-        return defer.ensureDeferred(self._deactivate())
-
-    async def _deactivate(self) -> None:
         if self._clock is not None and self._clock.running:
             self._clock.stop()
         if self._consumer is not None:
@@ -153,7 +141,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         if self._wanted:
             return defer.succeed(None)
         self._wanted = True
-        done: defer.Deferred[None] = self._lock.run(lambda: defer.ensureDeferred(self._pass()))
+        done: defer.Deferred[None] = self._lock.run(self._pass)
         return done.addErrback(
             lambda failure: log.err(failure, "the scheduler; retried at the next tick")
         )
@@ -162,14 +150,14 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         """Whether this master has Buildbot's claim; a claim lost in a pause is taken again."""
         return self.active and bool(await self._claimService())
 
+    @async_to_deferred
     async def _pass(self) -> None:
         self._wanted = False
         with self._wait:
-            await self._advance_all()
+            if await self.is_leader():
+                await self._advance_all()
 
     async def _advance_all(self) -> None:
-        if not await self.is_leader():
-            return
         await self.quarantine.release_recovered()
         for decision in await self.database.do(lambda ledger: ledger.actions.held()):
             await self._cancel(decision)
@@ -191,14 +179,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
 
     async def _cancel(self, decision: Action) -> None:
         """Ends a decision of a cancelled request."""
-        buildset = decision.buildset
-        if buildset is None:  # after a kill it may have been submitted
-            orphan = await self.buildsets.newest(decision.external_id)
-            if orphan is not None:
-                submitted = buildset = int(orphan["bsid"])
-                await self.database.do(
-                    lambda ledger: ledger.actions.submitted(decision.id, submitted)
-                )
+        buildset = await self.buildsets.of_decision(decision)
         end, note = BuildsetOutcome.CANCELLED, "not submitted yet"
         if buildset is not None:
             ended = await self.buildsets.outcome(buildset)
@@ -428,11 +409,10 @@ class BisectScheduler(ReconfigurableBaseScheduler):
 
     async def _submit(self, record: JobRecord, decision: Action) -> int:
         """The buildset of a decision: an orphan with its id, a prefetch, or a new one."""
-        orphan = await self.buildsets.newest(decision.external_id)
+        orphan = await self.buildsets.of_decision(decision)
         if orphan is not None:
-            number = int(orphan["bsid"])
-            log.msg(f"job {record.id}: adopting buildset {number} of {decision.external_id}")
-            return number
+            log.msg(f"job {record.id}: adopting buildset {orphan} of {decision.external_id}")
+            return orphan
         adopted = await self.prefetcher.adopt(record, decision)
         if adopted is not None:
             return adopted

@@ -17,8 +17,7 @@ from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.results import Trial
 from netbisect.reports.render import words
 from netbisect.steps.master.builders import bench_builder, kernel_builder
-from netbisect.steps.scheduler.buildsets import Buildsets
-from netbisect.steps.service.database_thread import DatabaseThread
+from netbisect.steps.scheduler.buildsets import SchedulerPart
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import Action, ActionStage, JobRecord, Quarantine
 from netbisect.store.ledger import Ledger
@@ -81,28 +80,20 @@ def unavailable_peers(
     return shut
 
 
-class TestbedGroups:
+class TestbedGroups(SchedulerPart):
     """Finds the testbeds that are available; stateless."""
-
-    def __init__(
-        self, settings: Settings, lab: Lab, buildsets: Buildsets, database: DatabaseThread
-    ) -> None:
-        self._settings = settings
-        self._lab = lab
-        self._buildsets = buildsets
-        self._database = database
 
     async def availability(self, record: JobRecord) -> Availability:
         """The testbeds available to a job now."""
         own = record.job.testbed
-        held, shut = await self._database.do(
+        held, shut = await self.database.do(
             lambda ledger: (
                 ledger.quarantines.current().get(own),
-                unavailable_peers(ledger, self._settings, self._lab, record),
+                unavailable_peers(ledger, self.settings, self.lab, record),
             )
         )
         for name in peers_of(record):
-            if name not in shut and not await self._buildsets.has_worker(bench_builder(name)):
+            if name not in shut and not await self.buildsets.has_worker(bench_builder(name)):
                 shut[name] = f"the worker of {name} is not connected"
         if held is not None:
             shut[own] = f"{own} is in quarantine: {held.why}"
@@ -114,11 +105,11 @@ class TestbedGroups:
 
         0 with a single builder: an open decision may need it next.
         """
-        arch = self._lab.testbed(record.job.testbed).arch
-        builders = sum(builder.arch == arch for builder in self._lab.builders)
+        arch = self.lab.testbed(record.job.testbed).arch
+        builders = sum(builder.arch == arch for builder in self.lab.builders)
         if builders == 1 or not peers_of(record):
             return 0
-        return max(0, builders - await self._buildsets.queue_length(kernel_builder(arch)))
+        return max(0, builders - await self.buildsets.queue_length(kernel_builder(arch)))
 
     @staticmethod
     def in_flight(

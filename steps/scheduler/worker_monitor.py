@@ -7,45 +7,37 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass, field
 from functools import partial
 
 from netbisect.reports.mail import owners
 from netbisect.reports.mail.alerts import Mail
 from netbisect.steps.master.builders import bench_builder, kernel_builder, recover_builder
-from netbisect.steps.scheduler.buildsets import Buildsets
-from netbisect.steps.service.database_thread import DatabaseThread
-from netbisect.steps.service.settings import Settings
+from netbisect.steps.scheduler.buildsets import SchedulerPart
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.builder import Builder
-from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.testbed import Testbed
 
 _MINUTE = 60.0
 _AWAY, _BACK = "away", "back"
 
 
-class WorkerMonitor:
+@dataclass
+class WorkerMonitor(SchedulerPart):
     """Monitors the workers of a lab."""
 
-    def __init__(
-        self, settings: Settings, lab: Lab, buildsets: Buildsets, database: DatabaseThread
-    ) -> None:
-        self._settings = settings
-        self._buildsets = buildsets
-        self._database = database
-        self._hosts = lab.hosts_by_worker
-        self._since: dict[str, float] = {}
-        """By worker: when it was first missing."""
-        self._present: set[str] = set()
-        """Connected workers whose return was mailed, if necessary."""
+    _since: dict[str, float] = field(default_factory=dict)
+    """By worker: when it was first missing."""
+    _present: set[str] = field(default_factory=set)
+    """Connected workers whose return was mailed, if necessary."""
 
     async def check(self) -> None:
         """Checks all workers, and puts mails into the outbox."""
-        for worker in self._hosts:
-            if self._buildsets.is_connected(worker):
+        for worker in self.lab.hosts_by_worker:
+            if self.buildsets.is_connected(worker):
                 self._since.pop(worker, None)
                 if worker not in self._present:
-                    await self._database.do(partial(self._back, worker))
+                    await self.database.do(partial(self._back, worker))
                     self._present.add(worker)
                 continue
             self._present.discard(worker)
@@ -53,22 +45,22 @@ class WorkerMonitor:
                 self._since.pop(worker, None)
                 continue
             seconds = time.monotonic() - self._since.setdefault(worker, time.monotonic())
-            if seconds >= self._settings.workers.patience_minutes * _MINUTE:
-                await self._database.do(partial(self._away, worker, seconds))
+            if seconds >= self.settings.workers.patience_minutes * _MINUTE:
+                await self.database.do(partial(self._away, worker, seconds))
                 self._since[worker] = math.inf  # no further mail before its return
 
     async def _missed(self, worker: str) -> bool:
         """Whether a build waits that no other worker can do."""
-        for host in self._hosts[worker]:
+        for host in self.lab.hosts_by_worker[worker]:
             names = (
                 [kernel_builder(host.arch)]
                 if isinstance(host, Builder)
                 else [bench_builder(host.name), recover_builder(host.name)]
             )
             for name in names:
-                if await self._buildsets.queue_length(
+                if await self.buildsets.queue_length(name) and not await self.buildsets.has_worker(
                     name
-                ) and not await self._buildsets.has_worker(name):
+                ):
                     return True
         return False
 
@@ -87,14 +79,16 @@ class WorkerMonitor:
             self._post(ledger, worker, number, _BACK, letter)
 
     def _names(self, worker: str) -> list[str]:
-        return [host.name for host in self._hosts[worker]]
+        return [host.name for host in self.lab.hosts_by_worker[worker]]
 
     def _post(self, ledger: Ledger, worker: str, number: int, what: str, letter: Mail) -> None:
-        addresses = [host.owner for host in self._hosts[worker] if isinstance(host, Testbed)]
+        addresses = [
+            host.owner for host in self.lab.hosts_by_worker[worker] if isinstance(host, Testbed)
+        ]
         ledger.mails.post(
             f"worker:{worker}:{number}:{what}",
             subject=letter.subject,
-            recipients=tuple(dict.fromkeys(filter(None, addresses))) or self._settings.mail.to,
+            recipients=tuple(dict.fromkeys(filter(None, addresses))) or self.settings.mail.to,
             body=letter.text,
             thread=f"worker:{worker}:{number}:",
         )

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ledger_facts import measured
 
-from netbisect.bisect.model.entities import Boot, Commit, Fact, Kernel, Sample
+from netbisect.bisect.model.entities import Commit, Fact, Kernel
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.steps.policy.repeats import is_repeat
 from netbisect.steps.scheduler.followups import PRIORITY_NIGHT, Followups, open_nights
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load
 from netbisect.store.db.records import ActionStage, JobRecord, Outcome
 from netbisect.store.ledger import Ledger
@@ -68,24 +67,9 @@ class Lab:
         for i in range(night.boots):
             luck = 0.002 * (math.sin(2.1 * i + self.measured) + math.sin(5.3 * len(key)))
             boot = f"b{self.measured}-{i}"
-            facts.append(Boot(boot, TESTBED, key, night.revision, at, 60.0))
-            facts += [
-                Sample(
-                    id=f"s-{boot}-{scenario}",
-                    boot=boot,
-                    testbed=TESTBED,
-                    scenario=scenario,
-                    pps=1e6 * math.exp(change + luck),
-                    offered_pps=1.488e6,
-                    received=(),
-                    offered=(),
-                    problems=(),
-                    conditions="",
-                    at=at + i,
-                    seconds=30.0,
-                )
-                for scenario in night.scenarios
-            ]
+            pps = 1e6 * math.exp(change + luck)
+            rates = dict.fromkeys(night.scenarios, pps)
+            facts += measured(boot, TESTBED, key, night.revision, at, rates)
         for fact in facts:
             self.ledger.facts.record(fact, decision.id)
         self.ledger.actions.finish(decision.id, Outcome.OK)
@@ -102,10 +86,8 @@ class Lab:
 
 
 @pytest.fixture
-def lab(quiet_house: Path, quiet_commits: list[Commit], tmp_path: Path) -> Iterator[Lab]:
-    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
-    yield Lab(quiet_house, ledger, quiet_commits)
-    ledger.engine.dispose()
+def lab(quiet_house: Path, quiet_commits: list[Commit], quiet_ledger: Ledger) -> Lab:
+    return Lab(quiet_house, quiet_ledger, quiet_commits)
 
 
 def repeats(open_now: list[JobRecord]) -> list[JobRecord]:

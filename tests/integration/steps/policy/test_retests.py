@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from ledger_facts import measured
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
-from netbisect.bisect.model.entities import Boot, Commit, Fact, Kernel, Sample
+from netbisect.bisect.model.entities import Commit, Fact, Kernel
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.results import (
     Confirmed,
@@ -22,7 +23,6 @@ from netbisect.bisect.model.results import (
 )
 from netbisect.steps.scheduler.followups import Followups
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load
 from netbisect.store.db.records import Alert, JobRecord
 from netbisect.store.ledger import Ledger
@@ -53,24 +53,8 @@ class Nights:
             # Noise of 0.2 % between boots and between images.
             luck = 0.002 * (math.sin(2.1 * i + number) + math.sin(5.3 * number))
             pps = 1e6 * math.exp(change + luck - (0.1 if i in slow else 0.0))
-            boot = f"b{number}-{i}"
-            facts.append(Boot(boot, TESTBED, key, revision, at, 60.0))
-            facts.append(
-                Sample(
-                    id=f"s{boot}",
-                    boot=boot,
-                    testbed=TESTBED,
-                    scenario=self.scenario,
-                    pps=pps,
-                    offered_pps=1.488e6,
-                    received=(),
-                    offered=(),
-                    problems=(),
-                    conditions="",
-                    at=at,
-                    seconds=30.0,
-                )
-            )
+            boot, rates = f"b{number}-{i}", {self.scenario: pps}
+            facts += measured(boot, TESTBED, key, revision, at, rates)
         return facts
 
     def night(self, number: int, change: float = 0.0, slow: Sequence[int] = ()) -> list[JobRecord]:
@@ -103,11 +87,11 @@ class Nights:
 
 
 @pytest.fixture
-def nights(quiet_house: Path, quiet_commits: list[Commit], tmp_path: Path) -> Iterator[Nights]:
-    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
-    nights = Nights(quiet_house, ledger, quiet_commits)
+def nights(
+    quiet_house: Path, quiet_commits: list[Commit], quiet_ledger: Ledger
+) -> Iterator[Nights]:
+    nights = Nights(quiet_house, quiet_ledger, quiet_commits)
     yield nights
-    ledger.engine.dispose()
     shutil.rmtree(nights.settings.reports, ignore_errors=True)
 
 

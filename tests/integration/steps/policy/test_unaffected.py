@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from ledger_facts import measured
 from sqlalchemy import event
 
-from netbisect.bisect.model.entities import Boot, Commit, Fact, Kernel, Sample
+from netbisect.bisect.model.entities import Commit, Fact, Kernel
 from netbisect.bisect.stats.unaffected import is_unaffected
 from netbisect.steps.policy.unaffected import unaffected_testbeds
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
@@ -40,10 +39,7 @@ class Bench:
             for i, luck in enumerate((-0.002, 0.001, 0.0, 0.002, -0.001)):
                 boot = f"{key}-{i}"
                 pps = 1e6 * ln_pps * (1 + luck + 0.001 * (n % 3))
-                facts += [
-                    Boot(boot, testbed, key, revision, n, 60.0),
-                    Sample(boot, boot, testbed, scenario, pps, 1.4e6, (), (), (), "", n, 30.0),
-                ]
+                facts += measured(boot, testbed, key, revision, n, {scenario: pps})
         self.ledger.facts.record_all(facts, "the test")
 
     def unaffected(self, good: int, bad: int, change: float = -0.1) -> tuple[str, ...]:
@@ -52,11 +48,9 @@ class Bench:
 
 
 @pytest.fixture
-def bench(quiet_house: Path, tmp_path: Path) -> Iterator[Bench]:
-    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
-    ledger.commits.learn(LINE, "main")
-    yield Bench(ledger, load(quiet_house / control.SETTINGS)[1])
-    ledger.engine.dispose()
+def bench(quiet_house: Path, quiet_ledger: Ledger) -> Bench:
+    quiet_ledger.commits.learn(LINE, "main")
+    return Bench(quiet_ledger, load(quiet_house / control.SETTINGS)[1])
 
 
 def test_a_testbed_without_a_change_between_both_ends_is_named(bench: Bench) -> None:
@@ -89,11 +83,7 @@ def test_many_testbeds_take_no_more_statements_than_one(bench: Bench) -> None:
     for name in names:
         for n in range(5, 16):
             key, revision = f"{name}{n}", f"{n:040x}"
-            facts.append(Boot(key, name, key, revision, n, 60.0))
-            facts += [
-                Sample(f"{key}-{i}", key, name, f"s{i}", 1e6, 1e9, (), (), (), "", n, 1.0)
-                for i in range(6)
-            ]
+            facts += measured(key, name, key, revision, n, {f"s{i}": 1e6 for i in range(6)})
     bench.ledger.facts.record_all(facts, "the test")
     statements: list[str] = []
 

@@ -30,7 +30,6 @@ from netbisect.bisect.model.results import (
 from netbisect.steps.policy.profiles import key_of
 from netbisect.steps.scheduler.followups import Followups, open_nights
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import SearchSettings, load
 from netbisect.steps.site.live import LivePages
 from netbisect.steps.site.source import SiteSource
@@ -94,11 +93,11 @@ class Alerts:
 
 
 @pytest.fixture
-def alerts(quiet_house: Path, quiet_commits: list[Commit], tmp_path: Path) -> Iterator[Alerts]:
-    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
-    alerts = Alerts(quiet_house, ledger, quiet_commits)
+def alerts(
+    quiet_house: Path, quiet_commits: list[Commit], quiet_ledger: Ledger
+) -> Iterator[Alerts]:
+    alerts = Alerts(quiet_house, quiet_ledger, quiet_commits)
     yield alerts
-    ledger.engine.dispose()
     for place in (alerts.settings.reports, alerts.settings.visits):
         shutil.rmtree(place, ignore_errors=True)
 
@@ -204,20 +203,16 @@ def test_testbeds_of_a_group_share_a_search(alerts: Alerts) -> None:
 
 
 def test_a_change_in_another_range_has_a_search_of_its_own(alerts: Alerts) -> None:
-    """Also without `use_groups`."""
+    """Also without `use_groups`, or if the search is from before the group."""
+    before = alerts.confirm("c2558", 3, 6)
     alerts.add_twin()
+    assert alerts.confirm("c2558-2", 3, 6).id != before.id
     search = alerts.confirm("c2558", 1, 6)
     assert alerts.confirm("c2558-2", 2, 6).id != search.id
     assert alerts.confirm("c2558-2", 1, 7).id != search.id
     alone = replace(alerts.settings, search=SearchSettings(use_groups=False))
     alerts.followups = Followups(alone, alerts.lab)
     assert alerts.confirm("c2558", 2, 7).job.testbeds == ("c2558",)
-
-
-def test_a_search_from_before_the_group_is_not_shared(alerts: Alerts) -> None:
-    search = alerts.confirm("c2558", 1, 6)
-    alerts.add_twin()
-    assert alerts.confirm("c2558-2", 1, 6).id != search.id
 
 
 def test_a_returning_change_is_mailed_in_the_same_thread_with_a_new_search(alerts: Alerts) -> None:
@@ -353,24 +348,19 @@ def test_the_load_of_a_profile_is_a_share_of_the_slower_rate(alerts: Alerts) -> 
     assert record.job.pps == 562_800.0
 
 
-def test_a_page_gives_the_reason_for_a_missing_profile(alerts: Alerts) -> None:
-    search = alerts.confirm("c2558", 1, 6)
-    alert = alerts.end(search, alerts.culprit(search, 4))
-    [record] = alerts.ledger.jobs.all_open()
-    alerts.followups.conclude(alerts.ledger, record, Unfinished("pmcstat: <none> of it"))
-
-    assert "pmcstat: &lt;none&gt; of it" in page_of(alerts, alert)
-
-
-def test_a_page_mentions_removed_files_of_profiles(alerts: Alerts) -> None:
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_page_gives_the_reason_for_a_missing_profile(alerts: Alerts, removed: bool) -> None:
     search = alerts.confirm("c2558", 1, 6)
     alert = alerts.end(search, alerts.culprit(search, 4))
     [record] = alerts.ledger.jobs.all_open()
     sides = alerts.line[3], alerts.line[4]
-    profiled(alerts, record, dict(zip(sides, ("a;b 10\n", "a;b x\n"), strict=True)))
-    alerts.followups.conclude(alerts.ledger, record, ProfileResult(sides))
+    if removed:
+        profiled(alerts, record, dict(zip(sides, ("a;b 10\n", "a;b x\n"), strict=True)))
+    finding = ProfileResult(sides) if removed else Unfinished("pmcstat: <none> of it")
+    alerts.followups.conclude(alerts.ledger, record, finding)
+    reason = "its files were removed" if removed else "pmcstat: &lt;none&gt; of it"
 
-    assert "its files were removed" in page_of(alerts, alert)
+    assert reason in page_of(alerts, alert)
 
 
 def test_an_earlier_profile_of_a_user_is_shown_too(alerts: Alerts) -> None:

@@ -135,22 +135,6 @@ class BisectSchedulerTest(RealMaster):
         assert len(self.ledger.mails.waiting()) == 4, "one per job, one about the quarantine"
 
     @case
-    async def test_a_build_cancelled_by_a_user_ends_its_job(self) -> None:
-        self.script({REVISION: {"build": "wait"}})
-        await self.start()
-        record = self.ask()
-        await self.until((self.folder / "waiting").exists)
-        (build,) = await self.master.data.get(("builds",))
-        await self.master.data.control(
-            "stop", {"reason": "wrong tree"}, ("builds", build["buildid"])
-        )
-        record = await self.closed(record)
-
-        assert isinstance(record.finding, Unfinished)
-        assert "cancelled by a user" in record.finding.why
-        assert self.calls() == [f"build {REVISION}"]
-
-    @case
     async def test_a_patch_is_sent_to_the_build_host(self) -> None:
         patch = read("D5180", b"--- a/sys/x.c\n+++ b/sys/x.c\n@@ -1 +1 @@\n-a\n+b\n")
         mark = PatchStore(self.settings.patches).put(patch)
@@ -184,7 +168,7 @@ class BisectSchedulerTest(RealMaster):
             arch="amd64",
             why="before the kill",
         )
-        self.patch(BisectScheduler, "_activate", lambda _: defer.succeed(None))
+        self.patch(BisectScheduler, "activate", lambda _: defer.succeed(None))
         await self.start()
         scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
         orphan = await scheduler._submit(record, decision)
@@ -202,8 +186,8 @@ class BisectSchedulerTest(RealMaster):
         ]
         assert named == [orphan]
 
-    async def stop_builds(self, times: int) -> None:
-        """Stops the running builds a number of times, as a stop of the master does."""
+    async def stop_builds(self, times: int, reason: str = "Master Shutdown") -> None:
+        """Stops the running builds a number of times."""
         for _ in range(times):
             await self.until((self.folder / "waiting").exists)
             (self.folder / "waiting").unlink()
@@ -211,8 +195,8 @@ class BisectSchedulerTest(RealMaster):
                 one for one in await self.master.data.get(("builds",)) if not one["complete"]
             ]
             for build in running:
-                reason = {"reason": "Master Shutdown"}
-                await self.master.data.control("stop", reason, ("builds", build["buildid"]))
+                what = ("builds", build["buildid"])
+                await self.master.data.control("stop", {"reason": reason}, what)
 
     @pytest.mark.long
     @case
@@ -233,15 +217,23 @@ class BisectSchedulerTest(RealMaster):
         assert self.calls().count(f"trial {REVISION}") == MOST_TRIES + 1 + MOST_TRIES
 
     @case
-    async def test_a_stopped_build_is_repeated_on_the_same_host(self) -> None:
-        self.script({REVISION: {"build": "wait"}})
+    async def test_a_build_is_repeated_after_a_stop_of_the_master_only(self) -> None:
+        """On the same host; cancelled by a user it ends its job."""
+        other = "b" * 40
+        self.script({REVISION: {"build": "wait"}, other: {"build": "wait"}})
         await self.start()
-        record = self.ask(boots=1)
+        record = self.ask()
+        await self.stop_builds(1, "wrong tree")
+        record = await self.closed(record)
+        assert isinstance(record.finding, Unfinished)
+        assert "cancelled by a user" in record.finding.why
+        assert self.calls() == [f"build {REVISION}"]
+
+        record = self.ask(other, boots=1)
         await self.stop_builds(1)
         await self.until((self.folder / "waiting").exists)
         (self.folder / "go").touch()
         record = await self.closed(record)
-
         assert record.finding == NightlyResult(1)
         first, again = self.ledger.actions.of_job(record.id)[:2]
         assert (first.seq, again.seq, again.attempt) == (1, 1, 2)

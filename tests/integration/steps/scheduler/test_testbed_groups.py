@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,10 @@ from netbisect.steps.scheduler.buildsets import Buildsets
 from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
 from netbisect.steps.scheduler.testbed_groups import unavailable_peers
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import DatabaseThread, open_ledger
+from netbisect.steps.service.database_thread import DatabaseThread
 from netbisect.steps.service.settings import SearchSettings, load
 from netbisect.store.db.records import Action, ActionStage, JobRecord, Outcome
+from netbisect.store.ledger import Ledger
 
 LINE = [f"{number:040x}" for number in range(8)]
 CULPRIT = 5
@@ -98,12 +99,12 @@ class Group(RealMaster):
 class Clinic:
     """A ledger, and a lab in which c2558 has two peers."""
 
-    def __init__(self, place: Path, url: str) -> None:
+    def __init__(self, place: Path, ledger: Ledger) -> None:
         self.settings, lab = load(place / control.SETTINGS)
         own, other = (replace(one, group="atoms" * (one.name == OWN)) for one in lab.testbeds)
         peers = (replace(own, name=name) for name in (PEER, THIRD))
         self.lab = replace(lab, testbeds=(own, other, *peers))
-        self.ledger = open_ledger(url)
+        self.ledger = ledger
         job = BisectJob(
             *("main", OWN, "r1", (Candidate("r2"),), ("s",), "s", -0.1, NOISE),
             others=dict.fromkeys((PEER, THIRD), NOISE),
@@ -126,10 +127,8 @@ class Clinic:
 
 
 @pytest.fixture
-def clinic(quiet_house: Path, url: str) -> Iterator[Clinic]:
-    clinic = Clinic(quiet_house, url)
-    yield clinic
-    clinic.ledger.engine.dispose()
+def clinic(quiet_house: Path, quiet_ledger: Ledger) -> Clinic:
+    return Clinic(quiet_house, quiet_ledger)
 
 
 def test_a_peer_with_a_job_of_its_own_is_unavailable(clinic: Clinic) -> None:
@@ -178,31 +177,6 @@ def test_progress_shows_trials_on_peers(clinic: Clinic) -> None:
 
 @pytest.mark.slow
 class TestbedGroupsTest(Group):
-    @pytest.mark.long
-    @case
-    async def test_two_testbeds_find_the_culprit_together(self) -> None:
-        """No buildset is submitted twice, and no kernel built twice."""
-        await self.start()
-        record = await self.closed(self.begin())
-        await self.until_idle()
-
-        self.found(record)
-        visits = {name: len(self.visits(record, name)) for name in (OWN, PEER)}
-        assert min(visits.values()) >= 3
-        evidence = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64")
-        fresh = Counter(one.testbed for one in evidence.observations if one.fresh)
-        for name in (OWN, PEER):
-            measured = {one.id for one in self.visits(record, name) if self.samples(one)}
-            assert fresh[name] == len(measured)
-            done = {one.id for one in self.visits(record, name) if one.outcome is Outcome.OK}
-            assert done <= measured
-        assert isinstance(record.finding, Culprit)
-        assert abs(record.finding.effects[0].ln_ratio - math.log(SLOW / FAST)) < 0.01
-        builds = Counter(call for call in self.calls() if call.startswith("build"))
-        assert set(builds.values()) == {1}
-        names = await self.names()
-        assert len(names) == len(set(names))
-
     @pytest.mark.long
     @case
     async def test_the_search_continues_without_a_crashing_peer(self) -> None:
@@ -272,28 +246,6 @@ class TestbedGroupsTest(Group):
 
     @pytest.mark.long
     @case
-    async def test_a_peer_is_unavailable_during_its_nightly_job(self) -> None:
-        await self.start()
-        waits = {"trial": "wait"}
-        night = NightlyJob("main", PEER, LINE[0], ("inet4-forwarding",), 1)
-        tonight = self.ledger.jobs.add(night, key="night", priority=100)
-        record = self.begin({OWN: waits, PEER: waits})
-        await self.until(lambda: len(self.visits(tonight, PEER)) == 1)
-        await task.deferLater(reactor, 2 * self.settings.tick)
-        assert self.visits(record, PEER) == []
-        (self.folder / "go").touch()
-        tonight = await self.closed(tonight)
-        assert tonight.finding == NightlyResult(1)
-        record = await self.closed(record)
-
-        self.found(record)
-        at = tonight.closed_at
-        assert at is not None
-        assert all(one.intended_at >= at for one in self.visits(record, PEER))
-        assert self.visits(record, PEER)
-
-    @pytest.mark.long
-    @case
     async def test_a_job_of_a_peer_withdraws_trials_that_have_not_begun(self) -> None:
         """Also one whose buildset was not recorded because of a kill."""
         await self.start()
@@ -326,8 +278,12 @@ class TestbedGroupsTest(Group):
         assert (taken.outcome, taken.note) == (Outcome.WITHDRAWN, f"{PEER} has a night of its own")
         assert (await self.master.data.get(("buildsets", given)))["results"] != SUCCESS
         (self.folder / "go").touch()
-        await self.closed(tonight)
+        tonight = await self.closed(tonight)
+        assert tonight.finding == NightlyResult(1)
         self.found(await self.closed(record))
+        later = [one.intended_at for one in self.visits(record, PEER) if one.id > guest.id]
+        assert tonight.closed_at is not None
+        assert min(later, default=math.inf) >= tonight.closed_at
 
     async def until_running(self, number: int) -> None:
         while True:
@@ -344,7 +300,7 @@ class TestbedGroupsTest(Group):
     @pytest.mark.long
     @case
     async def test_kills_between_any_two_effects_repeat_and_lose_nothing(self) -> None:
-        """Every seventh effect raises an exception before or after it."""
+        """Every seventh effect raises an exception before or after it; both testbeds measure."""
         await self.start()
         kills = self.kill_often()
         record = await self.closed(self.begin())
@@ -354,7 +310,15 @@ class TestbedGroupsTest(Group):
 
         names = await self.names()
         assert len(names) == len(set(names))
-        trials = [one for name in (OWN, PEER) for one in self.visits(record, name)]
+        visits = [self.visits(record, name) for name in (OWN, PEER)]
+        assert min(map(len, visits)) >= 3
+        evidence = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64")
+        fresh = Counter(one.testbed for one in evidence.observations if one.fresh)
+        measured = [{one.id for one in its if self.samples(one)} for its in visits]
+        assert [fresh[OWN], fresh[PEER]] == [len(its) for its in measured]
+        assert isinstance(record.finding, Culprit)
+        assert abs(record.finding.effects[0].ln_ratio - math.log(SLOW / FAST)) < 0.01
+        trials = [one for its in visits for one in its]
         begun = [one for one in trials if self.ledger.facts.of_action(one.id)]
         assert self.calls_of("trial") == len(begun)
         ended = {one.id for one in trials if one.outcome is Outcome.OK}
@@ -411,7 +375,7 @@ class TestbedGroupsTest(Group):
             scheduler.groups,
             scheduler.idle_recovery,
         ):
-            part._database = mine
+            part.database = mine
         return alive
 
 
