@@ -20,8 +20,7 @@ class ComputeService(BuildbotService):
     compare_attrs = ("settings",)
     name = "netbisect-compute"
 
-    def checkConfig(self, settings: Settings, **kwargs: Any) -> None:
-        super().checkConfig(**kwargs)
+    def checkConfig(self, settings: Settings, **_: Any) -> None:
         self._isolate(settings)
 
     def reconfigService(self, settings: Settings, **kwargs: Any) -> defer.Deferred[None]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from buildbot.util.service import BuildbotService
+from buildbot.util.twisted import async_to_deferred
 from twisted.internet import defer, task
 from twisted.python import log
 from twisted.spread import pb
@@ -32,18 +33,13 @@ class Heartbeat(BuildbotService):
     compare_attrs = ("settings",)
     name = NAME
 
-    def checkConfig(self, settings: Settings, **kwargs: Any) -> None:
-        super().checkConfig(**kwargs)
-
     def reconfigService(self, settings: Settings, **kwargs: Any) -> defer.Deferred[None]:
         self.settings = settings
         return super().reconfigService(**kwargs)
 
-    def startService(self) -> defer.Deferred[None]:
+    @async_to_deferred
+    async def startService(self) -> None:
         """Starts the watchdog, which also covers the start of the master."""
-        return defer.ensureDeferred(self._start())
-
-    async def _start(self) -> None:
         await super().startService()
         self._ping_seconds = self.settings.stall_seconds / 2
         self._steps: dict[Any, WatchedWait] = {}

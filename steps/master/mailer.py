@@ -11,6 +11,7 @@ from email.utils import format_datetime
 from typing import Any
 
 from buildbot.util.service import BuildbotService
+from buildbot.util.twisted import async_to_deferred
 from twisted.internet import defer, task
 from twisted.python import log
 
@@ -130,17 +131,8 @@ class Mailer(BuildbotService):
     compare_attrs = ("settings", "lab", "scheduler")
     name = MAILER_NAME
 
-    def checkConfig(
-        self, settings: Settings, lab: Lab | None = None, scheduler: str = "", **kwargs: Any
-    ) -> None:
-        super().checkConfig(**kwargs)
-
     def reconfigService(
-        self,
-        settings: Settings,
-        lab: Lab | None = None,
-        scheduler: str = "",
-        **kwargs: Any,
+        self, settings: Settings, lab: Lab | None = None, scheduler: str = "", **kwargs: Any
     ) -> defer.Deferred[None]:
         """Takes new settings; the master that runs `scheduler` sends the mails."""
         self.settings = settings
@@ -148,29 +140,29 @@ class Mailer(BuildbotService):
         self.scheduler = scheduler
         return super().reconfigService(**kwargs)
 
-    def startService(self) -> defer.Deferred[None]:
+    @async_to_deferred
+    async def startService(self) -> None:
         """Starts the clock."""
-        return defer.ensureDeferred(self._start())
-
-    async def _start(self) -> None:
         await super().startService()
         self._busy = defer.DeferredLock()
         self._clock = task.LoopingCall(self.look)
         self._clock.clock = self.master.reactor
         self._clock.start(self.settings.tick, now=True)
 
-    def stopService(self) -> defer.Deferred[None]:
+    @async_to_deferred
+    async def stopService(self) -> None:
         """Stops the clock; finishes a mail that is being sent."""
         if self._clock.running:
             self._clock.stop()
-        done = self._busy.run(lambda: None)
-        return done.addCallback(lambda _: BuildbotService.stopService(self))
+        await self._busy.run(lambda: None)
+        await super().stopService()
 
     def look(self) -> defer.Deferred[None]:
         """Sends the mails that are due."""
-        done: defer.Deferred[None] = self._busy.run(lambda: defer.ensureDeferred(self._look()))
+        done: defer.Deferred[None] = self._busy.run(self._look)
         return done.addErrback(lambda failure: log.err(failure, "the outbox"))
 
+    @async_to_deferred
     async def _look(self) -> None:
         store = database_thread(self.settings)
         scheduler = self.master.scheduler_manager.namedServices.get(self.scheduler)

@@ -199,9 +199,7 @@ def _sides(ledger: Ledger, job: Job, scenario: str, revision: str) -> list[Side]
             wanted = [job.good, job.bad]
         case BisectJob():
             wanted = [job.good, revision, job.candidates[-1].revision]
-        case ProfileJob():
-            wanted = [*job.revisions]
-        case MeasureJob():
+        case ProfileJob() | MeasureJob():
             wanted = [*job.revisions]
     number = metric_of(scenario).number
     by_revision: dict[str, list[Level]] = {}

@@ -14,10 +14,10 @@ from typing import Any
 
 import bcrypt
 from buildbot.plugins import util
+from buildbot.util.twisted import async_to_deferred
 from buildbot.www.auth import AuthBase, CustomAuth, NoAuth
 from buildbot.www.authz.roles import RolesFromBase
 from twisted.cred.error import UnauthorizedLogin
-from twisted.internet import defer
 from twisted.web.guard import BasicCredentialFactory
 
 from netbisect.steps.requests.rate_limit import LoginBackoff
@@ -69,22 +69,17 @@ class HtpasswdAuth(CustomAuth):
         self._backoff = LoginBackoff()
         read_htpasswd(path)  # reports errors at the start
 
-    def requestAvatarId(self, cred: Any) -> defer.Deferred[Any]:
+    @async_to_deferred
+    async def requestAvatarId(self, cred: Any) -> Any:
         """Checks the password in a thread, because bcrypt is slow."""
         caller = (bytes(cred.username)[:100], cred.origin)
         if self._backoff.wait(caller):
-            return defer.fail(UnauthorizedLogin("too many tries"))
-        checked = defer.ensureDeferred(
-            run_in_thread("a login", self.check_credentials, cred.username, cred.password)
-        )
-
-        def finish(good: bool) -> Any:
-            if not good:
-                raise UnauthorizedLogin
-            self._backoff.succeeded(caller)
-            return cred.username
-
-        return checked.addCallback(finish)
+            raise UnauthorizedLogin("too many tries")
+        check = self.check_credentials
+        if not await run_in_thread("a login", check, cred.username, cred.password):
+            raise UnauthorizedLogin
+        self._backoff.succeeded(caller)
+        return cred.username
 
     def check_credentials(self, username: bytes, password: bytes) -> bool:
         """Checks a password; unknown names take as long as known ones."""
