@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from netbisect.reports.documents import api, openapi
@@ -17,34 +15,37 @@ from netbisect.reports.documents.openapi import (
     MOST_PATCH_BYTES,
     MOST_WORDS,
 )
-from netbisect.steps.policy.request_spec import InvalidRequestError, PatchFile, RequestSpec
-from netbisect.steps.service.rights import Right, User
+from netbisect.steps.policy.request_spec import InvalidRequestError
 from netbisect.workers.config import toml
 
 T = TypeVar("T")
 _BODY = "body"
 
 
-class BodyError(Exception):
-    """The body is not JSON, or too large."""
+class CallError(Exception):
+    """A call that is refused: HTTP status, refusal and further headers of the response."""
 
-    def __init__(self, sentence: str, *, large: bool = False) -> None:
-        super().__init__(sentence)
-        self.large = large
+    def __init__(
+        self, status: int, refusal: api.Refusal | str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        if isinstance(refusal, str):
+            refusal = api.Refusal(error=refusal, faults={})
+        super().__init__(refusal.error)
+        self.status, self.refusal, self.headers = status, refusal, headers or {}
 
 
 def parse_body(content: bytes, kind: type[T]) -> T:
     """Parses a body.
 
     Raises:
-        BodyError: It is not JSON, or too large.
+        CallError: It is not JSON, or too large.
         InvalidRequestError: Fields are missing, unknown or invalid.
     """
     if len(content) > openapi.MOST_BODY_BYTES:
-        raise BodyError(f"expected at most {openapi.MOST_BODY_BYTES:,} bytes", large=True)
+        raise CallError(413, f"expected at most {openapi.MOST_BODY_BYTES:,} bytes")
     data = _json(content)
     if not isinstance(data, dict):
-        raise BodyError("expected a JSON object")
+        raise CallError(400, "expected a JSON object")
     _check_lengths(data)
     try:
         return toml.structure(data, kind, source=_BODY)
@@ -61,11 +62,11 @@ def _json(content: bytes) -> object:
         )
         json.dumps(found, ensure_ascii=False).encode("utf-8")
     except UnicodeError as error:
-        raise BodyError("expected JSON in UTF-8, without unpaired surrogates") from error
+        raise CallError(400, "expected JSON in UTF-8, without unpaired surrogates") from error
     except RecursionError as error:
-        raise BodyError("expected JSON of a few levels") from error
+        raise CallError(400, "expected JSON of a few levels") from error
     except ValueError as error:
-        raise BodyError(f"expected JSON: {error}") from error
+        raise CallError(400, f"expected JSON: {error}") from error
     return found
 
 
@@ -94,35 +95,21 @@ def _check_lengths(data: Mapping[str, Any]) -> None:
         )
 
 
-def spec_from_body(body: api.AskBody, user: User) -> RequestSpec:
-    """Converts a body to a specification.
-
-    Raises:
-        InvalidRequestError: A patch cannot be decoded.
-        BodyError: A patch is too large.
-    """
-    taken = {one.name for one in fields(RequestSpec)} - {"patches"}
-    plain = {one.name: getattr(body, one.name) for one in fields(body) if one.name in taken}
-    return RequestSpec(
-        **plain,
-        patches=tuple(map(_patch_of, body.patches)),
-        who=user.name,
-        via=user.via,
-        may_patch=user.has_right(Right.PATCH),
-    )
-
-
-def _patch_of(body: api.PatchBody) -> PatchFile:
-    if bool(body.diff) == bool(body.base64):
-        raise InvalidRequestError({"patches": "expected either diff or base64 in each"})
+def patch_bytes(body: api.PatchBody) -> bytes:
+    """Decodes a patch. Raises InvalidRequestError."""
+    if body.diff and body.base64:
+        raise InvalidRequestError({"patches": "expected either diff or base64, found both"})
     try:
-        data = body.diff.encode() or base64.b64decode(body.base64, validate=True)
-    except (binascii.Error, ValueError) as error:
+        return body.diff.encode() or base64.b64decode(body.base64, validate=True)
+    except ValueError as error:
         raise InvalidRequestError({"patches": f"expected base64: {error}"}) from error
-    if len(data) > MOST_PATCH_BYTES:
-        raise BodyError(f"expected a patch of at most {MOST_PATCH_BYTES:,} bytes", large=True)
-    if len(body.base) > MOST_LETTERS:
-        raise InvalidRequestError(
-            {"patches": f"expected a base of at most {MOST_LETTERS} characters"}
-        )
-    return PatchFile(data, body.base)
+
+
+def check_patches(patches: Sequence[api.PatchBody]) -> None:
+    """Limits the size of patches. Raises InvalidRequestError and CallError."""
+    for one in patches:
+        if len(patch_bytes(one)) > MOST_PATCH_BYTES:
+            raise CallError(413, f"expected a patch of at most {MOST_PATCH_BYTES:,} bytes")
+        if len(one.base) > MOST_LETTERS:
+            message = f"expected a base of at most {MOST_LETTERS} characters"
+            raise InvalidRequestError({"patches": message})

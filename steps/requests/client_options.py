@@ -1,28 +1,61 @@
-"""Command-line options that choose the local service or a server."""
+"""Clients of `netbisect request`, chosen by options: the local database, or a server's API."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import click
 
-from netbisect.steps.requests.clients import HttpClient, LocalClient, RequestClient
-from netbisect.steps.requests.http_client import ApiConnection
+from netbisect.reports.documents import api
+from netbisect.steps.requests.api import read, write
+from netbisect.steps.requests.http_client import HttpClient
 from netbisect.steps.requests.service import RequestService
 from netbisect.steps.service.control import SETTINGS
 from netbisect.steps.service.database_thread import open_history, open_service_ledger
 from netbisect.steps.service.options import folder_option
+from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.secrets import read_password
 from netbisect.steps.service.settings import load
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class LocalClient:
+    """Uses the local database, with all rights. Raises InvalidRequestError and StoreError."""
+
+    service: RequestService
+    user: User
+    poll_seconds = 1.0
+
+    def get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
+        """Reads a document, such as `requests/7`."""
+        found = read(self.service, self.user, path.split("/"), query or {})
+        assert isinstance(found, kind)
+        return found
+
+    def ask(self, body: api.AskBody, kind: type[T]) -> T:
+        """Submits a request, or estimates its cost."""
+        self.service.history.update()
+        found = write(self.service, self.user, "ask", None, body)
+        assert isinstance(found, kind)
+        return found
+
+    def change(self, verb: str, number: int, body: Any) -> None:
+        """Cancels, resumes, extends or reprioritizes a request."""
+        getattr(self.service, verb)(self.user, number, body)
+
+
+RequestClient: TypeAlias = LocalClient | HttpClient
 
 
 def client_options(command: Command) -> Command:
-    """Adds --folder, --server and --token-file, and passes `client` to the command."""
+    """Adds --folder, --server and --token-file, and passes `client` for the user `who`."""
     for option in (
         click.option(
             "--token-file",
@@ -44,12 +77,15 @@ def client_options(command: Command) -> Command:
     def wrapper(
         *, folder: Path | None, server: str | None, token_file: Path | None, **options: Any
     ) -> Any:
-        return command(client=_client(folder, server, token_file), **options)
+        who = options.pop("who", "")
+        return command(client=_client(folder, server, token_file, who), **options)
 
     return wrapper  # type: ignore[return-value] # click passes other arguments
 
 
-def _client(folder: Path | None, server: str | None, token_file: Path | None) -> RequestClient:
+def _client(
+    folder: Path | None, server: str | None, token_file: Path | None, who: str
+) -> RequestClient:
     """The options may stand before or after the subcommand."""
     above = click.get_current_context().parent
     given = above.params if above is not None else {}
@@ -60,8 +96,8 @@ def _client(folder: Path | None, server: str | None, token_file: Path | None) ->
     if server is not None:
         if token_file is None:
             raise click.UsageError("--server needs --token-file")
-        return HttpClient(ApiConnection(server, read_password(token_file, "--token-file")))
+        return HttpClient(server, read_password(token_file, "--token-file"))
     settings, lab = load((folder or Path()) / SETTINGS)
-    return LocalClient(
-        RequestService(open_service_ledger(settings), open_history(settings, lab), settings, lab)
-    )
+    ledger, history = open_service_ledger(settings), open_history(settings, lab)
+    user = User(who, frozenset(Right), "command", "")
+    return LocalClient(RequestService(ledger, history, settings, lab), user)

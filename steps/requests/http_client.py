@@ -7,12 +7,13 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import cattrs
 
-from netbisect.reports.documents import api, openapi
+from netbisect.reports.documents import api, openapi, types
 
 T = TypeVar("T")
 _SECONDS = 120.0
@@ -38,8 +39,10 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         pass
 
 
-class ApiConnection:
-    """A server's address, and a token for it."""
+class HttpClient:
+    """Uses a server's API; the token identifies the caller. The methods raise ServerError."""
+
+    poll_seconds = 10.0
 
     def __init__(self, address: str, token: str) -> None:
         """Checks address and token; does not connect.
@@ -65,16 +68,22 @@ class ApiConnection:
         self._opener = urllib.request.build_opener(_NoRedirects)
 
     def get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
-        """Raises ServerError."""
+        """Reads a document, such as `requests/7`."""
         return self._call(f"{path}?{urlencode(query)}" if query else path, kind, None)
 
-    def post(self, path: str, kind: type[T], body: Mapping[str, Any]) -> T:
-        """Sends `body` once, without retries. Raises ServerError."""
-        return self._call(path, kind, json.dumps(body).encode())
+    def ask(self, body: api.AskBody, kind: type[T]) -> T:
+        """Submits a request, or estimates its cost; without retries."""
+        return self._call("requests", kind, body)
 
-    def _call(self, path: str, kind: type[T], content: bytes | None) -> T:
+    def change(self, verb: str, number: int, body: Any) -> None:
+        """Cancels, resumes, extends or reprioritizes a request."""
+        self._call(f"requests/{number}/{verb}", types.RequestDocument, body)
+
+    def _call(self, path: str, kind: type[T], body: Any) -> T:
         headers = {"Accept": "application/json", "Authorization": f"Bearer {self._token}"}
-        if content is not None:
+        content = None
+        if body is not None:
+            content = json.dumps(asdict(body)).encode()
             headers["Content-Type"] = "application/json"
         request = urllib.request.Request(f"{self._address}/{path}", content, headers)  # noqa: S310 - checked in __init__
         try:

@@ -17,9 +17,17 @@ from netbisect.bisect.model.jobs import (
     Job,
     MeasureJob,
 )
-from netbisect.reports.documents.api import CostEstimate
+from netbisect.reports.documents.api import (
+    AskBody,
+    CancelBody,
+    CostEstimate,
+    ExtendBody,
+    PriorityBody,
+    ResumeBody,
+)
 from netbisect.reports.pages import requests
 from netbisect.reports.render import words
+from netbisect.reports.render.plaintext import table
 from netbisect.steps.policy import bisections
 from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.request_cost import (
@@ -32,12 +40,13 @@ from netbisect.steps.policy.request_spec import (
     BISECT,
     PRIORITIES,
     InvalidRequestError,
-    RequestSpec,
     ResolvedRequest,
 )
 from netbisect.steps.queries import request_answer
-from netbisect.steps.requests.validation import resolve_request, suggestion
+from netbisect.steps.requests.validation import resolve_request
+from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.numeric import histories
+from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.settings import MOST_BOOTS, Settings
 from netbisect.store.db.records import Request
 from netbisect.store.git.history import History
@@ -45,22 +54,33 @@ from netbisect.store.git.resolve import whereabouts
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.requests import RequestedJob, TooManyError
 from netbisect.workers.build.patches import PatchError, PatchStore
-from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.lab import Lab, load_lab
 from netbisect.workers.config.testbed import Testbed
 
 _DAY = 86400.0
 _HOUR = 3600.0
+_HIGH = "high"
 
 
-def search_cost_lines(found: CostEstimate) -> list[str]:
-    """Describes the search that follows a comparison, one line per testbed."""
-    return [
+def cost_text(found: CostEstimate) -> str:
+    """A cost for people, with the searches that follow comparisons."""
+    rows = [("testbed", "builds", "boots", "reused", "time")]
+    rows += [
+        (
+            *(one.testbed, str(len(one.builds)), str(one.boots), str(one.shared)),
+            words.duration(one.seconds),
+        )
+        for one in found.testbeds
+    ]
+    searches = [
         f"{one.testbed}: if the ends differ, about {words.count(one.search.boots, 'boot')}, "
         f"{words.count(one.search.builds, 'build')} and {words.duration(one.search.seconds)} for "
         f"the search among {words.count(one.search.commits, 'commit')} and its verification"
         for one in found.testbeds
         if one.search is not None
     ]
+    builders = f"and {words.duration(found.build_seconds)} of builders"
+    return "\n".join([table(rows, indent=0), builders, *searches])
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +92,25 @@ class RequestService:
     settings: Settings
     lab: Lab
 
+    @classmethod
+    def of(cls, ledger: Ledger, settings: Settings) -> RequestService:
+        """Reads the lab file. Raises FileError."""
+        lab = load_lab(settings.lab)
+        return cls(ledger, open_history(settings, lab), settings, lab)
+
     # -------------------------------------------------------------------------------------- submit
 
-    def ask(self, spec: RequestSpec) -> Request:
+    def ask(self, user: User, body: AskBody) -> Request:
         """Submits a request.
 
         Raises:
-            InvalidRequestError: Fields are invalid.
+            InvalidRequestError: Fields are invalid, there is no drop to search, or the user has
+                too many requests.
+            MissingRightError: The user lacks a right.
             StoreError: The database rejected it.
         """
-        return self.submit_resolved(resolve_request(spec, self.history, self.settings, self.lab))
-
-    def submit_resolved(self, resolved: ResolvedRequest) -> Request:
-        """Submits a resolved request; contacts no review server.
-
-        Raises:
-            InvalidRequestError: There is no drop to search, or the user has too many requests.
-            StoreError: The database rejected it.
-        """
-        spec, parts = resolved.spec, self._parts(resolved)
+        resolved = self._resolve(user, body)
+        parts = self._parts(resolved)
         store = PatchStore(self.settings.patches)
         try:
             for patch in resolved.patches:
@@ -104,16 +124,16 @@ class RequestService:
         names = [self.ledger.commits.label(one) for one in resolved.subjects]
         try:
             return self.ledger.requests.open(
-                spec.kind,
+                body.kind,
                 _as_json(resolved),
                 parts,
-                who=spec.who,
-                address=spec.address,
-                via=spec.via,
-                priority=PRIORITIES[spec.priority],
+                who=user.name,
+                address=body.address,
+                via=user.via,
+                priority=PRIORITIES[body.priority],
                 most_open=self.settings.requests.open_per_person,
                 letter=lambda number: requests.confirmation(
-                    requests.Head(number, spec.kind, tuple(names), tuple(resolved.testbeds)),
+                    requests.Head(number, body.kind, tuple(names), tuple(resolved.testbeds)),
                     sum(one.boots for one in estimate.testbeds),
                     max(one.seconds for one in estimate.testbeds) + estimate.build_seconds,
                     self.settings.request_address(number),
@@ -122,10 +142,16 @@ class RequestService:
         except TooManyError as error:
             raise InvalidRequestError({"who": str(error)}) from error
 
-    def estimate(self, spec: RequestSpec) -> CostEstimate:
-        """Estimates the cost, without writing anything. Raises InvalidRequestError."""
-        resolved = resolve_request(spec, self.history, self.settings, self.lab)
+    def estimate(self, user: User, body: AskBody) -> CostEstimate:
+        """Estimates the cost, without writing anything; raises as `ask`."""
+        resolved = self._resolve(user, body)
         return self._estimate(resolved, self._parts(resolved))
+
+    def _resolve(self, user: User, body: AskBody) -> ResolvedRequest:
+        user.require(Right.ASK, "asking")
+        if body.priority == _HIGH:
+            user.require(Right.PRIORITY, "priority high")
+        return resolve_request(body, user, self.history, self.settings, self.lab)
 
     def _store_commits(self, resolved: ResolvedRequest) -> None:
         """Stores the commits; only those of the branch have a place in its series."""
@@ -144,7 +170,7 @@ class RequestService:
         ]
 
     def _job(self, resolved: ResolvedRequest, testbed: Testbed, scenarios: tuple[str, ...]) -> Job:
-        if resolved.spec.kind == BISECT:
+        if resolved.body.kind == BISECT:
             return self._search(resolved, testbed, scenarios)
         shared = self.ledger.clock() - self.settings.requests.share_days * _DAY
         return MeasureJob(
@@ -155,7 +181,7 @@ class RequestService:
             boots=resolved.boots,
             min_effect=resolved.margin,
             noise={one: self._noise(testbed, one, resolved.branch) for one in scenarios},
-            shared_since=math.inf if resolved.spec.fresh else shared,
+            shared_since=math.inf if resolved.body.fresh else shared,
         )
 
     def _noise(self, testbed: Testbed, scenario: str, branch: str) -> Noise:
@@ -215,7 +241,7 @@ class RequestService:
             prices = self.ledger.costs.prices(testbed.name)
             evidence = self._evidence(part.job, testbed, kernels)
             one = cost_of(part.job, evidence, prices)
-            runs = 2 if resolved.spec.repeat else 1
+            runs = 2 if resolved.body.repeat else 1
             boots = one.boots + (runs - 1) * (one.boots + one.shared)
             trial = price_of_trial(part.job, prices)
             search = None
@@ -243,37 +269,34 @@ class RequestService:
 
     # -------------------------------------------------------------------------------------- change
 
-    def cancel(self, request: int, *, who: str, via: str = "command", why: str = "") -> Request:
-        """Cancels a request and its queued work. Raises StoreError."""
-        why = why or f"cancelled by {who}"
-        letter = self._news(request, f"{who} has cancelled request {request}: {why}.")
-        return self.ledger.requests.cancel(request, who=who, via=via, why=why, letter=letter)
+    def cancel(self, user: User, number: int, body: CancelBody) -> None:
+        """Cancels a request and its queued work. Raises MissingRightError and StoreError."""
+        self._check_owner(user, number, "cancelling a request")
+        why = body.why or f"cancelled by {user.name}"
+        letter = self._news(number, f"{user.name} has cancelled request {number}: {why}.")
+        self.ledger.requests.cancel(number, who=user.name, via=user.via, why=why, letter=letter)
 
-    def resume(self, request: int, *, who: str, via: str = "command") -> Request:
-        """Resumes a cancelled request. Raises StoreError."""
-        letter = self._news(request, f"{who} has resumed request {request}.")
-        return self.ledger.requests.resume(request, who=who, via=via, letter=letter)
+    def resume(self, user: User, number: int, _: ResumeBody) -> None:
+        """Resumes a cancelled request. Raises MissingRightError and StoreError."""
+        self._check_owner(user, number, "resuming a request")
+        letter = self._news(number, f"{user.name} has resumed request {number}.")
+        self.ledger.requests.resume(number, who=user.name, via=user.via, letter=letter)
 
-    def extend(
-        self,
-        request: int,
-        *,
-        who: str,
-        boots: int = 0,
-        hours: float = 0.0,
-        via: str = "command",
-    ) -> Request:
+    def extend(self, user: User, number: int, body: ExtendBody) -> None:
         """Adds boots per revision, or hours of a search.
 
         Raises:
             InvalidRequestError: Wrong kind of request, or too much.
+            MissingRightError: The user may not.
             StoreError: The request is unknown or cancelled.
         """
-        kind = self.ledger.requests.get(request).kind
+        self._check_owner(user, number, "extending a request")
+        boots, hours = body.boots, body.hours
+        kind = self.ledger.requests.get(number).kind
         if kind == BISECT and (boots or not 0 < hours <= 10 * self.settings.requests.hours):
             raise InvalidRequestError({"hours": "expected hours for a search, such as --hours 12"})
         if kind != BISECT:
-            jobs = [one.job for one in self.ledger.requests.jobs(request)]
+            jobs = [one.job for one in self.ledger.requests.jobs(number)]
             boots_now = [one.boots for one in jobs if isinstance(one, MeasureJob)]
             most = MOST_BOOTS - max(boots_now, default=0)
             if hours or not 1 <= boots <= most:
@@ -288,28 +311,27 @@ class RequestService:
 
         data = {"boots": boots} if boots else {"hours": hours}
         amount = f"{words.count(boots, 'boot')} of each revision" if boots else f"{hours:g} hours"
-        letter = self._news(request, f"{who} has extended request {request}: {amount}.")
-        return self.ledger.requests.extend(
-            request, more, who=who, via=via, data=data, letter=letter
+        letter = self._news(number, f"{user.name} has extended request {number}: {amount}.")
+        self.ledger.requests.extend(
+            number, more, who=user.name, via=user.via, data=data, letter=letter
         )
 
-    def set_priority(
-        self, request: int, priority: str, *, who: str, via: str = "command"
-    ) -> Request:
-        """Changes the priority.
-
-        Raises:
-            InvalidRequestError: The priority is unknown.
-            StoreError: The request is unknown or closed.
-        """
-        if priority not in PRIORITIES:
-            known = suggestion(priority, PRIORITIES)
-            raise InvalidRequestError({"priority": f"unknown priority {priority!r}{known}"})
-        letter = self._news(
-            request, f"{who} has changed the priority of request {request} to {priority}."
+    def priority(self, user: User, number: int, body: PriorityBody) -> None:
+        """Changes the priority. Raises MissingRightError and StoreError."""
+        self._check_owner(user, number, "changing the priority of a request")
+        if body.priority == _HIGH:
+            user.require(Right.PRIORITY, "priority high")
+        headline = f"{user.name} has changed the priority of request {number} to {body.priority}."
+        self.ledger.requests.set_priority(
+            number,
+            PRIORITIES[body.priority],
+            who=user.name,
+            via=user.via,
+            letter=self._news(number, headline),
         )
-        number = PRIORITIES[priority]
-        return self.ledger.requests.set_priority(request, number, who=who, via=via, letter=letter)
+
+    def _check_owner(self, user: User, number: int, action: str) -> None:
+        user.require_owner(self.ledger.requests.get(number).who, action)
 
     def _news(self, request: int, headline: str) -> tuple[str, str]:
         return request_answer.news(self.ledger, self.settings, request, headline)
@@ -317,16 +339,16 @@ class RequestService:
 
 def _as_json(resolved: ResolvedRequest) -> dict[str, object]:
     """The stored form of a request."""
-    spec = resolved.spec
+    body = resolved.body
     return {
-        "asked": list(spec.subjects),
+        "asked": list(body.subjects),
         "subjects": list(resolved.subjects),
         "patches": [patch.mark for patch in resolved.patches],
         "branch": resolved.branch,
         "testbeds": {name: list(scenarios) for name, scenarios in resolved.testbeds.items()},
         "boots": resolved.boots,
-        "runs": 2 if spec.repeat else 1,
-        "fresh": spec.fresh,
+        "runs": 2 if body.repeat else 1,
+        "fresh": body.fresh,
         "margin_percent": -100 * math.expm1(-resolved.margin),
         "hours": resolved.hours,
     }

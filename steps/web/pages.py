@@ -13,12 +13,11 @@ from twisted.web import http, server
 from twisted.web.server import Request
 
 from netbisect.reports.documents import api
-from netbisect.reports.documents.types import RequestDocument
 from netbisect.steps.policy.alert_actions import AlertActionError, act
-from netbisect.steps.requests.api import REFUSALS, RequestApi
+from netbisect.steps.requests.api import REFUSALS, write_json
 from netbisect.steps.requests.service import RequestService
 from netbisect.steps.service.compute import RemoteModule
-from netbisect.steps.service.database_thread import database_thread, open_history
+from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.settings import Settings
 from netbisect.steps.site.source import SiteSource
@@ -166,18 +165,13 @@ class RequestResource(FormResource):
 
     def act(self, ledger: Ledger, user: User, given: Mapping[str, str]) -> str:
         number = int(self.name.removeprefix("request-").partition(".")[0])
-        calls = _calls(ledger, self.settings)
         numbers = {one: int(given[one]) for one in ("boots", "hours") if _is_number(given, one)}
-        with ledger.acting(user.origin):
-            match given.get("verb"):
-                case "cancel":
-                    calls.cancel(user, number, json.dumps({"why": given.get("why", "")}).encode())
-                case "resume":
-                    calls.resume(user, number, b"{}")
-                case "extend":
-                    calls.extend(user, number, json.dumps(numbers).encode())
-                case verb:
-                    raise FormError(f"{verb}: expected cancel, extend or resume")
+        verb = given.get("verb", "")
+        bodies = {"cancel": {"why": given.get("why", "")}, "resume": {}, "extend": numbers}
+        if verb not in bodies:
+            raise FormError(f"{verb}: expected cancel, extend or resume")
+        service = RequestService.of(ledger, self.settings)
+        write_json(service, user, verb, number, json.dumps(bodies[verb]).encode())
         return self.name
 
 
@@ -197,9 +191,7 @@ class AskResource(FormResource):
             branch=given.get("branch", ""),
         )
         with ledger.acting(user.origin):
-            found = _calls(ledger, self.settings).ask_parsed(user, body)
-        assert isinstance(found, RequestDocument)
-        return f"request-{found.number}.html"
+            return f"request-{RequestService.of(ledger, self.settings).ask(user, body).id}.html"
 
 
 _WITH_FORMS = (
@@ -207,11 +199,6 @@ _WITH_FORMS = (
     (re.compile(r"request-[1-9][0-9]{0,8}[.]html"), RequestResource),
     (re.compile(r"requests[.]html"), AskResource),
 )
-
-
-def _calls(ledger: Ledger, settings: Settings) -> RequestApi:
-    lab = load_lab(settings.lab)
-    return RequestApi(RequestService(ledger, open_history(settings, lab), settings, lab))
 
 
 def _is_number(given: Mapping[str, str], name: str) -> bool:

@@ -23,11 +23,6 @@ _TYPES = {
 }
 
 
-def is_folder(name: str) -> bool:
-    """Whether this is the name of a request's folder."""
-    return _FOLDER.match(name) is not None
-
-
 class RequestFiles(ProtectedResource):
     """A folder, or a file in it."""
 
@@ -53,13 +48,13 @@ def find(folder: Path, parts: tuple[str, ...]) -> Path | None:
 
     Names are looked up in directory listings, so that no name leads out of the folder.
     """
-    if not is_folder(parts[0]) or len(parts) > _DEPTH + 1:
+    if not _FOLDER.match(parts[0]) or len(parts) > _DEPTH + 1:
         return None
     for name in parts:
-        if not folder.is_dir():
+        if not folder.is_dir() or name.startswith("."):
             return None
-        found = {path.name: path for path in folder.iterdir() if not path.is_symlink()}.get(name)
-        if found is None or name.startswith("."):
+        found = {path.name: path for path in folder.iterdir() if not path.is_symlink()}
+        if name not in found:
             return None
-        folder = found
+        folder = found[name]
     return folder if folder.is_file() and folder.suffix in _TYPES else None

@@ -18,12 +18,11 @@ from buildbot.schedulers.forcesched import (
     ForceScheduler,
     ValidationErrorCollector,
 )
+from buildbot.util.twisted import async_to_deferred
 from buildbot.worker.local import LocalWorker
-from twisted.internet import defer
 
 from netbisect.reports.documents import api, openapi, types
 from netbisect.reports.pages import requests
-from netbisect.reports.render import words
 from netbisect.steps.policy.request_spec import (
     BISECT,
     COMPARE,
@@ -31,10 +30,10 @@ from netbisect.steps.policy.request_spec import (
     PRIORITIES,
     InvalidRequestError,
 )
-from netbisect.steps.requests.api import REFUSALS, RequestApi
-from netbisect.steps.requests.service import RequestService, search_cost_lines
+from netbisect.steps.requests.api import REFUSALS, log_refusal, write
+from netbisect.steps.requests.service import RequestService, cost_text
 from netbisect.steps.service import web_settings
-from netbisect.steps.service.database_thread import database_thread, open_history
+from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.rights import User
 from netbisect.steps.service.settings import MOST_BOOTS, Settings
 from netbisect.steps.web.login import user_rights
@@ -142,8 +141,8 @@ class RequestForm(ForceScheduler):
             properties=_fields(kind, settings, lab),
         )
 
-    @defer.inlineCallbacks
-    def force(
+    @async_to_deferred
+    async def force(
         self, owner: str, builderNames: Any = None, builderid: Any = None, **kwargs: Any
     ) -> Any:
         """Submits the request; ignores the names of builders.
@@ -153,39 +152,37 @@ class RequestForm(ForceScheduler):
         """
         given = {key: one if isinstance(one, list) else [one] for key, one in kwargs.items()}
         collector = ValidationErrorCollector()
-        properties, _, _ = yield self.gatherPropertiesAndChanges(collector, **given)
+        properties, _, _ = await self.gatherPropertiesAndChanges(collector, **given)
         collector.maybeRaiseCollectedErrors()
         values = {name: value for name, (value, _) in properties.asDict().items()}
-        result = yield defer.ensureDeferred(
-            database_thread(self.settings, slow=True).do(
-                lambda ledger: self._ask(ledger, owner, values)
-            )
+        result = await database_thread(self.settings, slow=True).do(
+            lambda ledger: self._ask(ledger, owner, values)
         )
-        properties.setProperty(REPLY, _text(result), "form")
-        number = result.number if isinstance(result, types.RequestDocument) else 0
+        if isinstance(result, types.RequestDocument):
+            number, reply = result.number, requests.as_text(result)
+        else:
+            number, reply = 0, cost_text(result)
+        properties.setProperty(REPLY, reply, "form")
         properties.setProperty(NUMBER, number, "form")
         properties.setProperty("owner", owner, "form")
-        buildset = yield self.addBuildsetForSourceStampsWithDefaults(
+        return await self.addBuildsetForSourceStampsWithDefaults(
             reason=f"{self.kind} by {owner}",
             sourcestamps=[{"codebase": ""}],
             properties=properties,
             builderNames=[BUILDER],
         )
-        return buildset
 
     def _ask(
         self, ledger: Ledger, owner: str, values: dict[str, Any]
     ) -> api.CostEstimate | types.RequestDocument:
         user = User(owner, user_rights(self.settings, {"username": owner}), "form", "web")
-        history = open_history(self.settings, self.lab)
-        calls = RequestApi(RequestService(ledger, history, self.settings, self.lab))
-        with ledger.acting(user.origin):
-            try:
-                return calls.ask_parsed(user, _body(self.kind, values))
-            except REFUSALS as error:
-                calls.log_refusal(user, user.origin, "ask", str(error), None)
-                faults = getattr(error, "faults", {_SUBJECTS: str(error)})
-                raise CollectedValidationError(_on_form(faults, values)) from error
+        service = RequestService.of(ledger, self.settings)
+        try:
+            return write(service, user, "ask", None, _body(self.kind, values))
+        except REFUSALS as error:
+            log_refusal(ledger, user, user.origin, "ask", str(error), None)
+            faults = getattr(error, "faults", {_SUBJECTS: str(error)})
+            raise CollectedValidationError(_on_form(faults, values)) from error
 
 
 def _fields(kind: str, settings: Settings, lab: Lab) -> list[Any]:
@@ -267,20 +264,3 @@ def _on_form(faults: dict[str, str], values: dict[str, Any]) -> dict[str, str]:
         place = place if place in values else _SUBJECTS
         placed[place] = f"{placed[place]}; {message}" if place in placed else message
     return placed
-
-
-def _text(result: api.CostEstimate | types.RequestDocument) -> str:
-    if isinstance(result, types.RequestDocument):
-        return requests.as_text(result)
-    return "\n".join(
-        [
-            *(
-                f"{one.testbed}: {words.count(len(one.builds), 'build')}, "
-                f"{words.count(one.boots, 'boot')}, {one.shared} already made, "
-                f"{words.duration(one.seconds)}"
-                for one in result.testbeds
-            ),
-            f"and {words.duration(result.build_seconds)} of build time",
-            *search_cost_lines(result),
-        ]
-    )

@@ -305,7 +305,7 @@ PARSERS: dict[
     "netbenches": (of_text(read_history), (NetbenchesError,), (HISTORY,)),
     "API": (
         lambda data: api_bodies.parse_body(data, api.AskBody),
-        (api_bodies.BodyError, InvalidRequestError),
+        (api_bodies.CallError, InvalidRequestError),
         (b'{"kind": "compare", "subjects": ["main~5", "main"], "boots": 10}',),
     ),
     "htpasswd": (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import getpass
-import json
 from pathlib import Path
 
 import click
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.marks import MarkVerdict
+from netbisect.cli.listing import json_option, print_json, print_table
 from netbisect.reports.documents import json_schema
 from netbisect.reports.documents.types import AlertSummary, Difference
 from netbisect.reports.render import words
@@ -51,7 +51,7 @@ def _ledger(folder: Path | None, database: str | None) -> Ledger:
     type=click.Choice([state.value for state in AlertState]),
     help="Only alerts in this state. May be repeated.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option
 @click.pass_context
 def alerts(
     ctx: click.Context,
@@ -72,12 +72,12 @@ def alerts(
         return
     found = _chosen(_ledger(folder, database), states, everything=everything)
     if as_json:
-        click.echo(json.dumps([json_schema.as_plain(one) for one in found], indent=2))
+        print_json([json_schema.as_plain(one) for one in found])
     elif not found:
         click.echo("No such alert." if everything or states else "No open alerts.")
     else:
         head = ("alert", "state", "kind", "since", "where", "change", "commit or range")
-        click.echo(table([head, *map(_row, found)], indent=0, width=_WIDE))
+        print_table(head, map(_row, found))
 
 
 def _chosen(
@@ -120,7 +120,7 @@ def _range(good: str, bad: str) -> str:
 @alerts.command(epilog="Example: netbisect alerts show 7 --json --folder /var/netbisect")
 @click.argument("number", type=int)
 @database_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@json_option
 def show(number: int, folder: Path | None, database: str | None, *, as_json: bool) -> None:
     """Show an alert: announced numbers and history."""
     ledger = _ledger(folder, database)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
 
 import click
 
+from netbisect.cli.listing import day, json_option, print_json, print_table
 from netbisect.errors import UserError
-from netbisect.reports.render import words
-from netbisect.reports.render.plaintext import table
 from netbisect.steps.policy.mail_answers import MAIL_MAX, execute
 from netbisect.steps.service.control import SETTINGS
 from netbisect.steps.service.database_thread import open_service_ledger
@@ -19,9 +17,6 @@ from netbisect.steps.service.options import chosen_folder, folder_option
 from netbisect.steps.service.settings import load_settings
 from netbisect.store.db.records import MailState
 from netbisect.store.ledger import Ledger
-
-_WIDE = 160
-"""Columns of the table."""
 
 
 def _open(folder: Path | None) -> Ledger:
@@ -33,7 +28,7 @@ def _open(folder: Path | None) -> Ledger:
     epilog="Example: netbisect mails --json --folder /var/netbisect",
 )
 @folder_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option
 @click.pass_context
 def mails(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
     """List unsent mails and retry them.
@@ -49,29 +44,31 @@ def mails(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
     found = [*ledger.mails.given_up(), *ledger.mails.waiting()]
     if as_json:
         fields = ("id", "created_at", "recipients", "subject", "attempts", "last_error")
-        rows = [
-            {field: getattr(one, field) for field in fields} | {"state": one.state.value}
-            for one in found
-        ]
-        click.echo(json.dumps(rows, indent=2))
+        print_json(
+            [
+                {field: getattr(one, field) for field in fields} | {"state": one.state.value}
+                for one in found
+            ]
+        )
         return
     if not found:
         click.echo("No unsent mail.")
         return
-    head = ("mail", "state", "written", "attempts", "to", "subject", "last error")
-    lines = [
+    print_table(
+        ("mail", "state", "written", "attempts", "to", "subject", "last error"),
         (
-            str(one.id),
-            "given up" if one.state is MailState.FAILED else one.state.value,
-            words.day(one.created_at),
-            str(one.attempts),
-            words.clean(", ".join(one.recipients)),
-            words.clean(one.subject),
-            words.clean(one.last_error),
-        )
-        for one in found
-    ]
-    click.echo(table([head, *lines], indent=0, width=_WIDE))
+            (
+                one.id,
+                "given up" if one.state is MailState.FAILED else one.state.value,
+                day(one.created_at),
+                one.attempts,
+                ", ".join(one.recipients),
+                one.subject,
+                one.last_error,
+            )
+            for one in found
+        ),
+    )
 
 
 @mails.command(epilog="Example: netbisect mails retry 7 --folder /var/netbisect")

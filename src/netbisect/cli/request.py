@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
+import base64
 import getpass
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 import click
 
+from netbisect.cli.listing import day, json_option, print_json, print_table
 from netbisect.errors import UserError
 from netbisect.reports.documents import api, json_schema, types
 from netbisect.reports.pages import requests
 from netbisect.reports.render import words
-from netbisect.reports.render.plaintext import table
 from netbisect.steps.policy.request_spec import (
     BISECT,
     COMPARE,
     PRIORITIES,
     SERIES,
     InvalidRequestError,
-    PatchFile,
-    RequestSpec,
 )
 from netbisect.steps.queries import request_answer
-from netbisect.steps.requests.client_options import client_options
-from netbisect.steps.requests.clients import RequestClient
+from netbisect.steps.requests.client_options import RequestClient, client_options
 from netbisect.steps.requests.http_client import ServerError
-from netbisect.steps.requests.service import search_cost_lines
+from netbisect.steps.requests.service import cost_text
 from netbisect.steps.service.options import folder_option
 from netbisect.workers.build.patches import MOST_BYTES
 from netbisect.workers.config.tunables import SYSCTL_MARK
@@ -82,100 +79,95 @@ def request(**_: Any) -> None:
     """Request a comparison, a bisection or a series; REV+D5180 adds a patch."""
 
 
-def _request_options(command: Command) -> Command:
-    """Options of all requests."""
-    for option in reversed(
-        [
-            click.option(
-                "--testbed",
-                "testbeds",
-                metavar="NAME",
-                multiple=True,
-                help="Testbed (default: the only one). Repeatable.",
-            ),
-            click.option(
-                "--scenario",
-                "scenarios",
-                metavar="NAME",
-                multiple=True,
-                help="Scenario, the leading one first, or `all` (default: the testbed's first). "
-                "May be repeated.",
-            ),
-            click.option(
-                "--tunable",
-                "tunables",
-                metavar="NAME=VALUE[,...]",
-                multiple=True,
-                help="Also measure with these loader tunables. Repeatable.",
-            ),
-            click.option(
-                "--sysctl",
-                "sysctls",
-                metavar="NAME=VALUE[,...]",
-                multiple=True,
-                help="Also measure with these sysctls. Repeatable.",
-            ),
-            click.option(
-                "--branch", default="", help="Branch (default: the first of the settings)."
-            ),
-            click.option(
-                "--margin",
-                "margin_percent",
-                type=float,
-                metavar="PERCENT",
-                help="Smallest relevant drop (default: min_effect_percent of the settings).",
-            ),
-            click.option(
-                "--priority",
-                type=click.Choice([*PRIORITIES]),
-                default="normal",
-                show_default=True,
-                help="Nightly jobs are between low and normal.",
-            ),
-            click.option(
-                "--who", default=getpass.getuser, help="Requester (default: your login name)."
-            ),
-            click.option("--mail", "address", default="", help="Mail the result to this address."),
-            click.option("--dry-run", is_flag=True, help="Only print the cost."),
-            click.option(
-                "--wait", is_flag=True, help="Wait for the result, which is the exit status."
-            ),
-            click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),
-            client_options,
-        ]
-    ):
-        command = option(command)
-    return command
+def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
-def _boot_options(command: Command) -> Command:
-    """Options of comparisons and series."""
-    for option in reversed(
-        [
-            click.option(
-                "--patch",
-                "patches",
-                metavar="[REV=]FILE",
-                multiple=True,
-                help="Also measure REV, or the first revision, with this diff.",
-            ),
-            click.option(
-                "--boots",
-                type=int,
-                metavar="N",
-                help="Boots per revision (default: that of the settings, or 5).",
-            ),
-            click.option(
-                "--repeat", is_flag=True, help="Run twice, with boots of its own for each run."
-            ),
-            click.option("--fresh", is_flag=True, help="Do not reuse boots of other jobs."),
-        ]
-    ):
-        command = option(command)
-    return command
+_who = click.option("--who", default=getpass.getuser, help="Requester (default: your login name).")
+_wait_option = click.option(
+    "--wait", is_flag=True, help="Wait for the result, which is the exit status."
+)
+_request_options = _options(
+    click.option(
+        "--testbed",
+        "testbeds",
+        metavar="NAME",
+        multiple=True,
+        help="Testbed (default: the only one). Repeatable.",
+    ),
+    click.option(
+        "--scenario",
+        "scenarios",
+        metavar="NAME",
+        multiple=True,
+        help="Scenario, the leading one first, or `all` (default: the testbed's first). "
+        "May be repeated.",
+    ),
+    click.option(
+        "--tunable",
+        "tunables",
+        metavar="NAME=VALUE[,...]",
+        multiple=True,
+        help="Also measure with these loader tunables. Repeatable.",
+    ),
+    click.option(
+        "--sysctl",
+        "sysctls",
+        metavar="NAME=VALUE[,...]",
+        multiple=True,
+        help="Also measure with these sysctls. Repeatable.",
+    ),
+    click.option("--branch", default="", help="Branch (default: the first of the settings)."),
+    click.option(
+        "--margin",
+        "margin_percent",
+        type=float,
+        metavar="PERCENT",
+        help="Smallest relevant drop (default: min_effect_percent of the settings).",
+    ),
+    click.option(
+        "--priority",
+        type=click.Choice([*PRIORITIES]),
+        default="normal",
+        show_default=True,
+        help="Nightly jobs are between low and normal.",
+    ),
+    _who,
+    click.option("--mail", "address", default="", help="Mail the result to this address."),
+    click.option("--dry-run", is_flag=True, help="Only print the cost."),
+    _wait_option,
+    json_option,
+    client_options,
+)
+"""Options of all requests."""
+_boot_options = _options(
+    click.option(
+        "--patch",
+        "patches",
+        metavar="[REV=]FILE",
+        multiple=True,
+        help="Also measure REV, or the first revision, with this diff.",
+    ),
+    click.option(
+        "--boots",
+        type=int,
+        metavar="N",
+        help="Boots per revision (default: that of the settings, or 5).",
+    ),
+    click.option("--repeat", is_flag=True, help="Run twice, with boots of its own for each run."),
+    click.option("--fresh", is_flag=True, help="Do not reuse boots of other jobs."),
+)
+"""Options of comparisons and series."""
 
 
-def _read(given: tuple[str, ...]) -> tuple[PatchFile, ...]:
+def _read(given: tuple[str, ...]) -> tuple[api.PatchBody, ...]:
     found = []
     for text in given:
         base, _, name = text.rpartition("=")
@@ -183,7 +175,8 @@ def _read(given: tuple[str, ...]) -> tuple[PatchFile, ...]:
             base, name = "", text
         try:
             with Path(name).open("rb") as stream:
-                found.append(PatchFile(stream.read(MOST_BYTES + 1), base))
+                diff = base64.b64encode(stream.read(MOST_BYTES + 1)).decode()
+                found.append(api.PatchBody(base64=diff, base=base))
         except OSError as error:
             raise click.ClickException(
                 f"--patch {name}: cannot be read: {error.strerror}"
@@ -239,7 +232,7 @@ def bisect(bounds: str, **options: Any) -> None:
 
 
 def _submit(
-    kind: str,
+    kind: Literal["compare", "bisect", "series"],
     subjects: tuple[str, ...],
     *,
     client: RequestClient,
@@ -251,17 +244,22 @@ def _submit(
     sysctls: tuple[str, ...] = (),
     **options: Any,
 ) -> None:
-    spec = RequestSpec(
+    body = api.AskBody(
         kind=kind,
         subjects=subjects,
         patches=_read(patches),
         tunables=(*tunables, *map(_as_sysctls, sysctls)),
+        dry_run=dry_run,
         **options,
     )
     if dry_run:
-        _print_cost(client.cost(spec), as_json=as_json)
+        cost = client.ask(body, api.CostEstimate)
+        if as_json:
+            print_json(json_schema.as_plain(cost))
+        else:
+            click.echo(cost_text(cost))
         return
-    found = client.ask(spec)
+    found = client.ask(body, types.RequestDocument)
     if wait:
         _wait(client, found.number, as_json=as_json)
     else:
@@ -270,22 +268,6 @@ def _submit(
 
 def _as_sysctls(text: str) -> str:
     return ",".join(f"{SYSCTL_MARK}{part}" for part in text.split(","))
-
-
-def _print_cost(found: api.CostEstimate, *, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(json_schema.as_plain(found), indent=2))
-        return
-    rows = [("testbed", "builds", "boots", "reused", "time")]
-    for one in found.testbeds:
-        builds, boots, shared = len(one.builds), one.boots, one.shared
-        rows.append(
-            (one.testbed, str(builds), str(boots), str(shared), words.duration(one.seconds))
-        )
-    click.echo(table(rows, indent=0))
-    click.echo(f"and {words.duration(found.build_seconds)} of builders")
-    for line in search_cost_lines(found):
-        click.echo(line)
 
 
 def _wait(client: RequestClient, number: int, *, as_json: bool) -> NoReturn:
@@ -310,7 +292,7 @@ def _look(client: RequestClient, number: int) -> types.RequestDocument:
     """The current request; retries while the server is unreachable."""
     for left in range(_POLL_ATTEMPTS, 0, -1):
         try:
-            return client.show(number)
+            return client.get(f"requests/{number}", types.RequestDocument)
         except ServerError as error:
             if not error.temporary or left == 1:
                 raise
@@ -322,45 +304,46 @@ def _print(found: types.RequestDocument, *, as_json: bool) -> None:
     click.echo(json_schema.as_text(found) if as_json else requests.as_text(found))
 
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-_who = click.option("--who", default=getpass.getuser, help="Requester (default: your login name).")
-
-
 @request.command("list", epilog="Example: netbisect request list --mine")
 @click.option("--mine", is_flag=True, help="Only requests of --who.")
 @click.option("--all", "everything", is_flag=True, help="Include closed requests.")
 @_who
-@_json
+@json_option
 @client_options
-def list_requests(
-    client: RequestClient, who: str, *, mine: bool, everything: bool, as_json: bool
-) -> None:
+def list_requests(client: RequestClient, *, mine: bool, everything: bool, as_json: bool) -> None:
     """List requests, newest first."""
-    found = client.list(who=who if mine else None, everything=everything)
+    query = {"who": client.get("caller", api.Caller).who} if mine else {}
+    query |= {} if everything else {"state": "open"}
+    found = client.get("requests", api.RequestList, query).requests
     if as_json:
-        click.echo(json.dumps([json_schema.as_plain(one) for one in found], indent=2))
+        print_json([json_schema.as_plain(one) for one in found])
         return
     if not found:
         click.echo("No requests." if everything else "No open requests.")
         return
-    rows: list[tuple[str, ...]] = [("number", "since", "who", "what", "state")]
-    for one in found:
-        what = f"{one.kind} {', '.join(one.labels)}"
-        row = (str(one.number), words.day(one.opened_at), one.who, what, one.verdict or one.state)
-        rows.append(tuple(map(words.clean, row)))
-    click.echo(table(rows, indent=0, width=120))
+    rows = (
+        (
+            one.number,
+            day(one.opened_at),
+            one.who,
+            f"{one.kind} {', '.join(one.labels)}",
+            one.verdict or one.state,
+        )
+        for one in found
+    )
+    print_table(("number", "since", "who", "what", "state"), rows, 120)
 
 
 @request.command(epilog="Example: netbisect request show 7 --json")
 @click.argument("number", type=int)
-@click.option("--wait", is_flag=True, help="Wait for the result, which is the exit status.")
-@_json
+@_wait_option
+@json_option
 @client_options
 def show(number: int, client: RequestClient, *, wait: bool, as_json: bool) -> None:
     """Show the progress or the result of a request, and its history."""
     if wait:
         _wait(client, number, as_json=as_json)
-    _print(client.show(number), as_json=as_json)
+    _print(client.get(f"requests/{number}", types.RequestDocument), as_json=as_json)
 
 
 @request.command(epilog="Example: netbisect request cancel 7 --why 'wrong patch'")
@@ -368,9 +351,9 @@ def show(number: int, client: RequestClient, *, wait: bool, as_json: bool) -> No
 @click.option("--why", default="", help="Reason, for the audit log.")
 @_who
 @client_options
-def cancel(number: int, why: str, who: str, client: RequestClient) -> None:
+def cancel(number: int, why: str, client: RequestClient) -> None:
     """Cancel a request; the testbed returns to its known-good kernel."""
-    client.change("cancel", number, who, why=why)
+    client.change("cancel", number, api.CancelBody(why))
     click.echo(f"Request {number} is cancelled; `netbisect request resume {number}` resumes it.")
 
 
@@ -378,9 +361,9 @@ def cancel(number: int, why: str, who: str, client: RequestClient) -> None:
 @click.argument("number", type=int)
 @_who
 @client_options
-def resume(number: int, who: str, client: RequestClient) -> None:
+def resume(number: int, client: RequestClient) -> None:
     """Resume a cancelled request; its measurements are kept."""
-    client.change("resume", number, who)
+    client.change("resume", number, api.ResumeBody())
     click.echo(f"Request {number} resumes.")
 
 
@@ -390,20 +373,20 @@ def resume(number: int, who: str, client: RequestClient) -> None:
 @click.option("--hours", type=float, default=0.0, help="More hours for a bisection.")
 @_who
 @client_options
-def extend(number: int, boots: int, hours: float, who: str, client: RequestClient) -> None:
+def extend(number: int, boots: int, hours: float, client: RequestClient) -> None:
     """Extend a request by boots per revision, or by hours of a bisection."""
-    client.change("extend", number, who, boots=boots, hours=hours)
+    client.change("extend", number, api.ExtendBody(boots, hours))
     click.echo(f"Request {number} resumes.")
 
 
 @request.command(epilog="Example: netbisect request priority 7 high")
 @click.argument("number", type=int)
-@click.argument("level", metavar="LEVEL")
+@click.argument("level", type=click.Choice([*PRIORITIES]))
 @_who
 @client_options
-def priority(number: int, level: str, who: str, client: RequestClient) -> None:
-    """Set the priority of a request: low, normal or high."""
-    client.change("priority", number, who, priority=level)
+def priority(number: int, level: Literal["low", "normal", "high"], client: RequestClient) -> None:
+    """Set the priority of a request."""
+    client.change("priority", number, api.PriorityBody(level))
     click.echo(f"Request {number} has priority {level}.")
 
 
@@ -412,19 +395,19 @@ def priority(number: int, level: str, who: str, client: RequestClient) -> None:
     "--after", type=click.IntRange(min=0), default=0, help="Only entries after this number."
 )
 @click.option("--limit", type=click.IntRange(min=1, max=1000), default=100, show_default=True)
-@_json
+@json_option
 @client_options
 def audit(client: RequestClient, after: int, limit: int, *, as_json: bool) -> None:
     """List the audit log, oldest entries first."""
-    found = client.audit(after, limit)
+    query = {"after": str(after), "limit": str(limit)}
+    found = client.get("audit", api.Audit, query)
     if as_json:
-        click.echo(json.dumps(json_schema.as_plain(found), indent=2))
+        print_json(json_schema.as_plain(found))
         return
-    rows: list[tuple[str, ...]] = [("", "when", "who", "by", "from", "what", "")]
+    rows = []
     for one in found.deeds:
         number = one.request or one.data.get("number")
         what = f"{one.what} {number}" if number else one.what
         detail = one.data.get("why") or one.data.get("for") or ""
-        row = (str(one.number), words.moment(one.at), one.who, one.via, one.origin, what, detail)
-        rows.append(tuple(map(words.clean, row)))
-    click.echo(table(rows, indent=0, width=160))
+        rows.append((one.number, words.moment(one.at), one.who, one.via, one.origin, what, detail))
+    print_table(("", "when", "who", "by", "from", "what", ""), rows)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import getpass
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
+from netbisect.cli.listing import day, json_option, print_json, print_table
 from netbisect.reports.render import words
-from netbisect.reports.render.plaintext import table
 from netbisect.steps.scheduler.quarantine import quarantine_testbed
 from netbisect.steps.service.control import SETTINGS
 from netbisect.steps.service.database_thread import open_service_ledger
@@ -19,9 +18,6 @@ from netbisect.steps.service.settings import Settings, load
 from netbisect.store.db.records import Quarantine
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
-
-_WIDE = 160
-"""Columns of the table."""
 
 _by_option = click.option(
     "--by", default=getpass.getuser, help="Author (default: your login name)."
@@ -38,7 +34,7 @@ def _open(folder: Path | None) -> tuple[Settings, Lab, Ledger]:
     epilog="Example: netbisect testbeds --json --folder /var/netbisect",
 )
 @folder_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option
 @click.pass_context
 def testbeds(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
     """List testbeds, quarantine one, or release it.
@@ -54,21 +50,12 @@ def testbeds(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
     _, lab, ledger = _open(folder)
     rows = _rows(lab, ledger)
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     head = ("testbed", "state", "since", "jobs", "why", "owner")
-    lines = [
-        (
-            row["testbed"],
-            row["state"],
-            words.day(row["since"]) if row["since"] is not None else "",
-            str(row["questions"]),
-            words.clean(row["why"]),
-            row["owner"],
-        )
-        for row in rows
-    ]
-    click.echo(table([head, *lines], indent=0, width=_WIDE))
+    names = ("testbed", "state", "since", "questions", "why", "owner")
+    days = ({**row, "since": day(row["since"])} for row in rows)
+    print_table(head, ([row[name] for name in names] for row in days))
 
 
 def _rows(lab: Lab, ledger: Ledger) -> list[dict[str, Any]]:
@@ -148,29 +135,22 @@ def release(name: str, note: str, by: str, folder: Path | None) -> None:
 @testbeds.command(epilog="Example: netbisect testbeds history c2558 --folder /var/netbisect")
 @click.argument("name")
 @folder_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option
 def history(name: str, folder: Path | None, *, as_json: bool) -> None:
     """Show all quarantines of a testbed, with reasons and authors."""
     _, lab, ledger = _open(folder)
     found = ledger.quarantines.of_testbed(lab.testbed(name).name)
     if as_json:
         fields = ("since", "fault", "why", "by", "released_at", "released_by", "note", "refused")
-        rows = [{field: getattr(one, field) for field in fields} for one in found]
-        click.echo(json.dumps(rows, indent=2))
+        print_json([{field: getattr(one, field) for field in fields} for one in found])
         return
     if not found:
         click.echo(f"{name} was never in quarantine.")
         return
-    head = ("from", "to", "why", "quarantined by", "released by", "note")
-    lines = [
+    print_table(
+        ("from", "to", "why", "quarantined by", "released by", "note"),
         (
-            words.day(one.since),
-            "" if one.released_at is None else words.day(one.released_at),
-            words.clean(_why(one)),
-            words.clean(one.by),
-            words.clean(one.released_by),
-            words.clean(one.note),
-        )
-        for one in found
-    ]
-    click.echo(table([head, *lines], indent=0, width=_WIDE))
+            (day(one.since), day(one.released_at), _why(one), one.by, one.released_by, one.note)
+            for one in found
+        ),
+    )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import getpass
-import json
 from pathlib import Path
-from typing import Any
 
 import click
 
+from netbisect.cli.listing import day, json_option, print_json, print_table
 from netbisect.reports.render import words
-from netbisect.reports.render.plaintext import table
+from netbisect.reports.render.plaintext import WIDTH
 from netbisect.steps.requests import tokens
 from netbisect.steps.requests.validation import is_user_name
 from netbisect.steps.service.control import SETTINGS
@@ -18,7 +17,6 @@ from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.options import folder_option
 from netbisect.steps.service.rights import RIGHTS, Right, parse_rights
 from netbisect.steps.service.settings import load_settings
-from netbisect.store.db.records import Token
 from netbisect.store.ledger import Ledger
 
 
@@ -78,45 +76,28 @@ def create(
 
 
 @token.command("list", epilog="Example: netbisect token list --json")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@json_option
 @folder_option
 def list_tokens(folder: Path | None, *, as_json: bool) -> None:
     """List all tokens, including expired ones, without their secrets."""
     ledger = _ledger(folder)
     found = ledger.tokens.all()
     if as_json:
-        click.echo(json.dumps([_brief(one) for one in found], indent=2))
+        fields = ("who", "rights", "created_by", "created_at", "expires_at", "revoked_at")
+        print_json(
+            [{"number": one.id} | {field: getattr(one, field) for field in fields} for one in found]
+        )
         return
     if not found:
         click.echo("No tokens.")
         return
-    rows: list[tuple[str, ...]] = [("number", "who", "rights", "since", "until", "")]
+    rows = []
     for one in found:
         state = "" if one.counts(ledger.clock()) else "expired"
-        until = "" if one.expires_at is None else words.day(one.expires_at)
-        rows.append(
-            (
-                str(one.id),
-                words.clean(one.who),
-                ", ".join(one.rights),
-                words.day(one.created_at),
-                until,
-                "revoked" if one.revoked_at is not None else state,
-            )
-        )
-    click.echo(table(rows, indent=0))
-
-
-def _brief(one: Token) -> dict[str, Any]:
-    return {
-        "number": one.id,
-        "who": one.who,
-        "rights": list(one.rights),
-        "created_by": one.created_by,
-        "created_at": one.created_at,
-        "expires_at": one.expires_at,
-        "revoked_at": one.revoked_at,
-    }
+        state = state if one.revoked_at is None else "revoked"
+        rights = ", ".join(one.rights)
+        rows.append((one.id, one.who, rights, day(one.created_at), day(one.expires_at), state))
+    print_table(("number", "who", "rights", "since", "until", ""), rows, WIDTH)
 
 
 @token.command(epilog="Example: netbisect token revoke 3")

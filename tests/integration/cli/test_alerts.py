@@ -10,18 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from alert_ledger import FORWARDING, PF, STILL, announce
 from click.testing import CliRunner, Result
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
-from netbisect.bisect.model.results import Confirmed, Effect, NightlyResult
+from netbisect.bisect.model.results import Effect, NightlyResult
 from netbisect.cli import main
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.ledger import Ledger
 
-FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
+CONFIRMED = "confirmed by boots in turns"
 DROP = Effect(FORWARDING, math.log(0.9), math.log(0.88), math.log(0.92), 1e-6, 5, 6)
-STILL = Effect(PF, 0.0, -0.01, 0.01, 0.9, 5, 6)
 
 
 @pytest.fixture(scope="module")
@@ -30,13 +30,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("alerts") / "netbisect.sqlite"
     ledger = open_ledger(f"sqlite:///{path}")
     for testbed in ("c2558", "apu2", "e5-2650"):
-        job = CompareJob(
-            "main", testbed, "a" * 40, "b" * 40, (FORWARDING,), FORWARDING, -0.3, commits=30
-        )
-        with ledger.jobs.closing(
-            ledger.jobs.add(job, key=testbed), Confirmed((DROP, STILL))
-        ) as closing:
-            closing.open_alert((DROP, STILL), what="confirmed by boots in turns")
+        announce(ledger, "a" * 40, "b" * 40, DROP, STILL, testbed=testbed, what=CONFIRMED)
     found = {"state": AlertState.CULPRIT_FOUND, "culprit": "c" * 40}
     ledger.alerts.change(1, who="netbisect", what="the search ended", **found)
     ledger.alerts.change(2, who="olga", what="as agreed", state=AlertState.ACKNOWLEDGED)
@@ -137,7 +131,7 @@ def test_show_json(address: str) -> None:
     assert (data["number"], data["state"], data["kind"]) == (2, "acknowledged", "drop")
     assert data["series"][0]["difference"]["ln_ratio"] == pytest.approx(DROP.ln_ratio)
     assert [(one["who"], one["what"], one["state"]) for one in data["history"]] == [
-        ("netbisect", "confirmed by boots in turns", "open"),
+        ("netbisect", CONFIRMED, "open"),
         ("olga", "as agreed", "acknowledged"),
     ]
 

@@ -17,8 +17,7 @@ from twisted.internet import threads
 
 from netbisect.cli import main
 from netbisect.reports.documents import api
-from netbisect.steps.requests import clients
-from netbisect.steps.requests.http_client import ApiConnection, ServerError
+from netbisect.steps.requests.http_client import HttpClient, ServerError
 
 
 @pytest.mark.slow
@@ -36,14 +35,15 @@ class Commands(ApiMaster):
         )
 
     @case
-    async def test_a_request_is_submitted_and_awaited(self) -> None:
+    async def test_requests_are_submitted_awaited_changed_and_rejected(self) -> None:
+        """Rejected ones exit with status 3."""
+        self.script({await self.head(): {"build": "dud"}})
+        await self.serve()
+        token = self.token("ask")
+        cost = await self.run_command("compare", "main~1", "main", "--dry-run", token=token)
+        assert (cost.exit_code, "c2558" in cost.output) == (0, True), cost.output
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(clients.HttpClient, "poll_seconds", 0.05)
-            self.script({await self.head(): {"build": "dud"}})
-            await self.serve()
-            token = self.token("ask")
-            cost = await self.run_command("compare", "main~1", "main", "--dry-run", token=token)
-            assert (cost.exit_code, "c2558" in cost.output) == (0, True), cost.output
+            patch.setattr(HttpClient, "poll_seconds", 0.05)
             done = await self.run_command("compare", "main~1", "main", "--wait", token=token)
         assert done.exit_code == 3, done.output
         assert "as the script says" in done.output
@@ -52,12 +52,8 @@ class Commands(ApiMaster):
         listed = await self.run_command("list", "--all", "--mine", "--json", token=token)
         assert [one["number"] for one in json.loads(listed.output)] == [1]
 
-    @case
-    async def test_rejected_requests_exit_with_status_3(self) -> None:
-        await self.serve()
         diff = self.folder / "fix.diff"
-        diff.write_text(DIFF)
-        token = self.token("ask")
+        diff.write_bytes(DIFF.encode() + b"+\xff\n")
         for message, arguments in (
             ("nosuch", ("compare", "nosuch", "main")),
             ("the right `patch`", ("compare", "main", "--patch", str(diff))),
@@ -74,23 +70,19 @@ class Commands(ApiMaster):
         assert "127.0.0.1" in audit.output
         assert "refuse" in audit.output
 
-    @case
-    async def test_a_request_is_changed(self) -> None:
-        await self.serve()
+        self.script({"c2558": {"trial": "wait"}})
         token = self.token("ask", "patch")
-        diff = self.folder / "fix.diff"
-        diff.write_bytes(DIFF.encode() + b"+\xff\n")
-        made = await self.run_command("compare", "main", "--patch", str(diff), token=token)
-        assert made.exit_code == 0, made.output
         for arguments in (
-            ("priority", "1", "low"),
-            ("extend", "1", "--boots", "2"),
-            ("cancel", "1", "--why", "wrong"),
+            ("compare", "main~1", "--patch", str(diff)),
+            ("priority", "2", "low"),
+            ("extend", "2", "--boots", "2"),
+            ("cancel", "2", "--why", "wrong"),
         ):
             done = await self.run_command(*arguments, token=token)
             assert done.exit_code == 0, done.output
-        deeds = [one.what for one in self.ledger.requests.audit(request=1)]
+        deeds = [one.what for one in self.ledger.requests.audit(request=2)]
         assert deeds == ["ask", "priority", "extend", "cancel"]
+        await self.until(lambda: not self.ledger.actions.held())
 
     async def head(self) -> str:
         return (self.folder / "work" / ".git" / "refs" / "heads" / "main").read_text().strip()
@@ -124,7 +116,7 @@ def elsewhere() -> Iterator[str]:
 
 def test_redirects_are_not_followed(elsewhere: str) -> None:
     with pytest.raises(ServerError, match="302"):
-        ApiConnection(elsewhere, "t").get("caller", api.Caller)
+        HttpClient(elsewhere, "t").get("caller", api.Caller)
     assert not any("other" in path for path in _Elsewhere.seen)
 
 
@@ -133,12 +125,12 @@ def test_redirects_are_not_followed(elsewhere: str) -> None:
 )
 def test_http_is_for_the_local_host_only(address: str) -> None:
     with pytest.raises(ServerError, match="https://"):
-        ApiConnection(address, "t")
+        HttpClient(address, "t")
 
 
 def test_connection_failures_are_temporary() -> None:
     with pytest.raises(ServerError, match="cannot be reached") as error:
-        ApiConnection("http://127.0.0.1:1/", "t").get("caller", api.Caller)
+        HttpClient("http://127.0.0.1:1/", "t").get("caller", api.Caller)
     assert error.value.temporary
 
 

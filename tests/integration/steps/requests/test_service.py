@@ -13,8 +13,10 @@ from twisted.internet import reactor, task
 from netbisect.bisect.model.jobs import MeasureJob
 from netbisect.bisect.model.results import MeasureResult
 from netbisect.bisect.model.revision_key import with_patch
+from netbisect.reports.documents import api
 from netbisect.steps.queries import request_answer
 from netbisect.steps.requests.service import RequestService
+from netbisect.steps.service.rights import Right, User
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Outcome, Request, RequestState
 from netbisect.store.git.history import History
@@ -23,6 +25,7 @@ from netbisect.workers.build.patches import PatchStore, read
 
 OLD, NEW, OTHER = "a" * 40, "b" * 40, "c" * 40
 FORWARDING = "inet4-forwarding"
+ANN = User("ann", frozenset(Right), "command", "")
 PATCH = read("D5180", b"--- a/sys/x.c\n+++ b/sys/x.c\n@@ -1 +1 @@\n-a\n+b\n")
 
 
@@ -142,6 +145,7 @@ class Requests(RealMaster):
     @pytest.mark.long
     @case
     async def test_requests_share_builds_and_boots(self) -> None:
+        """Unless a request wants fresh ones."""
         await self.start()
         first, second = self.request(OLD, NEW), self.request(OLD, OTHER, who="bob")
         await self.over(first)
@@ -151,17 +155,9 @@ class Requests(RealMaster):
         assert calls.count(f"build {OLD}") == 1
         assert calls.count(f"trial {OLD}") == 2
         assert calls.count(f"trial {NEW}") == calls.count(f"trial {OTHER}") == 2
-
-    @pytest.mark.long
-    @case
-    async def test_fresh_ignores_earlier_boots(self) -> None:
-        await self.start()
-        await self.over(self.request(OLD, NEW))
-        await self.over(self.request(OLD, NEW, shared_since=float("inf")))
-
-        assert len(self.boots()) == 8
-        await self.over(self.request(OLD, NEW))
-        assert len(self.boots()) == 8
+        for since, boots in ((float("inf"), 4), (0.0, 4)):
+            await self.over(self.request(OLD, NEW, shared_since=since))
+            assert self.calls().count(f"trial {OLD}") == self.calls().count(f"trial {NEW}") == boots
 
     @pytest.mark.long
     @case
@@ -206,17 +202,17 @@ class Requests(RealMaster):
         request = self.request(OLD, NEW, boots=2)
         await self.until((self.folder / "waiting").exists)
         service = self.service()
-        service.cancel(request.id, who="ann")
+        service.cancel(ANN, request.id, api.CancelBody())
         [record] = self.ledger.requests.jobs(request.id)
         with pytest.raises(StoreError, match="is being taken back"):
-            service.resume(request.id, who="ann")
+            service.resume(ANN, request.id, api.ResumeBody())
         await self.until(lambda: not self.ledger.actions.held())
 
         assert self.ledger.actions.of_job(record.id)[-1].outcome is Outcome.CANCELLED
         await self.until(lambda: "recover c2558" in (self.folder / "places").read_text())
         assert self.ledger.jobs.all_open() == []
         self.script({})
-        service.resume(request.id, who="ann")
+        service.resume(ANN, request.id, api.ResumeBody())
         request = await self.over(request)
 
         assert request.state is RequestState.ANSWERED
@@ -244,7 +240,7 @@ class Requests(RealMaster):
                 for one in self.ledger.actions.of_job(record.id)
             )
         )
-        self.service().cancel(second.id, who="bob", why="no longer wanted")
+        self.service().cancel(ANN, second.id, api.CancelBody("no longer wanted"))
         await self.until(lambda: not self.ledger.actions.held())
         (self.folder / "go").touch()
         await self.over(first)
@@ -255,6 +251,7 @@ class Requests(RealMaster):
     @pytest.mark.long
     @case
     async def test_stopping_a_build_cancels_its_request(self) -> None:
+        """It can be resumed, and extended."""
         self.script({OLD: {"trial": "wait"}})
         await self.start()
         request = self.request(OLD, NEW, boots=2)
@@ -267,22 +264,14 @@ class Requests(RealMaster):
         assert request.state is RequestState.CANCELLED
         assert "was cancelled on the web pages" in self.ledger.mails.waiting()[-1].body
         self.script({})
-        self.service().resume(request.id, who="ann")
+        self.service().resume(ANN, request.id, api.ResumeBody())
         assert (await self.over(request)).state is RequestState.ANSWERED
-
-    @pytest.mark.long
-    @case
-    async def test_a_request_is_extended(self) -> None:
-        await self.start()
-        request = await self.over(self.request(OLD, NEW, boots=2))
-        self.service().extend(request.id, who="ann", boots=2)
+        self.service().extend(ANN, request.id, api.ExtendBody(boots=2))
         request = await self.over(request)
 
         [record] = self.ledger.requests.jobs(request.id)
         assert isinstance(record.finding, MeasureResult)
         assert record.finding.held[0].effects[0].good_boots == 4
-        assert len(self.boots()) == 8
-        assert len(self.ledger.mails.waiting()) == 3
 
     @pytest.mark.long
     @case
@@ -293,7 +282,7 @@ class Requests(RealMaster):
         await self.until((self.folder / "waiting").exists)
         slow = self.request(OTHER, "d" * 40, who="bob", priority=40)
         quick = self.request("e" * 40, "f" * 40, who="cid", priority=150)
-        self.service().set_priority(slow.id, "high", who="bob")
+        self.service().priority(ANN, slow.id, api.PriorityBody("high"))
         for one in (slow, quick):
             [record] = self.ledger.requests.jobs(one.id)
             while all(one.job != record.id for one in self.ledger.actions.all_open()):
