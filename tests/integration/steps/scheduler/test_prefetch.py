@@ -67,21 +67,6 @@ class SeveralBuildersTest(SearchTest):
 
     @pytest.mark.long
     @case
-    async def test_prefetched_kernels_are_used_and_built_once(self) -> None:
-        """External ids are unique."""
-        await self.start()
-        record = await self.closed(self.begin())
-
-        assert isinstance(record.finding, Culprit)
-        assert record.finding.revision == LINE[CULPRIT]
-        assert set(self.builds().values()) == {1}
-        ahead = [one["external_idstring"].split(":")[5] for one in await self.prefetches()]
-        assert set(ahead) & {one.split()[1] for one in self.calls() if one.startswith("trial")}
-        names = [one["external_idstring"] for one in await self.buildsets()]
-        assert len(names) == len(set(names))
-
-    @pytest.mark.long
-    @case
     async def test_a_decision_adopts_a_running_prefetch(self) -> None:
         """The buildset gets the priority of the job."""
         now = {GOOD, BAD, MIDDLE}
@@ -107,26 +92,17 @@ class SeveralBuildersTest(SearchTest):
     @pytest.mark.long
     @case
     async def test_all_builders_build_at_once(self) -> None:
+        """No prefetch is repeated after a restart."""
         await self.start()
         record = self.begin({name: {"build": "wait"} for name in LINE})
         await self.until(lambda: self.builds().total() == 3)
-        (self.folder / "go").touch()
-        assert isinstance((await self.closed(record)).finding, Culprit)
-
-    @pytest.mark.long
-    @case
-    async def test_no_prefetch_is_repeated_after_a_restart(self) -> None:
-        await self.start()
-        record = self.begin({name: {"build": "wait"} for name in LINE})
-        while len(await self.prefetches()) < 2:
-            await task.deferLater(reactor, 0.05)
         scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
         for _ in range(5):
             scheduler.prefetcher._idle_states.clear()
             await scheduler.advance()
         assert len(await self.prefetches()) == 2
         (self.folder / "go").touch()
-        await self.closed(record)
+        assert isinstance((await self.closed(record)).finding, Culprit)
         assert set(self.builds().values()) == {1}
 
     @pytest.mark.long
@@ -173,7 +149,8 @@ class SeveralBuildersTest(SearchTest):
 
     @pytest.mark.long
     @case
-    async def test_failed_prefetches_are_skipped_by_the_search(self) -> None:
+    async def test_prefetched_kernels_are_used_and_failed_ones_skipped(self) -> None:
+        """Each is built once; external ids are unique."""
         await self.start()
         broken = {LINE[7]: {"build": "dud"}, LINE[5]: {"build": "dud"}}
         record = await self.closed(self.begin(broken))
@@ -181,9 +158,11 @@ class SeveralBuildersTest(SearchTest):
         assert isinstance(record.finding, Culprit)
         assert record.finding.revision == LINE[CULPRIT]
         assert set(self.builds().values()) == {1}
-        assert LINE[7] in {
-            one["external_idstring"].split(":")[5] for one in await self.prefetches()
-        }
+        ahead = {one["external_idstring"].split(":")[5] for one in await self.prefetches()}
+        assert LINE[7] in ahead
+        assert ahead & {one.split()[1] for one in self.calls() if one.startswith("trial")}
+        names = [one["external_idstring"] for one in await self.buildsets()]
+        assert len(names) == len(set(names))
         trials = [one for one in self.ledger.actions.of_job(record.id) if one.stage == "trial"]
         assert {str(one.outcome) for one in trials} == {"ok"}
         assert not {one.revision for one in trials} & set(broken)

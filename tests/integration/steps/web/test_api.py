@@ -97,52 +97,25 @@ class Api(ApiMaster):
         assert good.rpartition("-")[2].encode() not in kept
 
     @case
-    async def test_patches_need_their_right(self) -> None:
-        await self.serve()
-        plain, trusted = self.token("ask"), self.token("ask", "patch", who="bob")
-        patch = {"subjects": ["main"], "patches": [{"diff": DIFF}]}
-        for body in (patch, {"subjects": ["main", "D5180"]}, {"subjects": ["main+D5180", "main"]}):
-            answered = await self.record(403, plain, **body)
-            assert "the right `patch`" in answered["error"]
-        assert self.ledger.requests.all() == []
-        made = await self.record(201, trusted, **patch)
-        assert made["subjects"][1].startswith(made["subjects"][0] + "+patch-")
-        other = await self.record(
-            201,
-            trusted,
-            subjects=["main"],
-            patches=[
-                {
-                    "base64": base64.b64encode(
-                        b"--- a/\xff\n+++ b/\xff\n@@ -1 +1 @@\n-a\n+b\n"
-                    ).decode(),
-                    "base": "main~1",
-                }
-            ],
-        )
-        assert other["subjects"][1].startswith(
-            (await self.get(200, "revisions?name=main~1"))["commit"]["revision"]
-        )
-
-    @case
-    async def test_reading_can_require_a_token(self) -> None:
-        self.change(reading="login")
+    async def test_reading_and_the_change_hook_can_require_a_password(self) -> None:
+        """The hook adds no change."""
+        hook = self.folder / "hook"
+        hook.write_text("git:secret\n")
+        hook.chmod(0o600)
+        self.change(reading="login", hook_file=hook)
         await self.serve()
         for path in ("requests", "requests/1", "revisions?name=main", "caller"):
             await self.get(401, path)
         assert (await self.call("GET", "api/v2/builders")).code == 403
-        assert (await self.call("GET", "plugins/netbisect/index.html")).code == 403
+        for page in (
+            *("index.html", "search", "overview.json", "feed.atom"),
+            *("badges/main.svg", "data/alert-1.json", "reports/request-1/x.svg"),
+        ):
+            assert (await self.call("GET", f"plugins/netbisect/{page}")).code == 403, page
         token = self.token("read")
         assert (await self.get(200, "caller", token))["rights"] == ["read"]
         assert (await self.get(200, "requests", token))["requests"] == []
 
-    @case
-    async def test_the_change_hook_needs_its_password_and_adds_no_change(self) -> None:
-        hook = self.folder / "hook"
-        hook.write_text("git:secret\n")
-        hook.chmod(0o600)
-        self.change(hook_file=hook)
-        await self.serve()
         for status, place, password in (
             (401, "poller", ""),
             (401, "poller", "wrong"),
@@ -237,6 +210,7 @@ class Api(ApiMaster):
 
         await self.check_large_bodies()
         await self.check_origin(token)
+        await self.check_patches()
 
     async def check_large_bodies(self) -> None:
         head = f"POST /{API}/requests HTTP/1.1\r\nHost: x\r\n"
@@ -272,3 +246,29 @@ class Api(ApiMaster):
         there = await self.call("POST", path, token, body, origin="https://elsewhere.invalid")
         assert there.code == 403
         assert (await self.call("POST", path, token, body, origin=ORIGIN)).code == 200
+
+    async def check_patches(self) -> None:
+        plain, trusted = self.token("ask"), self.token("ask", "patch", who="bob")
+        patch = {"subjects": ["main"], "patches": [{"diff": DIFF}]}
+        for body in (patch, {"subjects": ["main", "D5180"]}, {"subjects": ["main+D5180", "main"]}):
+            answered = await self.record(403, plain, **body)
+            assert "the right `patch`" in answered["error"]
+        assert self.ledger.requests.all() == []
+        made = await self.record(201, trusted, **patch)
+        assert made["subjects"][1].startswith(made["subjects"][0] + "+patch-")
+        other = await self.record(
+            201,
+            trusted,
+            subjects=["main"],
+            patches=[
+                {
+                    "base64": base64.b64encode(
+                        b"--- a/\xff\n+++ b/\xff\n@@ -1 +1 @@\n-a\n+b\n"
+                    ).decode(),
+                    "base": "main~1",
+                }
+            ],
+        )
+        assert other["subjects"][1].startswith(
+            (await self.get(200, "revisions?name=main~1"))["commit"]["revision"]
+        )

@@ -109,7 +109,8 @@ class InvalidText(ApiMaster):
             assert self.flushLoggedErrors() == [], request
 
     @case
-    async def test_invalid_text_as_token_is_rejected(self) -> None:
+    async def test_invalid_text_and_wrong_passwords_are_rejected(self) -> None:
+        """Failed logins delay only their own address."""
         await self.serve()
         head = f"GET /{API}/caller HTTP/1.1\r\nconnection: close\r\nauthorization: ".encode()
         for shown in (b"Bearer \xff", b"Basic \xff", b"\xff", b"Bearer"):
@@ -119,10 +120,6 @@ class InvalidText(ApiMaster):
         reply = await threads.deferToThread(self.send, path)
         assert reply.startswith(b"HTTP/1.1 400 ")
         assert "UTF-8" in json.loads(reply.partition(b"\r\n\r\n")[2])["error"]
-
-    @case
-    async def test_failed_logins_delay_only_their_own_address(self) -> None:
-        await self.serve()
 
         def log_in(name: str, password: str, source: str = "127.0.0.1") -> bytes:
             shown = base64.b64encode(f"{name}:{password}".encode()).decode()

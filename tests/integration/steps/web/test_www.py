@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 import treq
-from buildbot.plugins import util
 from real_master import RealMaster, case
-from twisted.internet import reactor, task, threads
+from twisted.internet import reactor, task
 from twisted.web.iweb import IResponse
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.steps.web import www
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chrome") or shutil.which("chromium-browser")
-PICTURES = os.environ.get("NETBISECT_SCREENSHOTS")
 GOOD, BAD = "a" * 40, "b" * 40
 HOSTILE = "]]> <script>alert(1)</script> & \x07"
 
@@ -150,47 +143,3 @@ class Web(RealMaster):
         assert (again.code, await treq.content(again)) == (304, b"")
         other = await self.get("plugins/netbisect/badges/main.svg", if_none_match='"x"')
         assert (other.code, len(await treq.content(other)) > 100) == (200, True)
-
-    @case
-    async def test_pages_need_read_access(self) -> None:
-        closed = util.Authz(
-            allowRules=[util.AnyEndpointMatcher(role="admins", defaultDeny=True)], roleMatchers=[]
-        )
-        await self.serve(authz=closed)
-        for path in (
-            "index.html",
-            "search",
-            "overview.json",
-            "feed.atom",
-            "badges/main.svg",
-            "data/alert-1.json",
-        ):
-            assert (await self.get(f"plugins/netbisect/{path}")).code == 403, path
-
-    @pytest.mark.slow
-    @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
-    @case
-    async def test_buildbots_home_is_the_overview(self) -> None:
-        await self.serve()
-        url = f"http://127.0.0.1:{self.master.www.getPortnum()}/"
-        command = [
-            str(CHROMIUM),
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--virtual-time-budget=8000",
-            f"--user-data-dir={self.folder / 'profile'}",
-            "--enable-logging=stderr",
-            "--dump-dom",
-            url,
-        ]
-        if PICTURES:
-            command[-2] = f"--screenshot={Path(PICTURES) / 'buildbot.png'}"
-        done = await threads.deferToThread(
-            subprocess.run, command, capture_output=True, text=True, timeout=300, check=True
-        )
-        complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-
-        assert [line for line in complaints if "netbisect" in line] == []
-        if not PICTURES:
-            assert '<iframe src="plugins/netbisect/index.html"' in done.stdout
