@@ -6,8 +6,10 @@ Runs in the database thread. A finding and its mails are recorded in one transac
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import product
 
 from netbisect.bisect.alert_lifecycle import after_search
@@ -16,6 +18,7 @@ from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.jobs import (
     BisectJob,
     CompareJob,
+    Job,
     MeasureJob,
     NightlyJob,
     ProfileJob,
@@ -24,25 +27,26 @@ from netbisect.bisect.model.results import (
     Confirmed,
     Culprit,
     Effect,
+    MeasureResult,
     NightlyResult,
     NotConfirmed,
     Result,
     Unfinished,
 )
 from netbisect.reports.mail import alerts
+from netbisect.reports.pages import requests
 from netbisect.steps.policy import bisections, profiles, retests
 from netbisect.steps.policy.alert_recovery import close_recovered, end_mutes
 from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.recipients import recipients
 from netbisect.steps.policy.repeats import is_repeat, repeat_night
-from netbisect.steps.queries import request_files
+from netbisect.steps.queries import request_answer, request_files
 from netbisect.steps.queries.case import alert_case, case_in, numbered
 from netbisect.steps.queries.lab_context import LabContext
-from netbisect.steps.scheduler import request_followups
 from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.numeric import confirmation
 from netbisect.steps.service.settings import Settings
-from netbisect.store.db.records import Alert, JobRecord, Quarantine
+from netbisect.store.db.records import Alert, JobRecord, JobState, Quarantine, Request, RequestState
 from netbisect.store.git.history import History
 from netbisect.store.git.mirror import HistoryError
 from netbisect.store.ledger import Ledger
@@ -52,6 +56,7 @@ from netbisect.workers.config.testbed import Testbed
 
 PRIORITY_NIGHT = 100
 PRIORITY_BISECTION = 200
+_HOUR = 3600.0
 
 
 def open_nights(
@@ -118,9 +123,7 @@ class Followups:
         """Closes a job with its finding; returns the jobs that follow."""
         try:
             if record.request is not None:
-                return request_followups.conclude(
-                    ledger, self.settings, self.lab, self.history, record, finding
-                )
+                return self._after_request_job(ledger, record, record.request, finding)
             match record.job:
                 case NightlyJob() as night:
                     return self._after_night(ledger, record, night, finding)
@@ -320,6 +323,59 @@ class Followups:
                 paths += self.history.commit(one.revision).paths
                 committers.append(self.history.committer(one.revision))
         return recipients(self.settings.mail, alert.branch, alert.testbed, paths, committers)
+
+    def _after_request_job(
+        self, ledger: Ledger, record: JobRecord, number: int, finding: Result
+    ) -> list[JobRecord]:
+        """With the last job, records and mails the answer of the request."""
+        request = ledger.requests.get(number)
+        parts = [
+            replace(one, finding=finding, state=JobState.CLOSED) if one.id == record.id else one
+            for one in ledger.requests.jobs(number)
+        ]
+        further, run = self._further(ledger, request, parts, record, finding)
+        answer = None
+        if further is None and all(one.state is JobState.CLOSED for one in parts):
+            answer = request_answer.answer(ledger, self.settings, self.lab, request, parts)
+        with ledger.jobs.closing(record, finding) as closing:
+            if further is not None:
+                return [closing.ask_more(further, run=run)]
+            if answer is not None:
+                failed = answer.verdict == request_answer.FAILED
+                closing.end_request(
+                    state=RequestState.FAILED if failed else RequestState.ANSWERED,
+                    verdict=answer.verdict,
+                    why=answer.sentence,
+                    letter=requests.mail(answer),
+                )
+        if answer is not None:
+            with contextlib.suppress(OSError):  # the next start of the master writes the page
+                request = ledger.requests.get(number)
+                request_files.write(ledger, self.settings, self.lab, self.history, request)
+        return []
+
+    def _further(
+        self,
+        ledger: Ledger,
+        request: Request,
+        parts: list[JobRecord],
+        record: JobRecord,
+        finding: Result,
+    ) -> tuple[Job | None, int]:
+        """The next job of a request or None, and its run."""
+        job = record.job
+        others = [one for one in parts if one.job.testbed == job.testbed]
+        if isinstance(job, MeasureJob) and isinstance(finding, MeasureResult):
+            following = record.run + 1
+            if following <= request.wish["runs"] and all(one.run != following for one in others):
+                return replace(job, shared_since=math.inf), following
+        if isinstance(job, CompareJob) and isinstance(finding, Confirmed):
+            commits, _ = bisections.commits_between(ledger, self.history, job)
+            testbed = self.lab.testbed(job.testbed)
+            search = bisections.bisect_job(ledger, testbed, job, finding, commits)
+            if search is not None and not any(isinstance(one.job, BisectJob) for one in others):
+                return replace(search, budget_seconds=request.wish["hours"] * _HOUR), record.run
+        return None, record.run
 
     def write_missing_pages(self, ledger: Ledger) -> None:
         """Writes missing and outdated files of requests after a restart."""

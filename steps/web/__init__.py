@@ -50,20 +50,6 @@ def _hook(settings: Settings) -> dict[str, Any]:
     }
 
 
-class ReportFolder(resource.Resource):
-    """`reports`: the files of requests."""
-
-    def __init__(self, application: Application) -> None:
-        super().__init__()
-        self.application = application
-
-    def getChild(self, path: bytes, request: Request) -> resource.Resource:
-        name = path.decode(errors="replace")
-        if pages.is_page(name):
-            return Redirect(f"../{name}".encode())  # the address in mails of earlier releases
-        return RequestFiles(self.application, (name,))
-
-
 class PluginFolder(static.File):
     """Below `plugins/netbisect`: files of the plugin, and the pages."""
 
@@ -94,7 +80,7 @@ class WebPlugin(Application):
             b"": Redirect(b"index.html"),
             b"dashboard": Redirect(b"index.html"),  # the address in earlier releases
             b"search": pages.SearchResource(self),
-            b"reports": ReportFolder(self),
+            b"reports": RequestFiles(self, ()),
             b"api": api.ApiResource(self),
             **documents.resources(self),
         }

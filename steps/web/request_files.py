@@ -8,7 +8,9 @@ from pathlib import Path
 from buildbot.www.plugin import Application
 from twisted.web import resource
 from twisted.web.server import Request
+from twisted.web.util import Redirect
 
+from netbisect.steps.web.pages import is_page
 from netbisect.steps.web.responses import ProtectedResource, send_bytes, send_not_found
 
 _FOLDER = re.compile(r"request-[1-9][0-9]{0,8}\Z")
@@ -33,7 +35,10 @@ class RequestFiles(ProtectedResource):
         self.parts = parts
 
     def getChild(self, path: bytes, request: Request) -> resource.Resource:
-        return RequestFiles(self.application, (*self.parts, path.decode(errors="replace")))
+        name = path.decode(errors="replace")
+        if not self.parts and is_page(name):
+            return Redirect(f"../{name}".encode())  # the address in mails of earlier releases
+        return RequestFiles(self.application, (*self.parts, name))
 
     async def respond(self, request: Request) -> None:
         path = find(self.settings.reports, self.parts)
@@ -48,7 +53,7 @@ def find(folder: Path, parts: tuple[str, ...]) -> Path | None:
 
     Names are looked up in directory listings, so that no name leads out of the folder.
     """
-    if not _FOLDER.match(parts[0]) or len(parts) > _DEPTH + 1:
+    if not parts or not _FOLDER.match(parts[0]) or len(parts) > _DEPTH + 1:
         return None
     for name in parts:
         if not folder.is_dir() or name.startswith("."):
