@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -86,7 +87,7 @@ def _message(commit: StoryCommit) -> str:
     return f"{commit.subject}\n\n{commit.body}" if commit.body else f"{commit.subject}\n"
 
 
-def create(repository: Path, commits: list[StoryCommit] | None = None) -> SampleTree:
+def create(repository: Path, commits: Sequence[StoryCommit] | None = None) -> SampleTree:
     """Creates a bare repository with `main` after the first quiet weeks."""
     commits = story() if commits is None else commits
     subprocess.run(
