@@ -60,8 +60,6 @@ _COMPARE_ENDS = 0.5
 """Probability of no change from which the next boots are those of a test of the ends."""
 _NOTHING = 0.05
 """Level at which the test of the ends refutes a change."""
-DRIFT_THRESHOLD = 0.9
-"""Probability of a drift at which a search ends."""
 _ANOTHER, _ANOTHER_CHEAP = 0.07, 0.015
 """Probability of a second step at which a search continues after its first verified culprit, if
 the next trial needs a build. It falls in proportion to the cost of the trial, down to the second
@@ -77,6 +75,8 @@ _LITTLE_OF_LAYOUTS = 0.001
 """The same if the lab can link further layouts, which do average image noise out."""
 _NO_GAIN = 1e-4
 """Minimum gain in bits, without image noise."""
+_HALVINGS = 2
+"""How many times a search that its boots do not settle goes on for half the effect."""
 _BIT_VALUE = 1.3
 """Value of a bit in seconds, relative to its cost at the chosen target with one run."""
 _FAILURE_REACH = 5.0
@@ -116,7 +116,23 @@ def decide(
     prices: Prices,
     in_flight: InFlight = NOTHING_IN_FLIGHT,
 ) -> Move | Wait:
-    """As `next_move_on`, with the posterior given."""
+    """As `next_move_on`, with the posterior given.
+
+    A search that its boots do not settle goes on for half the effect: a retest ends as soon as it
+    shows a change, and may overestimate it.
+    """
+    move = _decide(space, joint, prices, in_flight)
+    for _ in range(_HALVINGS):
+        if not isinstance(move, Unfinished) or _fresh_boots(space) < max_boots(space.job, prices):
+            break
+        space = replace(space, job=replace(space.job, effect=space.job.effect / 2))
+        move = _decide(space, infer(space, in_flight.testbed), prices, in_flight)
+    return move
+
+
+def _decide(
+    space: SearchSpace, joint: JointPosterior, prices: Prices, in_flight: InFlight
+) -> Move | Wait:
     space = replace(space, offsets=joint.offsets)
     posterior = as_posterior(space, joint)
     spent = _spent(space, prices) >= space.job.budget_seconds
@@ -168,8 +184,7 @@ def _proof(
     if len(proved) > 1:
         ranked = sorted(proved, key=lambda one: -abs(one.effects[0].ln_ratio))
         return SeveralCulprits(tuple(ranked), posterior), proved
-    used = sum(observation.fresh for observation in space.evidence.observations)
-    if used >= 2 * max_boots(space.job, prices):
+    if _fresh_boots(space) >= 2 * max_boots(space.job, prices):
         open_proof = None
     least = _ANOTHER if space.job.noise.image else _ANOTHER_CHEAP
     if open_proof is None and proved and joint.two < least:
@@ -195,13 +210,17 @@ def _seek_second_step(
 
 def _limit(space: SearchSpace, prices: Prices) -> str:
     """Why a search has to end; "" if it may continue."""
-    used = sum(observation.fresh for observation in space.evidence.observations)
+    used = _fresh_boots(space)
     if used >= max_boots(space.job, prices):
         return f"{used} boots did not settle it"
     spent = _spent(space, prices)
     if spent >= space.job.budget_seconds:
         return f"the budget is spent after {spent / 3600:.1f} hours"
     return ""
+
+
+def _fresh_boots(space: SearchSpace) -> int:
+    return sum(observation.fresh for observation in space.evidence.observations)
 
 
 def _end_without_culprit(
@@ -225,7 +244,7 @@ def _end_without_culprit(
         ended = _without_change(space, posterior, prices, in_flight, unchanged)
         if ended is not None:
             return ended
-    if joint.drift >= DRIFT_THRESHOLD:
+    if joint.drift >= NAMING_THRESHOLD:
         return Drift(posterior, f"{len(space.images)} kernels of the range lie along a slope")
     return None
 

@@ -28,6 +28,7 @@ from netbisect.bisect.model.evidence import (
 )
 from netbisect.bisect.model.results import (
     Culprit,
+    Drift,
     NotReproduced,
     Posterior,
     Suspects,
@@ -67,6 +68,30 @@ def test_culprit_is_found_and_verified(culprit: int) -> None:
     assert lead.bad_boots == ordered[played.result.revision]
     assert lead.p < 0.01
     assert lead.ln_ratio < math.log(0.95) / 2
+
+
+def test_overestimated_effect_does_not_hide_the_culprit() -> None:
+    """A drop of 3 %, with 9 % confirmed: the search continues for half the effect."""
+    noise, count = Noise(0.02, 0.0), 16
+    levels = {f"r{i}": 14 - 0.03 * (i >= 11) for i in range(count + 1)}
+    lab = LabSimulation(levels, noise, np.random.default_rng(0))
+    evidence = lab.with_built(lab.with_built(Evidence(), "r0"), f"r{count}")
+
+    played = simulate_job(bisection(count, 0.086, noise), lab, evidence)
+
+    assert isinstance(played.result, Culprit)
+    assert played.result.revision == "r11"
+
+
+@pytest.mark.parametrize(("boots", "ends"), [(2, False), (3, True)])
+def test_drift_needs_the_probability_of_a_culprit(boots: int, ends: bool) -> None:
+    """Five kernels on a slope: two boots each give a probability of 98 %."""
+    slope = {f"r{k}": [14 - 0.0508 * k / 64 + 0.001 * (b % 2) for b in range(boots)]
+             for k in (0, 16, 32, 48, 64)}  # fmt: skip
+
+    move = next_move(bisection(64), evidence_of(slope), PRICES)
+
+    assert isinstance(move, Drift) is ends
 
 
 @pytest.mark.long
