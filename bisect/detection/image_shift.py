@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from netbisect.bisect.stats.partition import TAIL
 from netbisect.bisect.stats.robust import Floats
 
 NIGHTS = 3000.0
@@ -29,8 +30,6 @@ CANDIDATES = 20
 """Latest images that may be the first after a change."""
 _BASELINE = 60
 """Most images before them."""
-_TAIL = 5.0
-"""Degrees of freedom of the offset of an image."""
 _SCATTER, _WEIGHT = 0.02, 4.0
 """Prior of the scatter of images: median of the published quiet stretches; degrees of freedom."""
 _SCATTERS = np.geomspace(0.005, 0.07, 9)
@@ -117,7 +116,7 @@ def _log_density(values: Floats, stretch: float) -> Floats:
     """Of n values at each level and scatter, Student's t."""
     sd = stretch * _SCATTERS
     residual = (values[:, None] - _LEVELS)[..., None] / sd
-    found: Floats = -np.log(sd) - (_TAIL + 1) / 2 * np.log1p(residual**2 / _TAIL)
+    found: Floats = -np.log(sd) - (TAIL + 1) / 2 * np.log1p(residual**2 / TAIL)
     return found
 
 

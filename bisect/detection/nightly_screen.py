@@ -115,7 +115,8 @@ def screen(
     boots = boot_matrix(merged)
     before = boots[:-1] if len(boots) > 1 else boots
     local = local_modes(before) if isinstance(modes, Learn) else [modes] * len(before)
-    past, known = segment_boots(before, local, image_sd), local[-1]
+    # The tests below take images as independent.
+    past, known = segment_boots(before, local, image_sd, correlations=(0.0,)), local[-1]
     y, scatter = local_levels(boots, [*local, known][: len(boots)])
     variance = past.noise.image**2 + scatter**2 / (~np.isnan(boots)).sum(axis=1)
     if len(images) == 1:

@@ -7,6 +7,7 @@ shifted by the gap. Unrecognised, a night of slow boots looks like a regression.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -238,10 +239,14 @@ def fast_levels(boots: Floats, modes: BootModes) -> Floats:
         return found
     for _ in range(_ROUNDS):
         padded = np.pad(found, _NEIGHBOURS, constant_values=np.nan)
-        around = np.lib.stride_tricks.sliding_window_view(padded, 2 * _NEIGHBOURS + 1)
-        middle = np.nanmedian(np.delete(around, _NEIGHBOURS, axis=1), axis=1)
-        surprise = np.minimum(((level - middle) / _UNLIKE) ** 2 / 2, _NEW_LEVEL)
-        found = level[np.argmin(cost + surprise, axis=0), columns]
+        around = np.lib.stride_tricks.sliding_window_view(padded, _NEIGHBOURS)
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            middle = np.nanmedian(around, axis=1)
+        total = cost.copy()
+        for beside in (middle[: len(found)], middle[-len(found) :]):
+            surprise = np.minimum(((level - beside) / _UNLIKE) ** 2 / 2, _NEW_LEVEL)
+            total += np.where(np.isnan(beside), 0.0, surprise)
+        found = level[np.argmin(total, axis=0), columns]
     return found
 
 

@@ -19,6 +19,7 @@ _HUBER = 1.345
 """Huber's k in standard deviations: 95 % efficiency for normal data."""
 _STEPS = 200
 _NEAR = 1e-10
+_PASSES = 10
 
 
 def location(values: Sequence[float], sd: float) -> float:
@@ -61,3 +62,18 @@ def locations(values: Floats, sd: float, steps: int = _STEPS) -> Floats:
         moving = moving[np.abs(pull) >= _NEAR]
     found: Floats = level
     return found
+
+
+def weighted_location(values: Floats, variance: Floats) -> float:
+    """As `location`, of values with different variances: inverse weights, iterated.
+
+    Args:
+        values: At least one.
+        variance: Of each.
+    """
+    level = float(np.median(values))
+    reach = _HUBER * np.sqrt(variance)
+    for _ in range(_PASSES):
+        weight = np.minimum(reach / np.maximum(np.abs(values - level), reach), 1.0) / variance
+        level = float(weight @ values / weight.sum())
+    return level

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netbisect.bisect.detection.nightly_screen import SCREEN_SD, screen
+from netbisect.bisect.detection.nightly_screen import screen
 from netbisect.bisect.detection.self_check import (
     night_overlap,
     sign_test,
@@ -20,7 +20,6 @@ from netbisect.bisect.detection.self_check import (
 )
 from netbisect.bisect.model.detection_results import SplitHalfTest
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.stats.changepoints import segment
 
 made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "histories.py"))
 history, nights = made["history"], made["nights"]
@@ -38,7 +37,9 @@ def test_smallest_drop_has_80_percent_power(images: int) -> None:
     seen = []
     for seed in range(120):
         *levels, last = history(seed, (images + 1, 0.0), stray=0)
-        drop = smallest_drop(segment(levels, SCREEN_SD).noise, images, boots=5)
+        noise = screen(levels, last).noise
+        assert noise is not None
+        drop = smallest_drop(noise, images, boots=5)
         lower = replace(last, ln_pps=tuple(x - drop for x in last.ln_pps))
         seen.append(screen(levels, lower).suspicious)
 

@@ -1,0 +1,179 @@
+"""Product partition of a sequence of levels, with heavy tails.
+
+A new level begins at each image with a small probability (D. Barry and J. A. Hartigan, Annals of
+Statistics 20, 1992). Offsets of images follow Student's t, so that an odd image alone is no new
+level; neighbours may be correlated, so that a level that wanders is none either. The level is
+integrated out over a grid.
+
+The forward and backward recursions of a hidden Markov model (L. R. Rabiner, Proceedings of the IEEE
+77, 1989) give the evidence of each scatter and correlation, over all partitions, and the
+probability of a new level at each image. Dynamic programming finds the most likely partition with
+cuts at plausible images (P. Fearnhead, Statistics and Computing 16, 2006).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from netbisect.bisect.stats.robust import Floats
+
+TAIL = 5.0
+"""Degrees of freedom of the offset of an image."""
+STUDENT_SCALE = 0.857
+"""Scale of Student's t that fits normal offsets, in their standard deviations."""
+_SCATTERS = np.geomspace(0.002, 0.06, 8)
+"""Scales of the offsets tried, ln pps."""
+CORRELATIONS = (0.0, 0.25, 0.5)
+"""Correlations of neighbouring images tried."""
+_STEP, _REACH = 0.001, 0.04
+"""Grid of levels, ln pps: half of the least scatter; its distance from the nearest image."""
+_SPREAD = 0.1
+"""Scale of the levels around their median, Cauchy distribution, ln pps."""
+_PLAUSIBLE = 0.01
+"""Least probability of a new level at a place of a cut."""
+_LATEST = 120
+"""Latest images that tell scatter and correlation."""
+_SINGLE = 1.0
+"""Price of a level of a single image, which is more often an odd image, nats."""
+_LEAST_BOOTS = 3
+"""Minimum boots of a segment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The most likely partition of n levels."""
+
+    cuts: tuple[int, ...]
+    """Index of the first level of every segment but the first."""
+    scatter: float
+    """Scale of the offsets of images, without boot noise: posterior mean of its logarithm."""
+    variance: Floats
+    """Of each level around that of its segment."""
+    correlation: float
+    """Of neighbouring images."""
+
+
+class Segments:
+    """Likelihoods of segments at one scatter and correlation."""
+
+    def __init__(self, prior: Floats, fresh: Floats, kept: Floats) -> None:
+        self._first = np.log(prior * fresh)
+        sums = np.cumsum(np.log(kept), axis=0)
+        self._sums = np.concatenate([np.zeros_like(sums[:1]), sums])
+
+    def log_likelihoods(self, starts: NDArray[np.intp], stop: int) -> Floats:
+        """Of the segments from each start, a row each, and the levels of the grid."""
+        rest: Floats = self._first[starts] + self._sums[stop] - self._sums[starts + 1]
+        return rest
+
+
+def partition(
+    y: Floats,
+    least: Floats,
+    boots: Floats,
+    prior: tuple[float, float],
+    steps: Floats,
+    correlations: Sequence[float] = CORRELATIONS,
+) -> Partition:
+    """The most likely partition of the levels of at least one image.
+
+    Args:
+        y: n levels of images, ln pps.
+        least: Their variances from boot noise.
+        boots: Their boots.
+        prior: Prior scatter of images, and its degrees of freedom.
+        steps: Prior probability of a new level at each image.
+        correlations: Of neighbouring images, equally likely.
+    """
+    near = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
+    grid = np.unique(np.round((y[:, None] + near) / _STEP)) * _STEP
+    levels = _STEP / (math.pi * _SPREAD) / (1 + ((grid - np.median(y)) / _SPREAD) ** 2)
+    off = y[:, None] - grid
+    scatters, rho = (x.ravel() for x in np.meshgrid(_SCATTERS, correlations, indexing="ij"))
+    latest = slice(max(len(y) - _LATEST, 0), len(y))
+    sd = np.sqrt(scatters**2 + least[latest, None])
+    alone = np.full(len(y), steps.min())  # the scatter does not depend on other series
+    evidence, _ = _recursions(levels, *_densities(off[latest], sd, rho), alone[latest])
+    # Log-normal prior; the variance of ln s with n degrees of freedom is 1 / 2n.
+    evidence -= prior[1] * np.log(scatters / prior[0]) ** 2
+    best = int(np.argmax(evidence))
+    variance = scatters[best] ** 2 + least
+    fresh, kept = _densities(off, np.sqrt(variance)[:, None], rho[[best]])
+    _, chances = _recursions(levels, fresh, kept, steps)
+    segments = Segments(levels, fresh[:, 0], kept[:, 0])
+    places = np.flatnonzero(chances[:, 0] > _PLAUSIBLE)
+    cuts = _best_cuts(segments, boots, steps, np.array([0, *places, len(y)]))
+    scatter = math.exp(float(special.softmax(evidence) @ np.log(scatters)))
+    return Partition(cuts, scatter, variance, float(rho[best]))
+
+
+def _densities(off: Floats, sd: Floats, rho: Floats) -> tuple[Floats, Floats]:
+    """Densities of n images at m levels: of a first image, and given the one before.
+
+    The offset of an image given its neighbour is y - rho y'.
+
+    Args:
+        off: Distances from the levels, n rows of m.
+        sd: Scales, n rows of k.
+        rho: Correlations, k.
+
+    Returns:
+        Student's t: n by k by m, both.
+    """
+    fresh = _student(off[:, None], sd[..., None])
+    given = off[1:, None] - rho[:, None] * off[:-1, None]
+    kept = _student(given, (sd[1:] * np.sqrt(1 - rho**2))[..., None])
+    return fresh, np.concatenate([fresh[:1], kept])
+
+
+def _student(off: Floats, sd: Floats) -> Floats:
+    wide = 1 + (off / sd) ** 2 / TAIL
+    found: Floats = 1 / (wide * wide * wide * sd)  # the power (TAIL + 1) / 2, fast
+    return found
+
+
+def _recursions(prior: Floats, fresh: Floats, kept: Floats, steps: Floats) -> tuple[Floats, Floats]:
+    """Log evidence of each scatter, and the probability of a new level at each image."""
+    n, k, _ = fresh.shape
+    begun = prior * fresh
+    forward, scale = begun[0], np.empty((n, k))
+    for i in range(n):
+        if i:
+            forward = (1 - steps[i]) * forward * kept[i] + steps[i] * begun[i]
+        scale[i] = forward.sum(axis=1)
+        forward = forward / scale[i][:, None]
+    chances, backward = np.zeros((n, k)), np.ones_like(begun[0])
+    for i in range(n - 1, 0, -1):
+        chances[i] = steps[i] * (begun[i] * backward).sum(axis=1) / scale[i]
+        backward = (1 - steps[i]) * kept[i] * backward / scale[i][:, None] + chances[i][:, None]
+    return np.log(scale).sum(axis=0), chances
+
+
+def _best_cuts(
+    segments: Segments, boots: Floats, steps: Floats, places: NDArray[np.intp]
+) -> tuple[int, ...]:
+    """Cuts of the most likely partition, of the places between the first and the last."""
+    passed = np.concatenate([[0.0], np.cumsum(boots)])
+    stays = np.concatenate([[0.0], np.cumsum(np.log1p(-steps))])
+    begins = np.where(places[:-1] > 0, np.log(steps[places[:-1]]), 0.0)
+    best, origin = np.zeros(len(places)), np.zeros(len(places), dtype=np.intp)
+    for i in range(1, len(places)):
+        starts, stop = places[:i], int(places[i])
+        scores = special.logsumexp(segments.log_likelihoods(starts, stop), axis=1)
+        scores += best[:i] + begins[:i] + stays[stop] - stays[starts + 1]
+        scores -= np.where((starts == stop - 1) & (starts > 0), _SINGLE, 0.0)
+        scores[passed[stop] - passed[starts] < _LEAST_BOOTS] = -np.inf
+        origin[i] = int(np.argmax(scores))
+        best[i] = scores[origin[i]]
+    cuts: list[int] = []
+    i = int(origin[-1])
+    while i > 0:
+        cuts.append(int(places[i]))
+        i = int(origin[i])
+    return tuple(reversed(cuts))
