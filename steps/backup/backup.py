@@ -1,90 +1,38 @@
 """Writes a service to an archive; steps/backup/restore.py reads it.
 
-The archive is a compressed tar file. The last member has the SHA-256 of all others, so that an
-incomplete file is detected:
+The archive is a compressed tar file, whose checksum shows damage and a missing end:
 
-    about.json      format, versions, kind and schema of the ledger
+    about.json      format, versions and schema of the ledger
     ledger          an SQLite database
     buildbot        Buildbot's SQLite database
     folder/         settings, lab file, and the files in the folder that these name
     state/          patches, reports, and optionally logs of trials
-    digests.json
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import importlib.metadata
-import io
 import json
 import os
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from netbisect.steps.service import control
 from netbisect.steps.service.settings import Settings, load
 from netbisect.store.db import snapshots
 from netbisect.store.db.database import sqlite_file
-from netbisect.workers.build.artifacts import Digesting
 from netbisect.workers.config.lab import Lab
 
-SQLITE = "sqlite"
-"""Kind of database in an archive; older versions wrote dumps of PostgreSQL, too."""
-FORMAT = 2
-"""Number of the format; incremented by incompatible changes."""
-ABOUT, DIGESTS, LEDGER, BUILDBOT = "about.json", "digests.json", "ledger", "buildbot"
+FORMAT = 3
+"""Number of the format; incremented by incompatible changes. Format 2 had digests of its files."""
+ABOUT, LEDGER, BUILDBOT = "about.json", "ledger", "buildbot"
 BUILDBOTS = "state.sqlite"
 """Buildbot's database, as master.cfg names it."""
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """Description of an archive."""
-
-    format: int
-    netbisect: str
-    """Version that wrote the archive."""
-    ledger: str
-    """Kind of the database."""
-    schema: str
-    """Schema of the ledger."""
-    buildbot: str = SQLITE
-    """Kind of Buildbot's database."""
-
-
-@dataclass(slots=True)
-class _Writer:
-    """Adds files to an archive, with their digests."""
-
-    tar: tarfile.TarFile
-    digests: dict[str, str] = field(default_factory=dict)
-
-    def add(self, name: str, path: Path) -> None:
-        """Adds a file with its current length; ignores a missing file."""
-        try:
-            stream = path.open("rb")
-        except FileNotFoundError:
-            return
-        with stream:
-            member = self.tar.gettarinfo(arcname=name, fileobj=stream)
-            if member.isreg() and name not in self.digests:
-                reading = Digesting(stream)
-                self.tar.addfile(member, reading)
-                self.digests[name] = reading.digest.hexdigest()
-
-    def add_json(self, name: str, content: object) -> None:
-        """Adds a JSON file."""
-        data = json.dumps(content, indent=1).encode()
-        member = tarfile.TarInfo(name)
-        member.size = len(data)
-        member.mode = 0o600
-        self.tar.addfile(member, io.BytesIO(data))
-        self.digests[name] = hashlib.sha256(data).hexdigest()
 
 
 def write(folder: Path, target: Path, *, visits: bool, say: Say) -> None:
@@ -131,27 +79,27 @@ def _gather(
             "netbisect backup copies SQLite databases; for PostgreSQL, use pg_dump(1) as "
             "docs/operations.md describes"
         )
-    ledger = (path, work / LEDGER)
-    buildbot = (folder / BUILDBOTS, work / BUILDBOT)
-    others = [buildbot] if buildbot[0].is_file() else []
-    schema = snapshots.copy(*ledger, others)
-    about = About(FORMAT, importlib.metadata.version("netbisect"), SQLITE, schema)
-    with tarfile.open(work / "archive", "w:gz", compresslevel=6) as tar:
-        writer = _Writer(tar)
-        writer.add_json(ABOUT, asdict(about))
-        for _, path in (ledger, *others):
-            writer.add(path.name, path)
-        for path in _named(folder, settings, lab):
-            if not path.is_relative_to(folder):
-                say(f"not included, because it is outside of the folder: {path}")
-                continue
-            for one in _files(path):
-                writer.add(f"folder/{one.relative_to(folder).as_posix()}", one)
-        kept = [settings.patches, settings.reports, *([settings.visits] if visits else [])]
-        for path in kept:
-            for one in _files(path):
-                writer.add(f"state/{path.name}/{one.relative_to(path).as_posix()}", one)
-        writer.add_json(DIGESTS, writer.digests)
+    databases = {path: work / LEDGER}
+    if (folder / BUILDBOTS).is_file():
+        databases[folder / BUILDBOTS] = work / BUILDBOT
+    schema = snapshots.copy(databases)
+    version = importlib.metadata.version("netbisect")
+    about = {"format": FORMAT, "netbisect": version, "ledger": "sqlite", "schema": schema}
+    (work / ABOUT).write_text(json.dumps(about, indent=1))
+    named = list(_named(folder, settings, lab))
+    for one in named:
+        if not one.is_relative_to(folder):
+            say(f"not included, because it is outside of the folder: {one}")
+    kept = [settings.patches, settings.reports, *([settings.visits] if visits else [])]
+    members = {
+        **{one.name: one for one in (work / ABOUT, *databases.values())},
+        **_files("folder", folder, [one for one in named if one.is_relative_to(folder)]),
+        **_files("state", settings.state, kept),
+    }
+    with tarfile.open(work / "archive", "w:gz", compresslevel=6, dereference=True) as tar:
+        for name, one in members.items():
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                tar.add(one, name)
 
 
 def _named(folder: Path, settings: Settings, lab: Lab) -> Iterator[Path]:
@@ -176,8 +124,7 @@ def _named(folder: Path, settings: Settings, lab: Lab) -> Iterator[Path]:
     return (Path(os.path.normpath(path)) for path in named if path is not None)
 
 
-def _files(path: Path) -> Iterator[Path]:
-    if path.is_dir():
-        yield from sorted(one for one in path.rglob("*") if one.is_file())
-    elif path.is_file():
-        yield path
+def _files(name: str, folder: Path, paths: Iterable[Path]) -> dict[str, Path]:
+    """Files at and below these paths, by name of their members."""
+    found = (one for path in paths for one in ([path] if path.is_file() else path.rglob("*")))
+    return {f"{name}/{one.relative_to(folder)}": one for one in sorted(found) if one.is_file()}

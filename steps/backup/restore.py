@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
 import tarfile
 import tempfile
 import zlib
 from pathlib import Path, PurePosixPath
 
-from netbisect.steps.backup.backup import (
-    ABOUT,
-    BUILDBOT,
-    BUILDBOTS,
-    DIGESTS,
-    FORMAT,
-    LEDGER,
-    SQLITE,
-    About,
-)
+from netbisect.steps.backup.backup import ABOUT, BUILDBOT, BUILDBOTS, FORMAT, LEDGER
 from netbisect.steps.service import control
 from netbisect.steps.service.settings import Settings, load_settings
 from netbisect.store.db import snapshots
 from netbisect.store.db.database import sqlite_file
-from netbisect.workers.build.artifacts import Digesting, whole_tar
-from netbisect.workers.config.toml import structure
+from netbisect.workers.build.artifacts import whole_tar
 
 _FOLDERS = ("folder", "state")
-_BLOCK = 1 << 20
+_DIGESTS = "digests.json"
+"""Last member of archives of format 2."""
 
 
 def restore(archive: Path, folder: Path) -> Settings:
@@ -49,11 +39,11 @@ def restore(archive: Path, folder: Path) -> Settings:
         beside = folder if folder.exists() else folder.parent
         with tempfile.TemporaryDirectory(prefix=".netbisect-", dir=beside) as name:
             work = Path(name)
-            about = _unpack(archive, work)
+            _unpack(archive, work)
             if not folder.exists():
                 folder.mkdir(mode=0o700)
                 made.append(folder)
-            return _place(about, work, folder, made)
+            return _place(work, folder, made)
     except BaseException as error:
         for path in reversed(made):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -64,7 +54,7 @@ def restore(archive: Path, folder: Path) -> Settings:
         raise
 
 
-def _unpack(archive: Path, work: Path) -> About:
+def _unpack(archive: Path, work: Path) -> None:
     """Unpacks and verifies all members. Raises ServiceError."""
     try:
         stream = archive.open("rb")
@@ -73,7 +63,7 @@ def _unpack(archive: Path, work: Path) -> About:
     with stream:
         try:
             with gzip.GzipFile(fileobj=stream) as unzipped, whole_tar(unzipped) as tar:
-                return _members(tar, work)
+                _members(tar, work)
         except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
             if isinstance(error, OSError) and error.errno:
                 raise  # of the disk
@@ -82,31 +72,16 @@ def _unpack(archive: Path, work: Path) -> About:
             ) from error
 
 
-def _members(tar: tarfile.TarFile, work: Path) -> About:
-    digests: dict[str, str] = {}
-    about: About | None = None
-    for member in tar:
-        content = tar.extractfile(member) if member.isreg() else None
-        if content is None or not _is_expected(member.name) or DIGESTS in digests:
+def _members(tar: tarfile.TarFile, work: Path) -> None:
+    for count, member in enumerate(tar):
+        expected = _is_expected(member.name) if count else member.name == ABOUT
+        if not member.isreg() or not expected:
             raise ValueError(f"unexpected member {member.name!r}")
-        if about is None and member.name != ABOUT:
-            raise ValueError(f"expected {ABOUT} first, found {member.name!r}")
-        path = work / member.name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        reading = Digesting(content)
-        with path.open("xb") as target:
-            shutil.copyfileobj(reading, target, _BLOCK)
-        path.chmod(member.mode & (0o700 if member.name in (LEDGER, BUILDBOT) else 0o777))
-        os.utime(path, (member.mtime, member.mtime))
-        digests[member.name] = reading.digest.hexdigest()
-        if member.name == ABOUT:
-            about = _about(json.loads(path.read_bytes()))
-    if about is None or DIGESTS not in digests:
-        raise ValueError("the end is missing")
-    del digests[DIGESTS]
-    if json.loads((work / DIGESTS).read_bytes()) != digests:
-        raise ValueError("a file differs from its digest")
-    return about
+        tar.extract(member, work, filter="data")
+        if not count:
+            _check_about(json.loads((work / ABOUT).read_bytes()))
+    if not (work / ABOUT).exists():
+        raise ValueError("it is empty")
 
 
 def _is_expected(name: str) -> bool:
@@ -114,22 +89,27 @@ def _is_expected(name: str) -> bool:
     parts = PurePosixPath(name).parts
     if ".." in parts or name != "/".join(parts):
         return False
-    return name in {ABOUT, DIGESTS, LEDGER, BUILDBOT} or (len(parts) > 1 and parts[0] in _FOLDERS)
+    return name in {ABOUT, LEDGER, BUILDBOT, _DIGESTS} or (len(parts) > 1 and parts[0] in _FOLDERS)
 
 
-def _about(data: object) -> About:
+def _check_about(data: object) -> None:
     match data:
-        case {"format": int(number), "schema": str(schema), "netbisect": str(version)}:
+        case {"format": int(number), "schema": str(schema), "netbisect": str(version), **more}:
             if number > FORMAT or not snapshots.is_known(schema):
                 raise control.ServiceError(
                     f"this version cannot read the backup: it is of netbisect {version}, schema "
                     f"{schema}"
                 )
-            return structure(data, About, source=ABOUT)
-    raise ValueError(f"{ABOUT} has no format")
+            if {more.get("ledger"), more.get("buildbot", "sqlite")} != {"sqlite"}:
+                raise control.ServiceError(
+                    "netbisect restore takes SQLite databases; for PostgreSQL, use pg_restore(1) "
+                    "as docs/operations.md describes"
+                )
+        case _:
+            raise ValueError(f"{ABOUT} has no format")
 
 
-def _place(about: About, work: Path, folder: Path, made: list[Path]) -> Settings:
+def _place(work: Path, folder: Path, made: list[Path]) -> Settings:
     """Moves all files to their places; adds the created paths to `made`."""
     for path in sorted((work / "folder").iterdir()):
         made.append(folder / path.name)
@@ -146,7 +126,7 @@ def _place(about: About, work: Path, folder: Path, made: list[Path]) -> Settings
             made.append(state / path.name)
             shutil.move(path, state / path.name)
     ledger = sqlite_file(settings.database)
-    if ledger is None or {about.ledger, about.buildbot} != {SQLITE}:
+    if ledger is None:
         raise control.ServiceError(
             "netbisect restore takes SQLite databases; for PostgreSQL, use pg_restore(1) as "
             "docs/operations.md describes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from netbisect.store.db.database import StoreError
@@ -13,15 +13,13 @@ from netbisect.store.db.schema import VERSION_TABLE, known_schemas
 _WAIT_SECONDS = 60
 
 
-def copy(ledger: Path, target: Path, others: Sequence[tuple[Path, Path]] = ()) -> str:
-    """Copies a ledger and other databases, as all were at one instant.
+def copy(copies: Mapping[Path, Path]) -> str:
+    """Copies SQLite databases, as all were at one instant.
 
-    The ledger is not written while the snapshots begin.
+    The first one is not written while the snapshots begin.
 
     Args:
-        ledger: Database of the ledger.
-        target: File to write, which must be absent.
-        others: Other databases, each with the file to write.
+        copies: By database, the ledger first: the file to write, which must be absent.
 
     Returns:
         Schema of the ledger; "" without tables.
@@ -29,12 +27,11 @@ def copy(ledger: Path, target: Path, others: Sequence[tuple[Path, Path]] = ()) -
     Raises:
         StoreError: a database is missing or damaged, or cannot be read.
     """
-    copies = [(ledger, target), *others]
+    ledger = next(iter(copies))
     with contextlib.ExitStack() as stack:
-        with _opened(ledger) as lock:
-            lock.execute("BEGIN IMMEDIATE")
-            snapshots = [stack.enter_context(_snapshot(source)) for source, _ in copies]
-        for snapshot, (_, path) in zip(snapshots, copies, strict=True):
+        with _opened(ledger, "BEGIN IMMEDIATE"):
+            snapshots = [stack.enter_context(_opened(source, "BEGIN")) for source in copies]
+        for snapshot, path in zip(snapshots, copies.values(), strict=True):
             _write(snapshot, path)
         return _schema_of(snapshots[0])
 
@@ -45,25 +42,19 @@ def is_known(schema: str) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+def _opened(path: Path, begin: str) -> Iterator[sqlite3.Connection]:
     if not path.exists():
         raise StoreError(f"the database {path} is not there")
     try:
         with contextlib.closing(
             sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None)
         ) as connection:
+            connection.execute(begin)
+            # The first read takes the snapshot.
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
             yield connection
     except sqlite3.Error as error:
         raise StoreError(f"the database {path} cannot be copied: {error}") from error
-
-
-@contextlib.contextmanager
-def _snapshot(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that sees the database as it is now."""
-    with _opened(path) as connection:
-        connection.execute("BEGIN")
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        yield connection
 
 
 def _schema_of(connection: sqlite3.Connection) -> str:
