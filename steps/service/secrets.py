@@ -102,15 +102,10 @@ def make_passwords(path: Path, workers: Sequence[str]) -> list[str]:
 
 
 def make_secret(path: Path) -> None:
-    """Creates a file with a random secret, unless it exists.
-
-    Raises:
-        FileError: It cannot be written.
-    """
-    if path.exists():
-        return
+    """Creates a file with a random secret, unless it exists. Raises FileError."""
     try:
-        _make_password(path.parent, path.name)
+        if not path.exists():
+            _make_password(path.parent, path.name)
     except OSError as error:
         raise FileError(f"{path} cannot be written: {error.strerror}") from error
 

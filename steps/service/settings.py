@@ -6,8 +6,9 @@ import ipaddress
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from netbisect.steps.service.mail_address import check_mail_address
@@ -145,15 +146,6 @@ class WorkerSettings:
         check(self.command, "command: expected at least the name of the program")
         _check_least(self, patience_minutes=0)
 
-    def within(self, folder: Path) -> WorkerSettings:
-        """Resolves the paths against a folder."""
-        return replace(
-            self,
-            password_file=folder / self.password_file,
-            certificate=self.certificate and folder / self.certificate,
-            key=self.key and folder / self.key,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class MastersSettings:
@@ -253,15 +245,6 @@ class MailSettings:
             f"list_id {self.list_id!r}: expected a name such as netbisect.example.org",
         )
         _check_hour("digest_hour", self.digest_hour)
-
-    def within(self, folder: Path) -> MailSettings:
-        """Resolves the paths against a folder."""
-        return replace(
-            self,
-            password_file=self.password_file and folder / self.password_file,
-            answers_maildir=self.answers_maildir and folder / self.answers_maildir,
-            answers_key_file=folder / self.answers_key_file,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,21 +401,21 @@ def load_settings(path: Path) -> Settings:
     Raises:
         FileError: One line per error, with file, key and expectation.
     """
-    settings = toml.load(path, Settings)
-    here = path.resolve().parent
-    web = replace(settings.web, login=settings.web.login.within(here))
-    if web.hook_file is not None:
-        web = replace(web, hook_file=here / web.hook_file)
-    state = here / settings.state
-    return replace(
-        settings,
-        lab=here / settings.lab,
-        state=state,
-        database=settings.database or f"sqlite:///{state / 'netbisect.sqlite'}",
-        mail=settings.mail.within(here),
-        web=web,
-        workers=settings.workers.within(here),
-    )
+    settings: Settings = _within(toml.load(path, Settings), path.resolve().parent)
+    database = settings.database or f"sqlite:///{settings.state / 'netbisect.sqlite'}"
+    return replace(settings, database=database)
+
+
+def _within(table: Any, folder: Path) -> Any:
+    """The same settings; relative paths are resolved against a folder."""
+    changes: dict[str, Any] = {}
+    for one in fields(table):
+        value = getattr(table, one.name)
+        if isinstance(value, Path):
+            changes[one.name] = folder / value
+        elif is_dataclass(value):
+            changes[one.name] = _within(value, folder)
+    return replace(table, **changes)
 
 
 def load(path: Path) -> tuple[Settings, Lab]:

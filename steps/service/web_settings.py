@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from netbisect.steps.service.rights import Right, parse_rights
+from netbisect.workers.config.validation import check
 
 NO_LOGIN, HTPASSWD, GITHUB, GITLAB, GOOGLE = "none", "htpasswd", "github", "gitlab", "google"
 LOGIN_KINDS = (NO_LOGIN, HTPASSWD, GITHUB, GITLAB, GOOGLE)
@@ -28,30 +28,28 @@ class LoginSettings:
     """URL of GitLab or GitHub Enterprise."""
 
     def __post_init__(self) -> None:
-        if self.kind not in LOGIN_KINDS:
-            raise ValueError(f"kind {self.kind!r}: expected one of {', '.join(LOGIN_KINDS)}")
-        if (self.users_file is not None) != (self.kind == HTPASSWD):
-            raise ValueError("users_file: expected with the kind htpasswd, and with no other")
+        check(
+            self.kind in LOGIN_KINDS,
+            f"kind {self.kind!r}: expected one of {', '.join(LOGIN_KINDS)}",
+        )
+        check(
+            (self.users_file is not None) == (self.kind == HTPASSWD),
+            "users_file: expected with the kind htpasswd, and with no other",
+        )
         oauth = self.kind not in (NO_LOGIN, HTPASSWD)
-        if oauth != bool(self.client_id) or oauth != (self.client_secret_file is not None):
-            raise ValueError(
-                "client_id and client_secret_file: expected with the kinds github, gitlab and "
-                "google, and with no other"
-            )
-        if self.server and self.kind not in (GITHUB, GITLAB):
-            raise ValueError("server: expected with the kinds github and gitlab only")
-        if self.kind == GITLAB and not self.server:
-            raise ValueError("server: expected the URL of GitLab")
-        if self.server and urlsplit(self.server).scheme != "https":
-            raise ValueError(f"server {self.server!r}: expected https://")
-
-    def within(self, folder: Path) -> LoginSettings:
-        """Resolves the paths against a folder."""
-        users, secret = self.users_file, self.client_secret_file
-        return replace(
-            self,
-            users_file=None if users is None else folder / users,
-            client_secret_file=None if secret is None else folder / secret,
+        check(
+            oauth == bool(self.client_id) == (self.client_secret_file is not None),
+            "client_id and client_secret_file: expected with the kinds github, gitlab and "
+            "google, and with no other",
+        )
+        check(
+            not self.server or self.kind in (GITHUB, GITLAB),
+            "server: expected with the kinds github and gitlab only",
+        )
+        check(self.server or self.kind != GITLAB, "server: expected the URL of GitLab")
+        check(
+            not self.server or self.server.startswith("https://"),
+            f"server {self.server!r}: expected https://",
         )
 
 
@@ -64,10 +62,8 @@ class PeopleRule:
     rights: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if not self.who:
-            raise ValueError("who: expected at least one name")
-        if not self.rights:
-            raise ValueError("rights: expected at least one right")
+        check(self.who, "who: expected at least one name")
+        check(self.rights, "rights: expected at least one right")
         parse_rights(self.rights)
 
 

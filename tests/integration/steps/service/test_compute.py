@@ -28,7 +28,7 @@ def process() -> Iterator[ComputeProcess]:
     made.close()
 
 
-def test_a_call_returns_the_result_of_the_child(process: ComputeProcess) -> None:
+def test_results_and_exceptions_of_the_child_reach_the_caller(process: ComputeProcess) -> None:
     levels = [Level(f"{i:040}", "", float(i), (13.0, 13.01, 12.99)) for i in range(10)]
 
     elsewhere = process.call("netbisect.bisect.detection.histories", "estimate_noise", levels)
@@ -37,9 +37,6 @@ def test_a_call_returns_the_result_of_the_child(process: ComputeProcess) -> None
         "netbisect.bisect.detection.histories"
     ).estimate_noise(levels)
     assert process.pid not in (None, os.getpid())
-
-
-def test_exceptions_reach_the_caller(process: ComputeProcess) -> None:
     with pytest.raises(ValueError, match="at least one earlier level"):
         process.call(
             "netbisect.bisect.detection.nightly_screen",
@@ -77,11 +74,6 @@ def test_a_stopped_process_is_killed_at_the_limit_and_replaced() -> None:
     process.limit = 60.0
     assert process.call("os", "getpid") != stopped
     process.close()
-
-
-def test_calls_after_close_fail(process: ComputeProcess) -> None:
-    process.close()
-
     with pytest.raises(ComputeError, match="stopping"):
         process.call("os", "getpid")
 

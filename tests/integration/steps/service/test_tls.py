@@ -69,7 +69,7 @@ class Authority:
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         (folder / "master.key").write_bytes(private)
         (folder / "master.key").chmod(0o600)
-        return WorkerSettings(certificate=Path("master.pem"), key=Path("master.key")).within(folder)
+        return WorkerSettings(certificate=folder / "master.pem", key=folder / "master.key")
 
 
 RUN = [sys.executable, "-c", "from buildbot_worker.scripts.runner import run; run()"]
