@@ -11,12 +11,10 @@ import math
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import cattrs
-from cattrs.v import format_exception
+from typing import Any
 
 from netbisect.errors import UserError
 from netbisect.store.netbenches.names import (
@@ -121,21 +119,24 @@ def read(
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    rev: int | str
-    v: list[float]
-    image: str = ""
-    release: str = ""
-    patch: str = ""
+    revision: int | str
+    values: list[Any]
+    image: str
+    release: str
+    patch: str
 
+    @property
+    def rates(self) -> list[float]:
+        return [float(one) for one in self.values if _is_rate(one)]
 
-@dataclass(frozen=True, slots=True)
-class _History:
-    hw: str
-    points: list[_Point]
-    nic: str = ""
-    dir: str = ""
-    cfg: str = ""
-    pktgen: str = ""
+    @property
+    def complaint(self) -> str:
+        """About values that are no rates, or ""."""
+        bad = [json.dumps(one) for one in self.values if not _is_rate(one)]
+        boots = f"{len(self.values):,} boot{'' if len(self.values) == 1 else 's'}"
+        left_out = f"{self.revision}: {len(bad)} of {boots} left out"
+        why = f"no rate in packets per second is {', '.join(bad)}"
+        return f"{left_out}: {why}" if bad else ""
 
 
 def _read_histories(path: Path, skip: Callable[[str], None]) -> Iterator[Imported]:
@@ -158,89 +159,132 @@ def parsed(line: str, where: str) -> object:
         raise NetbenchesError(f"{where}: not a line of JSON: {error}") from error
 
 
-def images_of(line: object, where: str, *, skip: Callable[[str], None]) -> Iterator[Imported]:
+def images_of(
+    line: object,
+    where: str,
+    *,
+    skip: Callable[[str], None],
+    fault: Callable[[str], None] | None = None,
+) -> Iterator[Imported]:
     """The images of a history, in the order of its points.
 
     Args:
         line: Parsed line.
         where: File and number of the line.
         skip: Gets messages about images without the number of a revision.
+        fault: Gets messages about invalid points and boots, which are left out. Without it, they
+            are errors.
 
     Raises:
         NetbenchesError: it is no history; the message starts with `where`.
     """
-    if not isinstance(line, dict):
-        raise NetbenchesError(f"{where}: not a netbenches history: no object, but {line!r:.40}")
-    converter = cattrs.Converter(detailed_validation=True)
-    converter.register_structure_hook(float, lambda value, _: _number(value))
-    converter.register_structure_hook(int | str, lambda value, _: _name(value))
-    try:
-        history = converter.structure(line, _History)
-    except (cattrs.BaseValidationError, TypeError, ValueError) as error:
-        why = "; ".join(cattrs.transform_error(error, "line", _explain))
-        raise NetbenchesError(f"{where}: not a netbenches history: {why}") from error
-    for point in history.points:
-        image = _image_of_point(history, point, where)
+    refusal = f"{where}: not a netbenches history: "
+    record, points = _checked(line, refusal)
+
+    def complain(problem: str, consequence: str = "") -> None:
+        if fault is None:
+            raise NetbenchesError(f"{refusal}{problem}")
+        fault(f"{where}: {problem}{consequence}")
+
+    texts = {key: _text(record, key) for key in ("hw", "nic", "dir", "cfg", "pktgen")}
+    for count, value in enumerate(points, 1):
+        try:
+            point = _point(value)
+        except ValueError as error:
+            complain(f"point {count} {error}", ": it was left out")
+            continue
+        if point.complaint:
+            complain(point.complaint)
+        image = _image_of_point(texts, point, where)
         if image is None:
-            skip(f"{where}: image {point.image or point.rev} names no revision by number")
+            skip(f"{where}: image {point.image or point.revision} names no revision by number")
         else:
             yield image
 
 
-def _explain(error: BaseException, kind: type | None) -> str:
-    """Message for a field; the hooks below raise complete messages."""
-    return str(error) if isinstance(error, ValueError) else format_exception(error, kind)
+def _checked(line: object, refusal: str) -> tuple[dict[str, Any], list[object]]:
+    """A line and its points."""
+    if not isinstance(line, dict):
+        raise NetbenchesError(f"{refusal}no object, but {line!r:.40}")
+    points = line.get("points")
+    if not isinstance(points, list | None):
+        raise NetbenchesError(f"{refusal}no list @ line.points")
+    for key in ("points", "hw"):
+        if line.get(key) is None:
+            raise NetbenchesError(f"{refusal}required field missing @ line.{key}")
+    return line, line["points"]
 
 
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ValueError(f"{value!r} is no rate in packets per second")
-    return float(value)
+def _text(record: Mapping[str, Any], key: str) -> str:
+    value = record.get(key)
+    return "" if value is None else str(value)
 
 
-def _name(value: object) -> int | str:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f"{value!r} is no revision")  # noqa: TRY004 - see _explain
-    return value
+def _point(value: object) -> _Point:
+    if not isinstance(value, dict):
+        raise ValueError(f"is {value!r} and no object")  # noqa: TRY004 - see images_of
+    image, revision, values = _text(value, "image"), value.get("rev"), value.get("v")
+    if revision is None:
+        if revision_of(image, "", "") is None:
+            raise ValueError("has no revision `rev`")
+        revision = image
+    if not isinstance(revision, int | str) or isinstance(revision, bool):
+        raise ValueError(f"has {revision!r} for its revision `rev`")  # noqa: TRY004 - see images_of
+    if not isinstance(values, list):
+        raise ValueError(f"({revision}) has no list of values `v`")  # noqa: TRY004 - see images_of
+    return _Point(revision, values, image, _text(value, "release"), _text(value, "patch"))
 
 
-def _image_of_point(history: _History, point: _Point, where: str) -> Imported | None:
-    parts = history.dir.split("/results/", 1)
+def _is_rate(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def _image_of_point(texts: Mapping[str, str], point: _Point, where: str) -> Imported | None:
+    parts = texts["dir"].split("/results/", 1)
     topic = parts[0].rpartition("/")[2] if len(parts) > 1 else ""
-    place = Place(history.hw, history.nic, topic, parts[-1])
-    image = point.image or str(point.rev)
-    revision = revision_of(image, f" r{point.rev} ", "")
-    if revision is None and isinstance(point.rev, int):
+    place = Place(texts["hw"], texts["nic"], topic, parts[-1])
+    image = point.image or str(point.revision)
+    revision = revision_of(image, f" r{point.revision} ", "")
+    if revision is None and isinstance(point.revision, int):
         # A number out of the range of `revision_of`.
-        variant = re.sub(r"[^A-Za-z0-9.]+", "-", image.replace(str(point.rev), "")).strip("-.")
-        name = f"r{point.rev}" + (f"+{variant}" if variant else "")
-        revision = NetbenchesRevision(name, point.rev, variant, counted_by_git=False)
+        number = point.revision
+        variant = re.sub(r"[^A-Za-z0-9.]+", "-", image.replace(str(number), "")).strip("-.")
+        name = f"r{number}" + (f"+{variant}" if variant else "")
+        revision = NetbenchesRevision(name, number, variant, counted_by_git=False)
     if revision is None:
         return None
     if not revision.variant and (patch := slug(point.patch)):
         revision = replace(revision, name=f"{revision.name}+{patch}", variant=patch)
-    label = Label(image, history.cfg, history.pktgen)
+    label = Label(image, texts["cfg"], texts["pktgen"])
+    runs = _runs_in_file_order(point.rates)
+    return _imported(where, place, label, revision, point.release, runs)
+
+
+def _imported(
+    origin: str,
+    place: Place,
+    label: Label,
+    revision: NetbenchesRevision,
+    version: str,
+    runs: tuple[NetbenchesRun, ...],
+    arch: str = _ARCH,
+) -> Imported:
     return Imported(
-        origin=where,
+        origin=origin,
         testbed=place.testbed,
         scenario=scenario_of(label, place.topic),
         revision=revision,
         branch=revision.branch,
-        version=point.release,
-        arch=_ARCH,
-        values=_values(place, label),
-        runs=_runs_in_file_order(point.v),
+        version=version,
+        arch=arch,
+        values={
+            "source": "netbenches",
+            "directory": place.directory,
+            "config": label.config,
+            "traffic": label.traffic,
+        },
+        runs=runs,
     )
-
-
-def _values(place: Place, label: Label) -> dict[str, str]:
-    """Known conditions of a series."""
-    return {
-        "source": "netbenches",
-        "directory": place.directory,
-        "config": label.config,
-        "traffic": label.traffic,
-    }
 
 
 def _runs_in_file_order(values: list[float]) -> tuple[NetbenchesRun, ...]:
@@ -309,17 +353,10 @@ def _read_folder(
         if revision is None:
             skip(f"{directory}: {text} names no revision by number")
             continue
-        yield Imported(
-            origin=f"{directory}: {text}",
-            testbed=place.testbed,
-            scenario=scenario_of(label, place.topic),
-            revision=revision,
-            branch=revision.branch,
-            version=info_fields.get("UNAME", ""),
-            arch=(info_fields.get("UNAME", "").split() or [_ARCH])[-1],
-            values=_values(place, label),
-            runs=_runs_of(text, folder, parser, skip),
-        )
+        version = info_fields.get("UNAME", "")
+        runs = _runs_of(text, folder, parser, skip)
+        arch = (version.split() or [_ARCH])[-1]
+        yield _imported(f"{directory}: {text}", place, label, revision, version, runs, arch)
 
 
 def _runs_of(
@@ -363,9 +400,12 @@ def _values_of(path: Path) -> list[float]:
         if not line.strip():
             continue
         try:
-            values.append(_number(float(line)))
-        except ValueError as error:
+            value = float(line)
+        except ValueError:
+            value = math.nan
+        if not _is_rate(value):
             raise NetbenchesError(
                 f"{path}:{count}: {line.strip()!r} is no rate in packets per second"
-            ) from error
+            )
+        values.append(value)
     return values

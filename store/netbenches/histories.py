@@ -6,16 +6,13 @@ Unlike an import, this skips invalid lines, with a message.
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from netbisect.bisect.model.entities import Level
 from netbisect.store.db.records import SeriesName
 from netbisect.store.netbenches.files import Imported, NetbenchesError, images_of, parsed
-from netbisect.store.netbenches.names import revision_of
 
 _SHOWN = 3
 """Most names in a sentence."""
@@ -45,8 +42,8 @@ class Histories:
             if not line.strip():
                 continue
             try:
-                tidied = _tidied(parsed(line, where), where, self.excluded.append)
-                found = list(images_of(tidied, where, skip=self.excluded.append))
+                say = self.excluded.append
+                found = list(images_of(parsed(line, where), where, skip=say, fault=say))
             except NetbenchesError as error:
                 self.refused.append(str(error))
                 continue
@@ -118,58 +115,6 @@ def few_boots(series: Mapping[SeriesName, Iterable[Level]]) -> Iterator[str]:
     if total := sum(once.values()):
         names = _names([_title(name) for name, count in once.items() if count])
         yield f"images with one boot only, which may be a stray one: {total} (in {names})"
-
-
-def _tidied(line: object, where: str, say: Callable[[str], None]) -> object:
-    """The line without invalid points and boots, each with a message."""
-    if not isinstance(line, dict) or not isinstance(line.get("points"), list):
-        return line
-    points = []
-    for place, point in enumerate(line["points"], 1):
-        try:
-            points.append(_point(point, where, say))
-        except ValueError as error:
-            say(f"{where}: point {place} {error}: it was left out")
-    return {**_without_nulls(line), "points": points}
-
-
-def _point(point: object, where: str, say: Callable[[str], None]) -> dict[str, Any]:
-    if not isinstance(point, dict):
-        raise ValueError(f"is {point!r} and no object")  # noqa: TRY004 - see _tidied
-    point = _without_nulls(point)
-    for key in ("image", "release", "patch"):
-        if key in point:
-            point[key] = str(point[key])
-    if "rev" not in point:
-        if revision_of(point.get("image", ""), "", "") is None:
-            raise ValueError("has no revision `rev`")
-        point["rev"] = point["image"]
-    if not isinstance(point["rev"], int | str) or isinstance(point["rev"], bool):
-        raise ValueError(  # noqa: TRY004 - see _tidied
-            f"has {point['rev']!r} for its revision `rev`"
-        )
-    values = point.get("v")
-    if not isinstance(values, list):
-        raise ValueError(  # noqa: TRY004 - see _tidied
-            f"({point['rev']}) has no list of values `v`"
-        )
-    rates = [value for value in values if _is_rate(value)]
-    if len(rates) < len(values):
-        bad = ", ".join(json.dumps(value) for value in values if not _is_rate(value))
-        say(
-            f"{where}: {point['rev']}: {len(values) - len(rates)} of "
-            f"{_count(len(values), 'boot')} left out: no rate in packets per second is {bad}"
-        )
-    point["v"] = rates
-    return point
-
-
-def _without_nulls(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if value is not None}
-
-
-def _is_rate(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 def _level(image: Imported, say: Callable[[str], None]) -> Level | None:

@@ -150,10 +150,16 @@ def test_an_image_with_more_than_a_revision_stays_out_of_the_history(
         ("[]", "not a netbenches history"),
         ("{}", "required field missing @ line.points"),
         (history(hw=None, points=3), "line.points"),
-        (history(points=[{"rev": 293069, "v": ["fast"]}]), "'fast' is no rate"),
-        (history(points=[{"rev": 293069, "v": [float("nan")]}]), "nan is no rate"),
-        (history(points=[{"rev": 293069, "v": [-1]}]), "-1 is no rate"),
-        (history(points=[{"rev": None, "v": [1]}]), "None is no revision"),
+        (
+            history(points=[{"rev": 293069, "v": ["fast"]}]),
+            'no rate in packets per second is "fast"',
+        ),
+        (
+            history(points=[{"rev": 293069, "v": [float("nan")]}]),
+            "no rate in packets per second is NaN",
+        ),
+        (history(points=[{"rev": 293069, "v": [-1]}]), "no rate in packets per second is -1"),
+        (history(points=[{"rev": None, "v": [1]}]), "has no revision `rev`"),
     ],
 )
 def test_a_malformed_line_is_named_and_nothing_is_imported(
