@@ -1,7 +1,7 @@
 """Parses the names of revisions, without access to a repository.
 
 A name may have several readings: `311849` is a Subversion number and the prefix of a hash.
-`store/git/lookup.py` looks up each of them.
+`store/git/resolve.py` looks up each of them.
 """
 
 from __future__ import annotations

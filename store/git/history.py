@@ -20,7 +20,10 @@ _SHOWN = 8
 
 
 class History(Mirror):
-    """The history of one repository."""
+    """The history of one repository.
+
+    All methods raise HistoryError if the clone cannot be read, or has no such branch or commit.
+    """
 
     def __init__(
         self,
@@ -41,21 +44,12 @@ class History(Mirror):
         self.table = table
 
     def branches(self) -> list[str]:
-        """Names of all branches, in order.
-
-        Raises:
-            HistoryError: the clone cannot be read.
-        """
-        refs = self.read("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads")
-        return refs.split("\n")[:-1]  # not splitlines: names may hold U+2028
+        """Names of all branches, in order."""
+        return [name.removeprefix("refs/heads/") for name in self.references("refs/heads")]
 
     def head(self, branch: str) -> str:
-        """Full hash of the newest commit of a branch.
-
-        Raises:
-            HistoryError: there is no such branch, or the clone cannot be read.
-        """
-        revision = self._lookup(f"refs/heads/{branch}")
+        """Full hash of the newest commit of a branch."""
+        revision = self.commit_of(f"refs/heads/{branch}")
         if revision is None:
             names = self.branches()
             if not names:
@@ -68,11 +62,7 @@ class History(Mirror):
         return revision
 
     def files_in(self, branch: str, folder: str) -> frozenset[str]:
-        """Names of what a folder holds at the head of a branch; none if it is not there.
-
-        Raises:
-            HistoryError: there is no such branch, or the clone cannot be read.
-        """
+        """Names of what a folder holds at the head of a branch; none if it is not there."""
         listed = self.read("ls-tree", "--name-only", "-z", self.head(branch), f"{folder}/")
         return frozenset(one.rpartition("/")[2] for one in listed.split("\0") if one)
 
@@ -83,7 +73,7 @@ class History(Mirror):
             HistoryError: there is no such commit, or the clone cannot be read.
         """
         for reference in (f"refs/heads/{name}", f"refs/tags/{name}", name):
-            revision = self._lookup(reference)
+            revision = self.commit_of(reference)
             if revision is not None:
                 return revision
         raise HistoryError(
@@ -92,11 +82,7 @@ class History(Mirror):
         )
 
     def commit(self, revision: str) -> Commit:
-        """One commit, by its full hash, short hash, branch or tag.
-
-        Raises:
-            HistoryError: as `resolve`.
-        """
+        """One commit, by its full hash, short hash, branch or tag."""
         revision = self.resolve(revision)
         [(commit, _)] = self._log("-1", revision)
         return replace(commit, number=self.number(revision))
@@ -106,34 +92,19 @@ class History(Mirror):
 
         Args:
             revision: Full hash.
-
-        Raises:
-            HistoryError: the clone cannot be read.
         """
         return int(self.read("rev-list", "--first-parent", "--count", revision))
 
     def ancestor(self, revision: str, steps: int) -> str:
-        """Full hash of the commit so many steps back along first parents, or "".
-
-        Raises:
-            HistoryError: the clone cannot be read.
-        """
+        """Full hash of the commit so many steps back along first parents, or ""."""
         return self.read("rev-list", "--first-parent", "-1", f"--skip={steps}", revision).strip()
 
     def parents(self, revision: str) -> list[str]:
-        """Full hashes of all parents of a commit.
-
-        Raises:
-            HistoryError: the clone cannot be read.
-        """
+        """Full hashes of all parents of a commit."""
         return self.read("rev-list", "--no-walk", "--parents", revision).split()[1:]
 
     def is_on_line(self, revision: str, tip: str) -> bool:
-        """Whether a commit is on the first-parent line of another; both are full hashes.
-
-        Raises:
-            HistoryError: the clone cannot be read.
-        """
+        """Whether a commit is on the first-parent line of another; both are full hashes."""
         steps = self.number(tip) - self.number(revision)
         return steps >= 0 and self.ancestor(tip, steps) == revision
 
@@ -142,9 +113,6 @@ class History(Mirror):
 
         Args:
             exclude: Full hashes; these commits and their ancestors are left out.
-
-        Raises:
-            HistoryError: the clone cannot be read.
         """
         return self.line("--topo-order", "--reverse", "--branches", *(f"^{one}" for one in exclude))
 
@@ -153,28 +121,17 @@ class History(Mirror):
 
         Args:
             numbers: By full hash.
-
-        Raises:
-            HistoryError: one of them is unknown, or the clone cannot be read.
         """
         found = self._log("--no-walk=unsorted", *numbers) if numbers else ()
         return [replace(commit, number=numbers[commit.revision]) for commit, _ in found]
 
     def committer(self, revision: str) -> str:
-        """Mail address of the committer.
-
-        Raises:
-            HistoryError: as `resolve`.
-        """
+        """Mail address of the committer."""
         [commit] = self.commits([self.resolve(revision)])
         return commit.committer_email
 
     def diffstat(self, revision: str) -> str:
-        """What `git diff --stat` prints of a commit against its first parent, in 75 columns.
-
-        Raises:
-            HistoryError: as `resolve`.
-        """
+        """What `git diff --stat` prints of a commit against its first parent, in 75 columns."""
         [(commit, parent)] = self.line("-1", self.resolve(revision))
         options = ("--root", "--no-commit-id", "--no-renames", "-r", *_STAT)
         return self.read("diff-tree", *options, *filter(None, (parent, commit)))
@@ -215,9 +172,6 @@ class History(Mirror):
             branch: Its name.
             at: Seconds since the epoch, by the commits' own time.
             paths: As for `between`.
-
-        Raises:
-            HistoryError: there is no such branch, or the clone cannot be read.
         """
         head = self.head(branch)
         found = list(self._log(f"--since=@{int(at)}", head, paths=paths))
@@ -280,7 +234,8 @@ class History(Mirror):
             found[revision] = (names, lines)
         return found
 
-    def _lookup(self, reference: str) -> str | None:
+    def commit_of(self, reference: str) -> str | None:
+        """Full hash of the commit that a reference or a tag object leads to, or None."""
         if reference.startswith("-"):
             return None
         arguments = ("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}")

@@ -31,7 +31,10 @@ class HistoryError(UserError):
 
 
 class Mirror:
-    """The bare clone of one repository."""
+    """The bare clone of one repository.
+
+    All methods raise HistoryError if the clone cannot be read.
+    """
 
     read_seconds = 600.0
     """Time limit of a git command that reads the clone, or lists the branches of a server."""
@@ -97,11 +100,7 @@ class Mirror:
         return self._bytes(*arguments, ask=ask).decode(errors="replace")
 
     def references(self, *prefixes: str) -> dict[str, str]:
-        """Objects that branches, tags and other references point to, by full name of the reference.
-
-        Raises:
-            HistoryError: the clone cannot be read.
-        """
+        """Objects that branches, tags and notes point to, by full name of the reference."""
         output = self.read("for-each-ref", "--format=%(objectname) %(refname)", *prefixes)
         # Not splitlines: names may hold U+2028.
         pairs = (line.split(" ", 1) for line in output.split("\n") if line)
@@ -112,9 +111,6 @@ class Mirror:
 
         Args:
             what: Arguments of `git rev-list`.
-
-        Raises:
-            HistoryError: the clone cannot be read.
         """
         output = self.read("rev-list", "--first-parent", "--parents", *what, "--")
         found = (line.split(" ") for line in output.splitlines())

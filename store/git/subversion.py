@@ -43,7 +43,10 @@ class SubversionCommit:
 
 
 class SubversionNumbers:
-    """Looks up Subversion numbers in a clone and in the table of its `History`."""
+    """Looks up Subversion numbers in a clone and in the table of its `History`.
+
+    All methods raise HistoryError if one of them cannot be read.
+    """
 
     def __init__(self, history: History, branches: dict[str, str]) -> None:
         """Reads nothing.
@@ -56,22 +59,14 @@ class SubversionNumbers:
         self._heads = {subversion_path(name): head for name, head in branches.items()}
 
     def commits(self, number: int) -> list[SubversionCommit]:
-        """Commits with this number, ordered by path.
-
-        Raises:
-            HistoryError: the clone or the table cannot be read.
-        """
+        """Commits with this number, ordered by path."""
         messages = filter(self._is_on_its_branch, self._messages(number))
         sources = (self._table(), self._notes(number), messages)
         found = (_sorted(one for one in source if one.number == number) for source in sources)
         return next((_with_path(one) for one in found if one), [])
 
     def before(self, number: int, path: str) -> SubversionCommit | None:
-        """Last commit of a branch up to a number; takes seconds.
-
-        Raises:
-            HistoryError: the clone or the table cannot be read.
-        """
+        """Last commit of a branch up to a number; takes seconds."""
         line = [self._heads[path]] if path in self._heads else ["--branches"]
         for source in (self._table(), self._notes(), self._messages(revisions=line)):
             found = [one for one in source if one.path == path and one.number <= number]
@@ -80,20 +75,12 @@ class SubversionNumbers:
         return None
 
     def highest(self) -> int:
-        """Highest known number, or 0; takes seconds.
-
-        Raises:
-            HistoryError: the clone or the table cannot be read.
-        """
+        """Highest known number, or 0; takes seconds."""
         known = (*self._table(), *self._notes(), *self._messages())
         return max((one.number for one in known), default=0)
 
     def of(self, revision: str) -> list[SubversionCommit]:
-        """Numbers of a commit, ordered by path.
-
-        Raises:
-            HistoryError: the clone or the table cannot be read.
-        """
+        """Numbers of a commit, ordered by path."""
         sources = (
             (one for one in self._table() if one.revision == revision),
             _numbers(revision, self._note(revision)),

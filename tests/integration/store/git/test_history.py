@@ -198,15 +198,23 @@ def test_unknown_names_are_reported(repository: Repository, history: History) ->
         history.between(second, first)
 
 
-def test_a_repository_that_cannot_be_read_gets_a_sentence(tmp_path: Path) -> None:
+def test_a_repository_that_cannot_be_read_gets_a_sentence(
+    repository: Repository, tmp_path: Path
+) -> None:
+    """An update that was cut short is taken up again."""
+    revision = repository.commit("first", a="1\n")
+    history = History(tmp_path / "clone", str(tmp_path / "nowhere"))
     with pytest.raises(HistoryError) as caught:
-        History(tmp_path / "clone", str(tmp_path / "nowhere")).update()
+        history.update()
 
     assert str(caught.value).startswith(f"the repository {tmp_path}/nowhere cannot be read: ")
     assert "does not appear to be a git repository" in str(caught.value)
     assert "\n" not in str(caught.value)
     with pytest.raises(HistoryError, match="is no url of a repository"):
         History(tmp_path / "clone", "--upload-pack=true").update()
+    history.url = str(repository.directory)
+    history.update()
+    assert history.head("main") == revision
 
 
 def test_an_empty_repository_gets_a_sentence(repository: Repository, history: History) -> None:
@@ -246,18 +254,3 @@ def test_a_clone_within_another_checkout_is_read_and_not_the_checkout(
 
     assert history.head("main") == revision
     assert checkout.git("log", "--format=%s") == "something else"
-
-
-def test_an_update_that_was_cut_short_is_taken_up_again(
-    repository: Repository, history: History
-) -> None:
-    revision = repository.commit("first", a="1\n")
-    good_url = history.url
-    history.url = str(repository.directory / "nowhere")
-    with pytest.raises(HistoryError, match="cannot be read"):
-        history.update()
-
-    history.url = good_url
-    history.update()
-
-    assert history.head("main") == revision
