@@ -26,8 +26,7 @@ from netbisect.store.repositories.outbox import OutboxRepository
 from netbisect.store.repositories.quarantines import QuarantineRepository
 from netbisect.store.repositories.requests import RequestRepository
 from netbisect.store.repositories.samples import SampleRepository
-from netbisect.store.repositories.series import SeriesRepository
-from netbisect.store.repositories.series_history import SeriesHistoryRepository
+from netbisect.store.repositories.series import SeriesHistoryRepository, SeriesRepository
 from netbisect.store.repositories.tokens import TokenRepository
 
 

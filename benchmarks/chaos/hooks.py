@@ -30,8 +30,7 @@ from netbisect.demo import mailbox
 from netbisect.demo.lab import server
 from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.steps.scheduler.buildsets import Buildsets
-from netbisect.store.db.records import Outcome
-from netbisect.store.db.tables import EventRow, QuestionRow
+from netbisect.store.db.records import JobRecord, LedgerEvent, Outcome
 
 _CHANCE = re.compile(r"[0-9a-f]{32,}|\d+\.\d+")
 _TOLD = ("decision", "testbed", "scenario", "stage", "state", "key", "branch")
@@ -54,12 +53,12 @@ def in_master(path: Path) -> None:
     _files(script)
 
 
-def _words(connection: Any, row: EventRow) -> str:
+def _words(connection: Any, row: LedgerEvent) -> str:
     told = [f"{name}={row.data[name]}" for name in _TOLD if row.data.get(name)]
     kind = "no question"
-    if row.question_id is not None:
-        query = select(QuestionRow.kind).where(QuestionRow.id == row.question_id)
-        kind = f"{connection.scalar(query)} {row.question_id}"
+    if row.job is not None:
+        query = select(JobRecord.kind).where(JobRecord.id == row.job)
+        kind = f"{connection.scalar(query)} {row.job}"
     return f"{kind}: {row.kind} {' '.join(told)}".strip()
 
 
@@ -69,13 +68,13 @@ def _forget(session: Session) -> None:
 
 
 def _transactions(script: Script) -> None:
-    @event.listens_for(EventRow, "after_insert")
-    def noted(_: object, connection: Any, row: EventRow) -> None:
+    @event.listens_for(LedgerEvent, "after_insert")
+    def noted(_: object, connection: Any, row: LedgerEvent) -> None:
         session = Session.object_session(row)
         assert session is not None
         session.info.setdefault("noted", []).append(_words(connection, row))
         # A further try of the same order is none.
-        if row.kind == "finished" and row.data.get("outcome") != Outcome.RETRY.value:
+        if row.kind == "finished" and row.data.get("outcome") != Outcome.RETRY:
             session.info["progress"] = (row.data["stage"], row.data["outcome"])
 
     def hit(session: Session, when: str) -> None:

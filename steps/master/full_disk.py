@@ -14,7 +14,7 @@ from twisted.internet import defer
 from twisted.python import log
 
 from netbisect.steps.service.watchdog import EXIT_STATUS
-from netbisect.store.db.write_errors import on_write_error
+from netbisect.store.db.database import on_write_error
 
 
 class FullDiskExit(BuildbotService):

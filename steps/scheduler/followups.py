@@ -330,7 +330,9 @@ class Followups:
         """With the last job, records and mails the answer of the request."""
         request = ledger.requests.get(number)
         parts = [
-            replace(one, finding=finding, state=JobState.CLOSED) if one.id == record.id else one
+            replace(one, result=serialization.dumps(finding), state=JobState.CLOSED)
+            if one.id == record.id
+            else one
             for one in ledger.requests.jobs(number)
         ]
         further, run = self._further(ledger, request, parts, record, finding)

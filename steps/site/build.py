@@ -34,7 +34,7 @@ from netbisect.steps.site.folder import put
 from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import Alert, SeriesName
 from netbisect.store.ledger import Ledger
-from netbisect.store.repositories.series_history import SeriesHistory
+from netbisect.store.repositories.series import SeriesHistory
 
 
 @dataclass(frozen=True, slots=True)

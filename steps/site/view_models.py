@@ -19,7 +19,7 @@ from netbisect.steps.service.numeric import health, histories
 from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.store.db.records import JobRecord
 from netbisect.store.ledger import Ledger
-from netbisect.store.repositories.series_history import SeriesHistory
+from netbisect.store.repositories.series import SeriesHistory
 
 # -------------------------------------------------------------------------------------- series
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, exc, make_url
-from sqlalchemy.engine import URL
+from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -271,3 +271,36 @@ def _on_begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
     elif writes:
         begin_writing(connection)
+
+
+_CODES = {
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+}
+_PRIMARY_CODE = 0xFF
+"""Mask of the primary result code in an extended one."""
+
+
+def on_write_error(engine: Engine, callback: Callable[[str], None]) -> Callable[[], None]:
+    """Calls back when SQLite cannot write or read its file.
+
+    Args:
+        engine: Of the database.
+        callback: Gets SQLite's message, in the thread of the failed statement. Errors in
+            statements are not reported.
+
+    Returns:
+        A function that removes the callback.
+    """
+
+    def listener(context: ExceptionContext) -> None:
+        error = context.original_exception
+        # The driver's own errors have no code.
+        code = getattr(error, "sqlite_errorcode", None)
+        if isinstance(error, sqlite3.Error) and code is not None and code & _PRIMARY_CODE in _CODES:
+            callback(str(error))
+
+    event.listen(engine, "handle_error", listener)
+    return lambda: event.remove(engine, "handle_error", listener)

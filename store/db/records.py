@@ -1,22 +1,26 @@
-"""Records of the ledger, in addition to the types of bisect/model/entities.py.
+"""Records of the ledger, in addition to the types of bisect/model/entities.py, with their tables.
 
-Times are seconds since the epoch, UTC.
+Objects from a repository have left their session: they are copies, and changing them changes
+nothing. Tables and columns keep earlier names. Times are seconds since the epoch, UTC.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import functools
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from netbisect.bisect.model import serialization
 from netbisect.bisect.model.alert_change import ChangeBasis
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.jobs import Job
-from netbisect.bisect.model.results import (
-    Effect,
-    Posterior,
-    Result,
-)
+from netbisect.bisect.model.marks import MarkVerdict
+from netbisect.bisect.model.results import Effect, Posterior, Result
+from netbisect.store.db.tables import Base, CleanText, StructuredJson
 
 
 class JobState(StrEnum):
@@ -74,159 +78,297 @@ class MailState(StrEnum):
     """Not sent after all tries."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobRecord:
-    """A job as stored in the ledger."""
+Base.registry.update_type_annotation_map(
+    {
+        **{
+            kind: CleanText(kind)
+            for kind in (
+                *(JobState, RequestState, ActionStage, Outcome, MailState),
+                *(AlertKind, AlertState, MarkVerdict),
+            )
+        },
+        Effect: StructuredJson(Effect),
+        Posterior: StructuredJson(Posterior),
+        tuple[Effect, ...]: StructuredJson(tuple[Effect, ...]),
+    }
+)
 
-    id: int
-    key: str
+
+class JobRecord(Base, kw_only=True):
+    """A job, and its result once it is closed."""
+
+    __tablename__ = "questions"
+
+    id: Mapped[int] = mapped_column(primary_key=True, default=None)
+    kind: Mapped[str]
+    noun: Mapped[str]
+    """The job, as written by `serialization.dumps`."""
+    parent: Mapped[int | None] = mapped_column(
+        "parent_id", ForeignKey("questions.id"), index=True, default=None
+    )
+    key: Mapped[str] = mapped_column(unique=True)
     """Unique, such as `night:main:c2558:2026-11-21`; a known key adds no job."""
-    job: Job
-    parent: int | None
-    """Parent job, or None."""
-    priority: int
+    branch: Mapped[str]
+    testbed: Mapped[str]
+    priority: Mapped[int]
     """Higher ones run first."""
-    requested_by: str
-    state: JobState
-    finding: Result | None
-    opened_at: float
-    closed_at: float | None
-    request: int | None = None
-    """Request of the job, or None."""
-    run: int = 1
-    """2 for a repeat of the first run of a request."""
+    requested_by: Mapped[str]
+    state: Mapped[JobState] = mapped_column(index=True, default=JobState.OPEN)
+    result: Mapped[str | None] = mapped_column("finding", default=None)
+    """The result, as written by `serialization.dumps`."""
+    opened_at: Mapped[float]
+    closed_at: Mapped[float | None] = mapped_column(default=None)
+    link: Mapped[RequestJob | None] = relationship(
+        lazy="joined", default=None, compare=False, repr=False
+    )
+    """Link to its request."""
+
+    @classmethod
+    def of(cls, job: Job, **more: Any) -> JobRecord:  # noqa: ANN401 - columns
+        """A new job; `more` has the columns that are not in it."""
+        kind, noun = serialization.tag_of(job), serialization.dumps(job)
+        return cls(kind=kind, noun=noun, branch=job.branch, testbed=job.testbed, **more)
+
+    @functools.cached_property
+    def job(self) -> Job:
+        """The job itself."""
+        job: Job = serialization.loads(self.noun)
+        return job
+
+    @functools.cached_property
+    def finding(self) -> Result | None:
+        """The result, or None."""
+        return None if self.result is None else serialization.loads(self.result)
+
+    @property
+    def request(self) -> int | None:
+        """Request of the job, or None."""
+        return None if self.link is None else self.link.request
+
+    @property
+    def run(self) -> int:
+        """2 for a repeat of the first run of a request."""
+        return 1 if self.link is None else self.link.run
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request of a person."""
+class Request(Base, kw_only=True):
+    """A request of a person. It has one job per testbed, and the jobs that follow from these."""
 
-    id: int
-    kind: str
+    __tablename__ = "requests"
+
+    id: Mapped[int] = mapped_column(primary_key=True, default=None)
+    kind: Mapped[str]
     """compare, bisect or series."""
-    wish: dict[str, Any]
+    wish: Mapped[dict[str, Any]]
     """JSON of the request, with revision names resolved."""
-    who: str
-    address: str
+    who: Mapped[str] = mapped_column(index=True)
+    address: Mapped[str]
     """Mail address for the answer, or ""."""
-    via: str
+    via: Mapped[str]
     """Origin: command, form or api."""
-    priority: int
-    state: RequestState
-    verdict: str
+    priority: Mapped[int]
+    state: Mapped[RequestState] = mapped_column(index=True, default=RequestState.OPEN)
+    verdict: Mapped[str] = mapped_column(default="")
     """One word; "" before the answer."""
-    why: str
+    why: Mapped[str] = mapped_column(default="")
     """The answer, or the reason for its absence, in a sentence."""
-    opened_at: float
-    closed_at: float | None
+    opened_at: Mapped[float]
+    closed_at: Mapped[float | None] = mapped_column(default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
-    """An entry of the audit log."""
+class RequestJob(Base, kw_only=True):
+    """A job of a request."""
 
-    id: int
-    at: float
-    who: str
-    via: str
-    what: str
+    __tablename__ = "request_questions"
+
+    job: Mapped[int] = mapped_column(
+        "question_id", ForeignKey(JobRecord.id), primary_key=True, autoincrement=False, default=None
+    )
+    request: Mapped[int] = mapped_column("request_id", ForeignKey(Request.id), index=True)
+    run: Mapped[int]
+    """1, or 2 for a repetition."""
+
+
+class AuditEntry(Base, kw_only=True):
+    """An action of a user; rows are never changed."""
+
+    __tablename__ = "audit"
+
+    id: Mapped[int] = mapped_column(primary_key=True, default=None)
+    at: Mapped[float] = mapped_column(index=True)
+    who: Mapped[str]
+    via: Mapped[str]
+    what: Mapped[str]
     """The verb: ask, cancel, resume, extend, priority, answer, refuse, token, revoke."""
-    request: int | None
-    data: dict[str, Any]
-    origin: str = ""
+    request: Mapped[int | None] = mapped_column("request_id", ForeignKey(Request.id), index=True)
+    data: Mapped[dict[str, Any]]
+    origin: Mapped[str]
     """Network address; "" for this host."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """An API token."""
+class Token(Base, kw_only=True):
+    """An API token, without its secret."""
 
-    id: int
-    who: str
-    rights: tuple[str, ...]
-    digest: str = field(repr=False)
+    __tablename__ = "tokens"
+
+    id: Mapped[int] = mapped_column(primary_key=True, default=None)
+    who: Mapped[str]
+    rights: Mapped[tuple[str, ...]]
+    digest: Mapped[str] = mapped_column(repr=False)
     """SHA-256 of its secret, in hexadecimal digits."""
-    created_by: str
-    created_at: float
-    expires_at: float | None
+    created_by: Mapped[str]
+    created_at: Mapped[float]
+    expires_at: Mapped[float | None]
     """None: never."""
-    revoked_at: float | None
+    revoked_at: Mapped[float | None] = mapped_column(default=None)
 
     def counts(self, now: float) -> bool:
         """Whether the token is valid at that time."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Base, kw_only=True):
     """One attempt at an action of a job."""
 
-    id: int
-    job: int
-    seq: int
+    __tablename__ = "decisions"
+    __table_args__ = (
+        UniqueConstraint("question_id", "seq", "attempt"),
+        # At most one open action per job and testbed, also after a crash.
+        Index(
+            "ix_decisions_open",
+            "question_id",
+            "testbed",
+            unique=True,
+            sqlite_where=text("outcome IS NULL"),
+            postgresql_where=text("outcome IS NULL"),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True, default=None)
+    job: Mapped[int] = mapped_column("question_id", ForeignKey(JobRecord.id))
+    seq: Mapped[int]
     """Number of the action within the job, from 1."""
-    attempt: int
+    attempt: Mapped[int]
     """Number of the attempt, from 1."""
-    external_id: str
+    external_id: Mapped[str] = mapped_column(unique=True)
     """External id in Buildbot, `nb:<job>:<seq>:<attempt>`."""
-    stage: ActionStage
-    revision: str
-    target: str
+    stage: Mapped[ActionStage]
+    revision: Mapped[str]
+    target: Mapped[str]
     """The builder of a kernel, the testbed of a trial."""
-    testbed: str
+    testbed: Mapped[str] = mapped_column(server_default="")
     """Testbed of the trial, or of the trials of a kernel."""
-    config: str
-    arch: str
-    runs: int
+    config: Mapped[str]
+    arch: Mapped[str]
+    runs: Mapped[int] = mapped_column(server_default="1")
     """Runs of each scenario in a trial."""
-    why: str
-    belief: Posterior | None
-    buildset: int | None
+    why: Mapped[str]
+    belief: Mapped[Posterior | None]
+    buildset: Mapped[int | None] = mapped_column(default=None)
     """None before it is submitted."""
-    outcome: Outcome | None
+    outcome: Mapped[Outcome | None] = mapped_column(default=None)
     """None while it is open."""
-    note: str
-    intended_at: float
-    submitted_at: float | None
-    finished_at: float | None
+    note: Mapped[str] = mapped_column(default="")
+    intended_at: Mapped[float]
+    submitted_at: Mapped[float | None] = mapped_column(default=None)
+    finished_at: Mapped[float | None] = mapped_column(default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantine:
-    """A testbed without new trials until its owner releases it."""
+class Quarantine(Base, kw_only=True):
+    """A quarantine: a testbed without new trials until its owner releases it."""
 
-    id: int
-    testbed: str
-    since: float
-    fault: str
-    """Name in the table of faults; "" for a manual quarantine."""
-    why: str
-    log: str
+    __tablename__ = "quarantines"
+    __table_args__ = (
+        Index(
+            "ix_quarantines_standing",
+            "testbed",
+            unique=True,
+            sqlite_where=text("released_at IS NULL"),
+            postgresql_where=text("released_at IS NULL"),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True, default=None)
+    testbed: Mapped[str] = mapped_column(index=True)
+    since: Mapped[float]
+    fault: Mapped[str]
+    """Name in the table of bisect/model/faults.py; "" for a manual quarantine."""
+    why: Mapped[str]
+    log: Mapped[str]
     """End of the console output."""
-    by: str
-    wanted_at: float | None
-    """Time of the pending release request, or None."""
-    wanted_by: str
-    note: str
-    refused: str
-    """Result of the last failed release check, or ""."""
-    released_at: float | None
-    released_by: str
+    by: Mapped[str]
+    wanted_at: Mapped[float | None] = mapped_column(default=None)
+    """Time of the pending release request; None without one, or after a refusal."""
+    wanted_by: Mapped[str] = mapped_column(default="")
+    note: Mapped[str] = mapped_column(default="")
+    """The repair, as described in the request for release."""
+    refused: Mapped[str] = mapped_column(default="")
+    """Why the last request for release was refused, or ""."""
+    released_at: Mapped[float | None] = mapped_column(default=None)
+    released_by: Mapped[str] = mapped_column(default="")
 
 
-@dataclass(frozen=True, slots=True)
-class AlertSeries:
-    """A series with an alert, and its announced effect."""
+class AlertRow(Base, kw_only=True):
+    """A change of level, from the candidate to the end; see `Alert`."""
 
-    testbed: str
-    scenario: str
-    branch: str
-    good: str
-    bad: str
+    __tablename__ = "alerts"
+    __table_args__ = (Index(None, "testbed", "branch", "state"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True, default=None)
+    testbed: Mapped[str]
+    branch: Mapped[str]
+    lead: Mapped[str]
+    good: Mapped[str]
+    bad: Mapped[str]
+    effects: Mapped[tuple[Effect, ...]] = mapped_column(default=())
+    """Those of the announcement."""
+    state: Mapped[AlertState] = mapped_column(default=AlertState.CANDIDATE)
+    culprit: Mapped[str] = mapped_column(default="")
+    comparison: Mapped[int | None] = mapped_column(
+        "comparison_id", ForeignKey(JobRecord.id), unique=True
+    )
+    bisection: Mapped[int | None] = mapped_column(
+        "bisection_id", ForeignKey(JobRecord.id), index=True, default=None
+    )
+    thread: Mapped[str] = mapped_column(default="")
+    opened_at: Mapped[float]
+    closed_at: Mapped[float | None] = mapped_column(default=None)
+    kind: Mapped[AlertKind]
+    announced_at: Mapped[float | None] = mapped_column(default=None)
+    muted_until: Mapped[float | None] = mapped_column(default=None)
+    recovery: Mapped[str] = mapped_column(default="")
+    merged_into: Mapped[int | None] = mapped_column(ForeignKey("alerts.id"), default=None)
+    series: Mapped[list[AlertSeries]] = relationship(
+        order_by="AlertSeries.id", lazy="selectin", default_factory=list
+    )
+    search: Mapped[JobRecord | None] = relationship(
+        foreign_keys=[bisection], lazy="selectin", viewonly=True, init=False
+    )
+    merged: Mapped[list[AlertRow]] = relationship(
+        order_by="AlertRow.id", lazy="selectin", join_depth=1, viewonly=True, init=False
+    )
+    """Alerts merged into it."""
+
+
+class AlertSeries(Base, kw_only=True):
+    """A series of an alert, with its announced effect; rows are never changed."""
+
+    __tablename__ = "alert_series"
+    __table_args__ = (Index(None, "testbed", "scenario", "branch"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True, default=None, compare=False)
+    alert: Mapped[int] = mapped_column(
+        "alert_id", ForeignKey(AlertRow.id), index=True, default=None, compare=False
+    )
+    testbed: Mapped[str]
+    scenario: Mapped[str]
+    branch: Mapped[str]
+    good: Mapped[str]
+    bad: Mapped[str]
     """The change is between `good` and `bad`."""
-    effect: Effect | None
+    effect: Mapped[Effect | None]
     """None without a retest."""
-    at: float
+    at: Mapped[float]
 
     @property
     def moved(self) -> bool:
@@ -272,43 +414,77 @@ class Alert:
     series: tuple[AlertSeries, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OutboxMail:
-    """A mail of the outbox."""
+class AlertChangeRow(Base, kw_only=True):
+    """An entry of the history of an alert."""
 
-    id: int
-    key: str
-    message_id: str
-    alert: int | None
-    subject: str
-    recipients: tuple[str, ...]
-    body: str
-    in_reply_to: str
-    references: tuple[str, ...]
+    __tablename__ = "alert_changes"
+
+    id: Mapped[int] = mapped_column(primary_key=True, default=None)
+    alert: Mapped[int] = mapped_column("alert_id", ForeignKey(AlertRow.id), index=True)
+    at: Mapped[float]
+    who: Mapped[str]
+    what: Mapped[str]
+    """Reason, in words."""
+    state: Mapped[AlertState | None] = mapped_column(nullable=False)
+    """New state of the alert; None, stored as "", if an old version did not record it."""
+
+
+class MarkRow(Base, kw_only=True):
+    """What a user says about a commit of a search."""
+
+    __tablename__ = "marks"
+
+    id: Mapped[int] = mapped_column(primary_key=True, default=None)
+    job: Mapped[int] = mapped_column("question_id", ForeignKey(JobRecord.id), index=True)
+    revision: Mapped[str]
+    verdict: Mapped[MarkVerdict]
+    why: Mapped[str]
+    who: Mapped[str]
+    at: Mapped[float]
+
+
+class OutboxMail(Base, kw_only=True):
+    """A waiting, sent or failed mail."""
+
+    __tablename__ = "mails"
+    __table_args__ = (Index(None, "state", "next_try_at"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True, default=None)
+    message_id: Mapped[str] = mapped_column(unique=True)
+    key: Mapped[str] = mapped_column(unique=True)
+    alert: Mapped[int | None] = mapped_column("alert_id", ForeignKey(AlertRow.id), index=True)
+    subject: Mapped[str]
+    recipients: Mapped[tuple[str, ...]]
+    body: Mapped[str]
+    in_reply_to: Mapped[str]
+    references: Mapped[tuple[str, ...]] = mapped_column("refers_to")
     """Message-IDs, oldest first."""
-    state: MailState
-    attempts: int
-    next_try_at: float
-    last_error: str
-    created_at: float
-    sent_at: float | None
+    state: Mapped[MailState] = mapped_column(default=MailState.WAITING)
+    attempts: Mapped[int] = mapped_column(default=0)
+    next_try_at: Mapped[float]
+    last_error: Mapped[str] = mapped_column(default="")
+    created_at: Mapped[float]
+    sent_at: Mapped[float | None] = mapped_column(default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerEvent:
-    """An event of the ledger.
+class LedgerEvent(Base, kw_only=True):
+    """An event, stored in the transaction of its cause.
 
     `kind` is one of kernel, boot, conditions, sample, dud, asked, decided, submitted, finished,
     closed, alert, mail, quarantine, release-asked, release-refused, released, learned or import;
-    `data` says what, in texts and numbers.
+    `data` says what, in texts and numbers. Write transactions are serialized (see database.py), so
+    events become visible in the order of their ids.
     """
 
-    id: int
+    __tablename__ = "events"
+    __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012 - read by SQLAlchemy
+
+    id: Mapped[int] = mapped_column(primary_key=True, default=None)
     """Grows; a marker for `events.since`."""
-    at: float
-    kind: str
-    job: int | None
-    data: dict[str, Any]
+    at: Mapped[float]
+    kind: Mapped[str]
+    job: Mapped[int | None] = mapped_column("question_id", ForeignKey(JobRecord.id), index=True)
+    data: Mapped[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,9 @@
-"""Converts rows to the classes of bisect/model/entities.py and records.py."""
+"""Converts rows to the dataclasses of bisect/model."""
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 from typing import Any, TypeVar
-
-import cattrs
-from sqlalchemy import inspect
 
 from netbisect.bisect.model.entities import Failure, Kernel
 from netbisect.bisect.model.evidence import split_kernel_name
@@ -14,29 +11,18 @@ from netbisect.store.db.tables import Base, DudRow, KernelRow
 
 T = TypeVar("T")
 
-_converter = cattrs.Converter(detailed_validation=False)
-
 
 def record_of(kind: type[T], row: Base, **more: object) -> T:
     """The record of a row.
 
     Args:
-        kind: A dataclass. Its field `x` has the value of the column `x` or `x_id`.
+        kind: A dataclass with the names of the columns.
         row: The row.
-        more: Fields without such a column.
+        more: Fields without a column, or with another value.
     """
-    return _converter.structure({**columns_of(row), **more}, kind)
-
-
-def columns_of(row: Base) -> dict[str, Any]:
-    """The columns of a row by name, and those named `x_id` also as `x`."""
-    values = {name: getattr(row, name) for name in _names(type(row))}
-    return {name.removesuffix("_id"): value for name, value in values.items()} | values
-
-
-@functools.cache
-def _names(table: type[Base]) -> tuple[str, ...]:
-    return tuple(inspect(table).column_attrs.keys())
+    fields: Any = kind
+    names = {one.name for one in dataclasses.fields(fields)} - more.keys()
+    return kind(**{name: getattr(row, name) for name in names}, **more)
 
 
 def kernel_of(row: KernelRow) -> Kernel:

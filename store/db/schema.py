@@ -1,16 +1,18 @@
-"""The schema of a database, and its migration.
-
-Alembic is slow to import, so migration.py is imported only if there is something to migrate.
-"""
+"""The schema of a database, and its migration by Alembic, which is slow to import."""
 
 from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Engine, inspect, text
+from sqlalchemy import Connection, Engine, inspect, text
 
 from netbisect.store.db.database import StoreError, redacted, translated_errors, writer
+from netbisect.store.db.records import JobRecord
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 VERSION_TABLE = "netbisect_version"
 """Table with the number of the schema."""
@@ -50,10 +52,31 @@ def migrate(engine: Engine) -> None:
             return
         if schema and schema not in known_schemas():
             raise StoreError(f"the database {redacted(engine.url)} {_unknown(schema)}")
-        from netbisect.store.db.migration import create, upgrade  # noqa: PLC0415 - see above
+        from alembic import command  # noqa: PLC0415 - slow
 
         with writer(engine).begin() as connection:
-            (upgrade if schema else create)(connection)
+            config = alembic_config(connection)
+            if schema:
+                command.upgrade(config, "head")
+            else:
+                JobRecord.metadata.create_all(connection, checkfirst=False)
+                command.stamp(config, "head")
+
+
+def alembic_config(connection: Connection | None = None) -> Config:
+    """Configuration of Alembic for a connection.
+
+    To write the next migration: change the tables, then
+    `alembic.command.revision(alembic_config(connection), "What changes", autogenerate=True)`.
+    """
+    from alembic.config import Config  # noqa: PLC0415 - slow
+
+    config = Config()
+    # Config interpolates percent signs.
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    return config
 
 
 def _unknown(schema: str) -> str:

@@ -8,14 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, Select, func, select
 from sqlalchemy.orm import Session
 
 from netbisect.store.db.database import NotFoundError, StoreError, commit, translated_errors, writer
 from netbisect.store.db.records import LedgerEvent
-from netbisect.store.db.tables import Base, EventRow
+from netbisect.store.db.tables import Base
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,22 +35,23 @@ class WriteTransaction:
 
     def note(self, kind: str, job: int | None = None, /, **data: object) -> None:
         """Adds an event."""
-        self.session.add(EventRow(at=self.now, kind=kind, question_id=job, data=data))
+        self.session.add(LedgerEvent(at=self.now, kind=kind, job=job, data=data))
         # Numbers events in this order.
         self.session.flush()
 
 
 def get_row(session: Session, table: type[_Row], identifier: int) -> _Row:
-    """The row with this id.
-
-    Raises:
-        NotFoundError: there is none.
-    """
+    """The row with this id. Raises NotFoundError."""
     row = session.get(table, identifier)
     if row is None:
-        noun = table.__name__.removesuffix("Row").lower()
+        noun = table.__tablename__.removesuffix("s")
         raise NotFoundError(f"there is no {noun} {identifier}")
     return row
+
+
+def _session(engine: Engine) -> Session:
+    """A session whose objects can be used after its end."""
+    return Session(engine, expire_on_commit=False)
 
 
 class Transactions:
@@ -82,7 +83,7 @@ class Transactions:
         Raises:
             StoreError: the database refused.
         """
-        with translated_errors(self.engine), Session(self.engine) as session, session.begin():
+        with translated_errors(self.engine), _session(self.engine) as session, session.begin():
             yield session
 
     @contextlib.contextmanager
@@ -101,7 +102,7 @@ class Transactions:
             )
         self._thread.writing = True
         try:
-            with translated_errors(self.engine), Session(self._writer) as session:
+            with translated_errors(self.engine), _session(self._writer) as session:
                 session.connection()  # waits for other writers before it reads the clock
                 origin = getattr(self._thread, "origin", "")
                 yield WriteTransaction(session, self.clock(), self.domain, origin)
@@ -127,6 +128,19 @@ class LedgerRepository:
         self.reading = transactions.reading
         self.writing = transactions.writing
 
+    def _get(self, table: type[_Row], identifier: int) -> _Row:
+        """The object with this id. Raises NotFoundError."""
+        with self.reading() as session:
+            return get_row(session, table, identifier)
+
+    def _all(self, query: Select[_Row]) -> list[_Row]:
+        with self.reading() as session:
+            return list(session.scalars(query))
+
+    def _first(self, query: Select[_Row]) -> _Row | None:
+        with self.reading() as session:
+            return session.scalars(query.limit(1)).first()
+
 
 def transaction(
     function: Callable[Concatenate[WriteTransaction, P], R],
@@ -150,15 +164,11 @@ class EventRepository(LedgerRepository):
         Marker 0 is the beginning. Events become visible in the order of their ids, so no event is
         missed or repeated.
         """
-        query = select(EventRow).where(EventRow.id > marker).order_by(EventRow.id).limit(limit)
-        with self.reading() as session:
-            events = [
-                LedgerEvent(row.id, row.at, row.kind, row.question_id, dict[str, Any](row.data))
-                for row in session.scalars(query)
-            ]
+        later = select(LedgerEvent).where(LedgerEvent.id > marker)
+        events = self._all(later.order_by(LedgerEvent.id).limit(limit))
         return events, events[-1].id if events else marker
 
     def last(self) -> int:
         """Marker of the last event, for `since`."""
         with self.reading() as session:
-            return session.scalar(select(func.max(EventRow.id))) or 0
+            return session.scalar(select(func.max(LedgerEvent.id))) or 0

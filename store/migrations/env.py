@@ -1,4 +1,4 @@
-"""Where alembic starts: on the connection that store/db/migration.py hands it."""
+"""Where alembic starts: on the connection that store/db/schema.py hands it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from alembic import context
 from alembic.autogenerate.api import AutogenContext
 from sqlalchemy.types import TypeDecorator
 
+from netbisect.store.db.records import JobRecord
 from netbisect.store.db.schema import VERSION_TABLE
-from netbisect.store.db.tables import Base
 
 
 def _render(kind: str, item: Any, _: AutogenContext) -> str | Literal[False]:  # noqa: ANN401 - alembic gives anything
@@ -21,7 +21,7 @@ def _render(kind: str, item: Any, _: AutogenContext) -> str | Literal[False]:  #
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=Base.metadata,
+    target_metadata=JobRecord.metadata,
     version_table=VERSION_TABLE,
     # SQLite cannot alter a column: alembic copies the table instead.
     render_as_batch=True,

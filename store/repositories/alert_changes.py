@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any
 
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from netbisect.bisect import alert_lifecycle
+from netbisect.bisect.alert_lifecycle import REOPENING_SECONDS, AlertStatus, recurs
+from netbisect.bisect.model.alert_change import ChangeBasis, change_of
 from netbisect.bisect.model.alert_state import (
     AlertAction,
     AlertKind,
@@ -22,22 +26,27 @@ from netbisect.bisect.model.jobs import (
     Job,
     NightlyJob,
 )
-from netbisect.bisect.model.results import Effect
+from netbisect.bisect.model.results import Culprit, Effect, Result
 from netbisect.store.db.database import NotAllowedError, StoreError
-from netbisect.store.db.records import Alert, JobRecord
+from netbisect.store.db.records import (
+    Alert,
+    AlertChangeRow,
+    AlertRow,
+    AlertSeries,
+    JobRecord,
+    OutboxMail,
+)
+from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import WriteTransaction, get_row
-from netbisect.store.db.tables import AlertChangeRow, AlertRow, AlertSeriesRow, MailRow
-from netbisect.store.repositories.alert_rows import alert_of, find_returned, life_of, live_on
+from netbisect.store.db.tables import CommitRow
 from netbisect.store.repositories.outbox import post_mail
+
+SERVICE = "netbisect"
+"""Author of changes by the service."""
 
 
 def open_candidate(
-    writing: WriteTransaction,
-    record: JobRecord,
-    *,
-    kind: AlertKind,
-    what: str,
-    who: str = "netbisect",
+    writing: WriteTransaction, record: JobRecord, *, kind: AlertKind, what: str
 ) -> Alert:
     """Opens a candidate for the compare job that is to confirm it; sends no mail.
 
@@ -46,11 +55,12 @@ def open_candidate(
     Raises:
         StoreError: the job is no compare job.
     """
-    if not isinstance(record.job, CompareJob):
+    job = record.job
+    if not isinstance(job, CompareJob):
         raise StoreError(f"question {record.id} ({record.key}) is no comparison")
-    row = _new(writing, record, kind)
-    _see(row, record.job.lead, None, writing.now)
-    _record(writing, row, who, what)
+    row = _new(writing, job, job.lead, (job.good, job.bad), kind, comparison=record.id)
+    _add_series(row, job.lead, None, writing.now)
+    _record(writing, row, SERVICE, what)
     return alert_of(row)
 
 
@@ -60,9 +70,7 @@ def open_alert(
     effects: Sequence[Effect],
     *,
     what: str,
-    who: str = "netbisect",
-    bisection: int | None = None,
-    kind: AlertKind | None = None,
+    who: str = SERVICE,
     ends: tuple[str, str] | None = None,
 ) -> Alert:
     """Announces the change that a job has confirmed.
@@ -74,26 +82,29 @@ def open_alert(
     Args:
         writing: The transaction.
         record: A compare or bisect job.
-        effects: Leading scenario first, at least one.
+        effects: Leading scenario first, at least one; its sign is the kind of the alert.
         what: Reason, for the history of the alert.
         who: Author in the history.
-        bisection: Existing job that searches for the culprit.
-        kind: Kind of the change; from the sign of the leading effect by default.
         ends: Good and bad revision, if not those of the job.
 
     Raises:
         StoreError: the job is of another kind, or there is no effect.
     """
-    good, bad, comparison = _jobs_about(record)
-    good, bad = ends or (good, bad)
+    job = record.job
+    if not isinstance(job, CompareJob | BisectJob):
+        raise StoreError(
+            f"question {record.id} ({record.key}) compares nothing, so it opens no alert"
+        )
     if not effects:
         raise StoreError(f"question {record.id} ({record.key}) measured no effect to announce")
-    kind = kind or AlertKind.of(effects[0])
-    job = record.job
-    assert isinstance(job, CompareJob | BisectJob)
-    candidate = _candidate(writing.session, comparison)
+    compared = isinstance(job, CompareJob)
+    comparison = record.id if compared else None
+    bad = job.bad if isinstance(job, CompareJob) else job.candidates[-1].revision
+    good, bad = ends = ends or (job.good, bad)
+    kind, session = AlertKind.of(effects[0]), writing.session
+    candidate = _candidate(session, record.id) if compared else None
     row = find_returned(
-        writing.session,
+        session,
         job.testbed,
         job.branch,
         kind=kind,
@@ -104,34 +115,23 @@ def open_alert(
     )
     action = AlertAction.ANNOUNCE if row is None else AlertAction.REOPEN
     if row is None:
-        row = candidate or _new(writing, record, kind)
+        row = candidate or _new(writing, job, job.lead, ends, kind, comparison=comparison)
     elif candidate is not None:
-        candidate.comparison_id = None
-        writing.session.flush()
+        candidate.comparison = None
+        session.flush()
         why = f"it is alert {row.id} come back"
-        _apply(
-            writing,
-            candidate,
-            alert_lifecycle.StatusChange(AlertAction.WITHDRAW, writing.now, who, why),
-        )
-    row.kind, row.lead, row.good, row.bad, row.culprit = kind.value, job.lead, good, bad, ""
-    row.effects = [dataclasses.asdict(effect) for effect in effects]
-    row.comparison_id = comparison
-    row.bisection_id = bisection if comparison is not None else record.id
+        _apply(writing, candidate, AlertAction.WITHDRAW, who, why)
+    row.kind, row.lead, row.good, row.bad, row.culprit = kind, job.lead, good, bad, ""
+    row.effects = tuple(effects)
+    row.comparison, row.bisection = comparison, None if compared else record.id
     for effect in effects:
-        _see(row, effect.scenario, effect, writing.now)
-    _apply(writing, row, alert_lifecycle.StatusChange(action, writing.now, who, what))
+        _add_series(row, effect.scenario, effect, writing.now)
+    _apply(writing, row, action, who, what)
     return alert_of(row)
 
 
 def note_modes(
-    writing: WriteTransaction,
-    record: JobRecord,
-    effect: Effect,
-    *,
-    good: str,
-    what: str,
-    who: str = "netbisect",
+    writing: WriteTransaction, record: JobRecord, effect: Effect, *, good: str, what: str
 ) -> Alert | None:
     """Announces that the slow mode of a series occurs more or less often since a night.
 
@@ -141,31 +141,24 @@ def note_modes(
         effect: Change of the mean of all boots.
         good: The last revision before.
         what: Reason, for the history of the alert.
-        who: Author in the history.
 
     Returns:
         The alert; None if one about this series is open.
-
-    Raises:
-        StoreError: the job is no nightly job.
     """
     night = record.job
-    if not isinstance(night, NightlyJob):
-        raise StoreError(f"question {record.id} ({record.key}) is no night")
+    assert isinstance(night, NightlyJob)
     standing = (
         select(AlertRow.id)
         .where(AlertRow.testbed == night.testbed, AlertRow.branch == night.branch)
-        .where(AlertRow.lead == effect.scenario, AlertRow.kind == AlertKind.MODES.value)
-        .where(AlertRow.state.in_([state.value for state in AlertState if state.standing]))
+        .where(AlertRow.lead == effect.scenario, AlertRow.kind == AlertKind.MODES)
+        .where(AlertRow.state.in_([state for state in AlertState if state.standing]))
     )
     if writing.session.scalar(standing) is not None:
         return None
-    row = _row(
-        writing, night, effect.scenario, (good, night.revision), AlertKind.MODES, comparison=None
-    )
-    row.effects = [dataclasses.asdict(effect)]
-    _see(row, effect.scenario, effect, writing.now)
-    _apply(writing, row, alert_lifecycle.StatusChange(AlertAction.ANNOUNCE, writing.now, who, what))
+    row = _new(writing, night, effect.scenario, (good, night.revision), AlertKind.MODES)
+    row.effects = (effect,)
+    _add_series(row, effect.scenario, effect, writing.now)
+    _apply(writing, row, AlertAction.ANNOUNCE, SERVICE, what)
     return alert_of(row)
 
 
@@ -174,10 +167,9 @@ def change_alert(
     identifier: int,
     *,
     what: str,
-    who: str = "netbisect",
+    who: str = SERVICE,
     state: AlertState | None = None,
     culprit: str | None = None,
-    comparison: int | None = None,
     bisection: int | None = None,
     until: float | None = None,
     recovery: str = "",
@@ -195,7 +187,6 @@ def change_alert(
         who: Author.
         state: New state; bisect/model/alert_state.py has the transitions.
         culprit: Revision.
-        comparison: Job that is to confirm it.
         bisection: Job that searches for the culprit.
         until: End of MUTED.
         recovery: With FIXED, the first revision with the old level, if known.
@@ -210,19 +201,14 @@ def change_alert(
             reason is missing; nothing is changed then.
     """
     row = get_row(writing.session, AlertRow, identifier)
-    before = AlertState(row.state)
-    if comparison is not None:
-        row.comparison_id = comparison
+    before = row.state
     if bisection is not None:
-        row.bisection_id = bisection
+        row.bisection = bisection
     try:
         action = action_for(state)
     except AlertTransitionError as error:
         raise NotAllowedError(str(error)) from error
-    change = alert_lifecycle.StatusChange(
-        action, writing.now, who, what, culprit=culprit or "", until=until, recovery=recovery
-    )
-    _apply(writing, row, change)
+    _apply(writing, row, action, who, what, culprit=culprit or "", until=until, recovery=recovery)
     alert = alert_of(row)
     if tell is not None and alert_lifecycle.is_mailed(before, alert.state):
         _tell(writing, alert, tell(alert))
@@ -231,11 +217,11 @@ def change_alert(
 
 def _tell(writing: WriteTransaction, alert: Alert, text: str) -> None:
     """Replies to the last mail of the alert; without one, sends nothing."""
-    mails = select(MailRow).where(MailRow.alert_id == alert.id).order_by(MailRow.id.desc())
+    mails = select(OutboxMail).where(OutboxMail.alert == alert.id).order_by(OutboxMail.id.desc())
     last = writing.session.scalars(mails.limit(1)).first()
     if last is None:
         return
-    changes = select(func.count()).where(AlertChangeRow.alert_id == alert.id)
+    changes = select(func.count()).where(AlertChangeRow.alert == alert.id)
     post_mail(
         writing,
         f"change:{alert.id}:{writing.session.scalar(changes)}",
@@ -246,79 +232,11 @@ def _tell(writing: WriteTransaction, alert: Alert, text: str) -> None:
     )
 
 
-def add_series(
-    writing: WriteTransaction,
-    identifier: int,
-    *,
-    testbed: str,
-    scenario: str,
-    branch: str,
-    good: str,
-    bad: str,
-    effect: Effect | None = None,
-    who: str = "netbisect",
-) -> Alert:
-    """Adds a series to an alert, unless the alert has it.
-
-    Raises:
-        StoreError: there is no such alert.
-    """
-    row = get_row(writing.session, AlertRow, identifier)
-    seen = AlertSeriesRow(
-        testbed=testbed,
-        scenario=scenario,
-        branch=branch,
-        good=good,
-        bad=bad,
-        effect=None if effect is None else dataclasses.asdict(effect),
-        at=writing.now,
-    )
-    if _join(row, seen):
-        note_change(writing, row, who=who, what=f"seen in {scenario} on {testbed}, {branch} too")
-    return alert_of(row)
-
-
-def merge_alert(
-    writing: WriteTransaction, identifier: int, earlier: int, *, who: str, what: str
-) -> Alert:
-    """Merges an alert into an earlier one with the same culprit, which gets its series.
-
-    Returns:
-        The earlier alert.
-
-    Raises:
-        StoreError: there is no such alert, or they are not one event.
-    """
-    row, root = (
-        get_row(writing.session, AlertRow, identifier),
-        get_row(writing.session, AlertRow, earlier),
-    )
-    if row is root or not alert_lifecycle.same_event(life_of(root), life_of(row)):
-        raise StoreError(
-            f"alert {identifier} and alert {earlier} are not one event: "
-            "only two standing alerts of one kind and with one culprit are"
-        )
-    now = writing.now
-    _apply(
-        writing, row, alert_lifecycle.StatusChange(AlertAction.MERGE, now, who, what, into=root.id)
-    )
-    writing.session.execute(
-        update(AlertRow).where(AlertRow.merged_into == row.id).values(merged_into=root.id)
-    )
-    for seen in row.series:
-        _join(root, seen)
-    joined = f"alert {row.id} is the same event and was merged into this one: {what}"
-    note_change(writing, root, who=who, what=joined)
-    return alert_of(root)
-
-
-def join_same_culprit(
-    writing: WriteTransaction, identifier: int, *, who: str = "netbisect"
-) -> Alert:
+def join_same_culprit(writing: WriteTransaction, identifier: int) -> Alert:
     """Merges all open alerts of the same kind and culprit into the one announced first.
 
     Returns:
-        That alert.
+        That alert, which has the series of all.
 
     Raises:
         StoreError: there is no such alert.
@@ -332,46 +250,47 @@ def join_same_culprit(
     ]
     root, *later = sorted([row, *same], key=lambda one: (one.announced_at or 0.0, one.id))
     for one in later:
-        what = f"commit {root.culprit[:12]} made both changes"
-        merge_alert(writing, one.id, root.id, who=who, what=what)
+        _merge(writing, one, root, f"commit {root.culprit[:12]} made both changes")
     return alert_of(root)
 
 
-def _jobs_about(record: JobRecord) -> tuple[str, str, int | None]:
-    """The good and the bad revision, and the id of a compare job."""
-    job = record.job
-    if isinstance(job, CompareJob):
-        return job.good, job.bad, record.id
-    if isinstance(job, BisectJob):
-        return job.good, job.candidates[-1].revision, None
-    raise StoreError(f"question {record.id} ({record.key}) compares nothing, so it opens no alert")
+def _merge(writing: WriteTransaction, row: AlertRow, root: AlertRow, what: str) -> None:
+    _apply(writing, row, AlertAction.MERGE, SERVICE, what, into=root.id)
+    writing.session.execute(
+        update(AlertRow).where(AlertRow.merged_into == row.id).values(merged_into=root.id)
+    )
+    known = [_change_of(one) for one in root.series]
+    for seen in row.series:
+        if _change_of(seen) not in known:
+            values: dict[str, Any] = dict(zip(_CHANGE, _change_of(seen), strict=True))
+            root.series.append(AlertSeries(**values, effect=seen.effect, at=seen.at))
+    joined = f"alert {row.id} is the same event and was merged into this one: {what}"
+    note_change(writing, root, who=SERVICE, what=joined)
 
 
-def _candidate(session: Session, comparison: int | None) -> AlertRow | None:
+_CHANGE = ("testbed", "scenario", "branch", "good", "bad")
+
+
+def _change_of(series: AlertSeries) -> tuple[str, ...]:
+    return tuple(getattr(series, name) for name in _CHANGE)
+
+
+def _candidate(session: Session, comparison: int) -> AlertRow | None:
     """The candidate that waits for this comparison, or None."""
-    if comparison is None:
-        return None
-    before = [AlertState.CANDIDATE.value, AlertState.CONFIRMING.value]
+    before = [AlertState.CANDIDATE, AlertState.CONFIRMING]
     return session.scalar(
-        select(AlertRow).where(AlertRow.comparison_id == comparison, AlertRow.state.in_(before))
+        select(AlertRow).where(AlertRow.comparison == comparison, AlertRow.state.in_(before))
     )
 
 
-def _new(writing: WriteTransaction, record: JobRecord, kind: AlertKind) -> AlertRow:
-    good, bad, comparison = _jobs_about(record)
-    job = record.job
-    assert isinstance(job, CompareJob | BisectJob)
-    return _row(writing, job, job.lead, (good, bad), kind, comparison=comparison)
-
-
-def _row(
+def _new(
     writing: WriteTransaction,
     job: Job,
     lead: str,
     ends: tuple[str, str],
     kind: AlertKind,
     *,
-    comparison: int | None,
+    comparison: int | None = None,
 ) -> AlertRow:
     row = AlertRow(
         testbed=job.testbed,
@@ -379,47 +298,19 @@ def _row(
         lead=lead,
         good=ends[0],
         bad=ends[1],
-        effects=[],
-        state=AlertState.CANDIDATE.value,
-        culprit="",
-        comparison_id=comparison,
-        bisection_id=None,
-        thread="",
+        comparison=comparison,
         opened_at=writing.now,
-        kind=kind.value,
-        recovery="",
+        kind=kind,
     )
     writing.session.add(row)
     writing.session.flush()
     return row
 
 
-def _see(row: AlertRow, scenario: str, effect: Effect | None, at: float) -> None:
+def _add_series(row: AlertRow, scenario: str, effect: Effect | None, at: float) -> None:
     """Adds the announced effect of a series."""
-    row.series.append(
-        AlertSeriesRow(
-            testbed=row.testbed,
-            scenario=scenario,
-            branch=row.branch,
-            good=row.good,
-            bad=row.bad,
-            effect=None if effect is None else dataclasses.asdict(effect),
-            at=at,
-        )
-    )
-
-
-_SERIES = ("testbed", "scenario", "branch", "good", "bad")
-
-
-def _join(root: AlertRow, seen: AlertSeriesRow) -> bool:
-    """Copies a series into an alert; False if the alert has it."""
-    values = {name: getattr(seen, name) for name in _SERIES}
-    known = [{name: getattr(one, name) for name in _SERIES} for one in root.series]
-    if values in known:
-        return False
-    root.series.append(AlertSeriesRow(**values, effect=seen.effect, at=seen.at))
-    return True
+    values = {name: getattr(row, name) for name in _CHANGE if name != "scenario"}
+    row.series.append(AlertSeries(**values, scenario=scenario, effect=effect, at=at))
 
 
 def note_change(writing: WriteTransaction, row: AlertRow, *, who: str, what: str) -> None:
@@ -428,28 +319,128 @@ def note_change(writing: WriteTransaction, row: AlertRow, *, who: str, what: str
     Raises:
         NotAllowedError: There is no author or reason.
     """
-    _apply(writing, row, alert_lifecycle.StatusChange(AlertAction.NOTE, writing.now, who, what))
+    _apply(writing, row, AlertAction.NOTE, who, what)
 
 
-def _apply(writing: WriteTransaction, row: AlertRow, change: alert_lifecycle.StatusChange) -> None:
+def _apply(
+    writing: WriteTransaction,
+    row: AlertRow,
+    action: AlertAction,
+    who: str,
+    why: str,
+    **more: Any,  # noqa: ANN401 - fields of a StatusChange
+) -> None:
+    change = alert_lifecycle.StatusChange(action, writing.now, who, why, **more)
     try:
         live_on(row, alert_lifecycle.apply_change(row.id, life_of(row), change))
     except AlertTransitionError as error:
         raise NotAllowedError(str(error)) from error
-    _record(writing, row, change.who, change.why)
+    _record(writing, row, who, why)
 
 
 def _record(writing: WriteTransaction, row: AlertRow, who: str, what: str) -> None:
     """Adds an entry to the history of an alert, and an event."""
     writing.session.add(
-        AlertChangeRow(alert_id=row.id, at=writing.now, who=who, what=what, state=row.state)
+        AlertChangeRow(alert=row.id, at=writing.now, who=who, what=what, state=row.state)
     )
     writing.note(
         "alert",
-        row.bisection_id or row.comparison_id,
+        row.bisection or row.comparison,
         alert=row.id,
         testbed=row.testbed,
         state=row.state,
         who=who,
         what=what,
     )
+
+
+def alert_of(row: AlertRow) -> Alert:
+    """The alert of a row."""
+    series = (*row.series, *chain.from_iterable(map(_verified, (row, *row.merged))))
+    found = record_of(Alert, row, basis=ChangeBasis.SCREEN, retest=row.effects, series=series)
+    if found.kind is AlertKind.MODES:
+        return found
+    change = change_of(found.effects, _finding(row))
+    return dataclasses.replace(found, basis=change.basis, effects=change.effects)
+
+
+def _finding(row: AlertRow) -> Result | None:
+    """The result of the search for the culprit of an alert, or None."""
+    search = row.search
+    return None if search is None or search.id != row.bisection else search.finding
+
+
+def _verified(row: AlertRow) -> Iterator[AlertSeries]:
+    """The series of an alert as measured for the verification of its culprit."""
+    finding = _finding(row)
+    if isinstance(finding, Culprit) and row.search is not None:
+        for effect in finding.effects:
+            yield AlertSeries(
+                testbed=row.testbed,
+                scenario=effect.scenario,
+                branch=row.branch,
+                good=finding.parent,
+                bad=finding.revision,
+                effect=effect,
+                at=row.search.closed_at or 0.0,
+            )
+
+
+def life_of(row: AlertRow) -> AlertStatus:
+    """The status of the alert of a row."""
+    return record_of(AlertStatus, row)
+
+
+def live_on(row: AlertRow, life: AlertStatus) -> None:
+    """Stores the status of an alert."""
+    for name, value in dataclasses.asdict(life).items():
+        setattr(row, name, value)
+
+
+def overlap(
+    session: Session, seen: AlertRow | AlertSeries, culprit: str, good: str, bad: str
+) -> bool:
+    """Whether (good, bad] contains the culprit, or a commit of (seen.good, seen.bad]."""
+    if (seen.good, seen.bad) == (good, bad):
+        return True
+    numbers = {
+        revision: commit.number
+        for revision in (seen.good, seen.bad, culprit, good, bad)
+        if (commit := session.get(CommitRow, revision)) is not None
+    }
+    if good not in numbers or bad not in numbers:
+        return False
+    if culprit in numbers:
+        return numbers[good] < numbers[culprit] <= numbers[bad]
+    if seen.good not in numbers or seen.bad not in numbers:
+        return False
+    return max(numbers[good], numbers[seen.good]) < min(numbers[bad], numbers[seen.bad])
+
+
+def find_returned(
+    session: Session,
+    testbed: str,
+    branch: str,
+    *,
+    kind: AlertKind,
+    lead: str,
+    good: str,
+    bad: str,
+    now: float,
+) -> AlertRow | None:
+    """The latest ended alert that this change reopens, or None."""
+    over = (
+        select(AlertRow)
+        .where(
+            AlertRow.testbed == testbed,
+            AlertRow.branch == branch,
+            AlertRow.closed_at >= now - REOPENING_SECONDS,
+        )
+        .order_by(AlertRow.closed_at.desc(), AlertRow.id.desc())
+    )
+    for row in session.scalars(over):
+        if recurs(life_of(row), kind, now) and (
+            row.lead == lead or overlap(session, row, row.culprit, good, bad)
+        ):
+            return row
+    return None

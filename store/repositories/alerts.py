@@ -8,19 +8,18 @@ from sqlalchemy import Select, func, select
 
 from netbisect.bisect.alert_lifecycle import mute_expired
 from netbisect.bisect.model.alert_state import AlertState, HistoryEntry
-from netbisect.store.db.records import Alert
+from netbisect.store.db.records import Alert, AlertChangeRow, AlertRow, AlertSeries, JobRecord
 from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import LedgerRepository, get_row, transaction
-from netbisect.store.db.tables import AlertChangeRow, AlertRow, AlertSeriesRow, QuestionRow
-from netbisect.store.repositories.alert_changes import change_alert, merge_alert
-from netbisect.store.repositories.alert_rows import (
+from netbisect.store.repositories.alert_changes import (
     alert_of,
+    change_alert,
     life_of,
 )
 
-STANDING = tuple(state.value for state in AlertState if state.standing)
+STANDING = tuple(state for state in AlertState if state.standing)
 """States of open alerts, as in the database."""
-_ENDED = tuple(state.value for state in AlertState if state.ended)
+_ENDED = tuple(state for state in AlertState if state.ended)
 
 
 class AlertRepository(LedgerRepository):
@@ -47,7 +46,7 @@ class AlertRepository(LedgerRepository):
 
     def current(self, since: float) -> list[Alert]:
         """Announced alerts that are open or were changed since then, oldest first."""
-        changed = select(AlertChangeRow.alert_id).where(AlertChangeRow.at >= since)
+        changed = select(AlertChangeRow.alert).where(AlertChangeRow.at >= since)
         return self._alerts(
             select(AlertRow)
             .where(AlertRow.announced_at.is_not(None))
@@ -65,7 +64,7 @@ class AlertRepository(LedgerRepository):
         changed = func.coalesce(func.max(AlertChangeRow.at), AlertRow.announced_at)
         return self._alerts(
             select(AlertRow)
-            .outerjoin(AlertChangeRow, AlertChangeRow.alert_id == AlertRow.id)
+            .outerjoin(AlertChangeRow, AlertChangeRow.alert == AlertRow.id)
             .where(AlertRow.announced_at.is_not(None))
             .group_by(AlertRow.id)
             .order_by(changed.desc(), AlertRow.id.desc())
@@ -79,7 +78,7 @@ class AlertRepository(LedgerRepository):
 
     def changed_since(self, since: float) -> list[Alert]:
         """Alerts changed at or after this time, oldest first."""
-        changed = select(AlertChangeRow.alert_id).where(AlertChangeRow.at >= since)
+        changed = select(AlertChangeRow.alert).where(AlertChangeRow.at >= since)
         return self._alerts(select(AlertRow).where(AlertRow.id.in_(changed)).order_by(AlertRow.id))
 
     def of_culprit(self, culprit: str) -> list[Alert]:
@@ -92,19 +91,15 @@ class AlertRepository(LedgerRepository):
 
     def of_series(self, testbed: str, scenario: str, branch: str) -> list[Alert]:
         """Alerts with this series, in any state, oldest first."""
-        touching = select(AlertSeriesRow.alert_id).where(
-            AlertSeriesRow.testbed == testbed,
-            AlertSeriesRow.scenario == scenario,
-            AlertSeriesRow.branch == branch,
+        touching = select(AlertSeries.alert).where(
+            AlertSeries.testbed == testbed,
+            AlertSeries.scenario == scenario,
+            AlertSeries.branch == branch,
         )
         return self._alerts(select(AlertRow).where(AlertRow.id.in_(touching)).order_by(AlertRow.id))
 
     def get(self, identifier: int) -> Alert:
-        """The alert with this id.
-
-        Raises:
-            StoreError: there is none.
-        """
+        """The alert with this id. Raises NotFoundError."""
         with self.reading() as session:
             return alert_of(get_row(session, AlertRow, identifier))
 
@@ -112,14 +107,11 @@ class AlertRepository(LedgerRepository):
         """The history of an alert, oldest first."""
         changes = (
             select(AlertChangeRow)
-            .where(AlertChangeRow.alert_id == identifier)
+            .where(AlertChangeRow.alert == identifier)
             .order_by(AlertChangeRow.id)
         )
         with self.reading() as session:
-            return [
-                record_of(HistoryEntry, row, state=row.state or None)
-                for row in session.scalars(changes)
-            ]
+            return [record_of(HistoryEntry, row) for row in session.scalars(changes)]
 
     def end_mutes(self, *, who: str, what: str, tell: Callable[[Alert], str]) -> list[Alert]:
         """Reopens the muted alerts whose time is over, and returns them.
@@ -129,7 +121,7 @@ class AlertRepository(LedgerRepository):
             what: Reason, in words.
             tell: Makes the text of the mail.
         """
-        muted = select(AlertRow).where(AlertRow.state == AlertState.MUTED.value)
+        muted = select(AlertRow).where(AlertRow.state == AlertState.MUTED)
         with self.writing() as writing:
             return [
                 change_alert(
@@ -140,7 +132,6 @@ class AlertRepository(LedgerRepository):
             ]
 
     change = transaction(change_alert)
-    merge = transaction(merge_alert)
 
     def _alerts(self, query: Select[AlertRow]) -> list[Alert]:
         with self.reading() as session:
@@ -157,9 +148,9 @@ class AlertRepository(LedgerRepository):
         """All alerts that wait for this job, those of its testbed first."""
         query = (
             select(AlertRow)
-            .join(QuestionRow, QuestionRow.id == job)
-            .where((AlertRow.bisection_id == job) | (AlertRow.comparison_id == job))
-            .order_by(AlertRow.testbed != QuestionRow.testbed, AlertRow.id)
+            .join(JobRecord, JobRecord.id == job)
+            .where((AlertRow.bisection == job) | (AlertRow.comparison == job))
+            .order_by(AlertRow.testbed != JobRecord.testbed, AlertRow.id)
         )
         with self.reading() as session:
             return [alert_of(row) for row in session.scalars(query)]
@@ -170,9 +161,9 @@ class AlertRepository(LedgerRepository):
         Args:
             alerts: Ids; all alerts by default.
         """
-        query = select(AlertChangeRow.alert_id, func.count(), func.max(AlertChangeRow.at))
+        query = select(AlertChangeRow.alert, func.count(), func.max(AlertChangeRow.at))
         if alerts is not None:
-            query = query.where(AlertChangeRow.alert_id.in_(alerts))
+            query = query.where(AlertChangeRow.alert.in_(alerts))
         with self.reading() as session:
-            found = session.execute(query.group_by(AlertChangeRow.alert_id))
+            found = session.execute(query.group_by(AlertChangeRow.alert))
             return {alert: (times, at) for alert, times, at in found}

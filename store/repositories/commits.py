@@ -31,20 +31,18 @@ class CommitRepository(LedgerRepository):
         A commit replaces another one with the same number: the branch was rewritten. Facts about
         the replaced commit stay. New commits cause one event.
         """
-        taught = {commit.revision: commit for commit in commits}
         with self.writing() as writing:
             session = writing.session
+            rows = _merged(session, commits)
             # After a flush, the session cannot tell new rows from known ones.
-            with session.no_autoflush:
-                rows = [session.merge(_row_of(commit)) for commit in taught.values()]
-                numbers = _new_numbers(session, rows)
+            numbers = _new_numbers(session, rows)
             session.flush()
             with session.no_autoflush:
                 places = [
                     session.merge(PlaceRow(branch=branch, number=one.number, revision=one.revision))
-                    for one in taught.values()
+                    for one in rows
                 ]
-                numbers |= _new_numbers(session, places)
+            numbers |= _new_numbers(session, places)
             if numbers:
                 writing.note("learned", branch=branch, first=min(numbers), last=max(numbers))
 
@@ -53,12 +51,10 @@ class CommitRepository(LedgerRepository):
 
         Newer data replace older data; new commits cause one event.
         """
-        taught = {commit.revision: commit for commit in commits}
         with self.writing() as writing:
             session = writing.session
-            with session.no_autoflush:
-                rows = [session.merge(_row_of(commit)) for commit in taught.values()]
-                news = [row.revision for row in rows if _is_news(session, row)]
+            rows = _merged(session, commits)
+            news = [row.revision for row in rows if _is_news(session, row)]
             if news:
                 writing.note("known", revisions=sorted(news) if len(news) <= _TOLD else None)
 
@@ -113,6 +109,12 @@ class CommitRepository(LedgerRepository):
             return [one for one in booted if not parts_of(one)[1]]
 
 
+def _merged(session: Session, commits: Iterable[Commit]) -> list[CommitRow]:
+    known = {commit.revision: commit for commit in commits}.values()
+    with session.no_autoflush:
+        return [session.merge(CommitRow(**dataclasses.asdict(one))) for one in known]
+
+
 def _new_numbers(session: Session, rows: Iterable[CommitRow | PlaceRow]) -> set[int]:
     """Numbers of new and changed rows, and former numbers of changed ones."""
     found: set[int] = set()
@@ -126,10 +128,6 @@ def _new_numbers(session: Session, rows: Iterable[CommitRow | PlaceRow]) -> set[
 def _is_news(session: Session, row: CommitRow | PlaceRow) -> bool:
     """Whether a row is new or changed."""
     return row in session.new or session.is_modified(row)
-
-
-def _row_of(commit: Commit) -> CommitRow:
-    return CommitRow(**{**dataclasses.asdict(commit), "paths": list(commit.paths)})
 
 
 def _parts(names: Collection[str]) -> Iterable[list[str]]:

@@ -12,8 +12,9 @@ from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.entities import Stage
 from netbisect.bisect.model.evidence import Cost, Prices
+from netbisect.store.db.records import Action
 from netbisect.store.db.sessions import LedgerRepository
-from netbisect.store.db.tables import BootRow, DecisionRow, DudRow, KernelRow, SampleRow
+from netbisect.store.db.tables import BootRow, DudRow, KernelRow, SampleRow
 
 _RECENT = 50
 """Latest builds, boots and runs that count: labs change."""
@@ -38,8 +39,8 @@ class CostRepository(LedgerRepository):
 
     def of_jobs(self, jobs: Iterable[int]) -> Cost:
         """Lab time of these jobs, with failed attempts."""
-        decisions = select(DecisionRow.id).where(DecisionRow.question_id.in_(list(jobs)))
-        building = DudRow.stage.in_([Stage.CHECKOUT.value, Stage.BUILD.value])
+        decisions = select(Action.id).where(Action.job.in_(list(jobs)))
+        building = DudRow.stage.in_([Stage.CHECKOUT, Stage.BUILD])
         running = DudRow.scenario != ""
         with self.reading() as session:
             builds = [

@@ -27,22 +27,13 @@ from netbisect.bisect.model.jobs import (
     NightlyJob,
     ProfileJob,
 )
-from netbisect.bisect.model.marks import CommitMark, MarkVerdict
+from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.metric import metric_of
-from netbisect.store.db.records import ActionStage, JobRecord, JobState, Outcome
+from netbisect.store.db.records import Action, ActionStage, JobRecord, MarkRow, Outcome, RequestJob
 from netbisect.store.db.rows import kernel_of
 from netbisect.store.db.sessions import LedgerRepository
-from netbisect.store.db.tables import (
-    BootRow,
-    DecisionRow,
-    KernelRow,
-    MarkRow,
-    QuestionRow,
-    RequestQuestionRow,
-    SampleRow,
-)
-from netbisect.store.repositories.build_variants import BuildVariants
-from netbisect.store.repositories.skipped_revisions import skipped
+from netbisect.store.db.tables import BootRow, KernelRow, SampleRow
+from netbisect.store.repositories.skipped_revisions import BuildVariants, skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,15 +136,15 @@ class EvidenceRepository(LedgerRepository):
         variants: Mapping[str, str] = MappingProxyType({}),
     ) -> Evidence:
         """All facts relevant for a job that is not in the ledger; see `gather`."""
-        record = JobRecord(0, "", job, None, 0, "", JobState.OPEN, None, 0.0, None)
+        record = JobRecord.of(job, id=0, key="", priority=0, requested_by="", opened_at=0.0)
         return self.gather(record, config=config, arch=arch, variants=variants)
 
 
 def marks_of(session: Session, search: int) -> list[CommitMark]:
     """The marks of a search, oldest first."""
-    rows = select(MarkRow).where(MarkRow.question_id == search).order_by(MarkRow.id)
+    rows = select(MarkRow).where(MarkRow.job == search).order_by(MarkRow.id)
     return [
-        CommitMark(row.revision, MarkVerdict(row.verdict), row.why, row.who, row.at)
+        CommitMark(row.revision, row.verdict, row.why, row.who, row.at)
         for row in session.scalars(rows)
     ]
 
@@ -164,9 +155,7 @@ def _with_layouts(session: Session, scope: Scope) -> Scope:
         select(KernelRow.revision)
         .where(KernelRow.revision.contains("#"))
         .union(
-            select(DecisionRow.revision).where(
-                DecisionRow.question_id == scope.job, DecisionRow.revision.contains("#")
-            )
+            select(Action.revision).where(Action.job == scope.job, Action.revision.contains("#"))
         )
     )
     own = set(scope.revisions)
@@ -176,14 +165,14 @@ def _with_layouts(session: Session, scope: Scope) -> Scope:
 
 def _profiled(session: Session, job: int) -> dict[str, str]:
     """By profiled revision: "", or why there is no profile."""
-    query = select(DecisionRow.revision, DecisionRow.outcome, DecisionRow.note).where(
-        DecisionRow.question_id == job,
-        DecisionRow.stage == ActionStage.PROFILE.value,
-        DecisionRow.outcome.in_([Outcome.OK.value, Outcome.DUD.value]),
+    query = select(Action.revision, Action.outcome, Action.note).where(
+        Action.job == job,
+        Action.stage == ActionStage.PROFILE,
+        Action.outcome.in_([Outcome.OK, Outcome.DUD]),
     )
     return {
-        revision: note if outcome == Outcome.DUD.value else ""
-        for revision, outcome, note in session.execute(query.order_by(DecisionRow.id))
+        revision: note if outcome == Outcome.DUD else ""
+        for revision, outcome, note in session.execute(query.order_by(Action.id))
     }
 
 
@@ -227,13 +216,13 @@ def _readings(session: Session, scope: Scope) -> tuple[Observation, ...]:
             BootRow.revision,
             BootRow.testbed,
             image_of_boot(),
-            DecisionRow.question_id,
-            DecisionRow.why,
+            Action.job,
+            Action.why,
             SampleRow.scenario,
             SampleRow.pps,
         )
-        .join(SampleRow, SampleRow.boot_id == BootRow.id)
-        .outerjoin(DecisionRow, BootRow.decision_id == DecisionRow.id)
+        .join(SampleRow, SampleRow.boot == BootRow.id)
+        .outerjoin(Action, BootRow.decision_id == Action.id)
         .where(
             BootRow.testbed.in_(scope.testbeds),
             BootRow.revision.in_(scope.revisions),
@@ -242,7 +231,7 @@ def _readings(session: Session, scope: Scope) -> tuple[Observation, ...]:
         .order_by(BootRow.at, BootRow.id, SampleRow.at)
     )
     if scope.only_fresh:
-        query = query.where(DecisionRow.question_id == scope.job)
+        query = query.where(Action.job == scope.job)
     if scope.shared_since is not None:
         query = query.where(_counted(scope.job, scope.shared_since))
     # All runs of a boot are one observation.
@@ -277,17 +266,15 @@ def _counted(job: int, since: float) -> ColumnElement[bool]:
     Boots of searches and nights were often chosen by their earlier results, and do not count. Runs
     of one request share nothing: they are independent.
     """
-    own = DecisionRow.question_id == job
+    own = Action.job == job
     if math.isinf(since):
         return own
-    request = select(RequestQuestionRow.request_id).where(RequestQuestionRow.question_id == job)
-    siblings = select(RequestQuestionRow.question_id).where(
-        RequestQuestionRow.request_id.in_(request)
+    request = select(RequestJob.request).where(RequestJob.job == job)
+    siblings = select(RequestJob.job).where(RequestJob.request.in_(request))
+    others = select(JobRecord.id).where(
+        JobRecord.kind == "measurement", JobRecord.id.not_in(siblings)
     )
-    others = select(QuestionRow.id).where(
-        QuestionRow.kind == "measurement", QuestionRow.id.not_in(siblings)
-    )
-    return or_(own, and_(DecisionRow.question_id.in_(others), DecisionRow.intended_at >= since))
+    return or_(own, and_(Action.job.in_(others), Action.intended_at >= since))
 
 
 def _kernels(

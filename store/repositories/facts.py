@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import assert_never
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, assert_never
 
 from sqlalchemy import func, select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.entities import (
@@ -17,17 +20,18 @@ from netbisect.bisect.model.entities import (
     Sample,
 )
 from netbisect.store.db.database import StoreError
+from netbisect.store.db.records import Action
 from netbisect.store.db.rows import failure_of, kernel_of, record_of
-from netbisect.store.db.sessions import LedgerRepository
+from netbisect.store.db.sessions import LedgerRepository, WriteTransaction
 from netbisect.store.db.tables import (
+    Base,
     BootRow,
     ConditionsRow,
-    DecisionRow,
     DudRow,
     KernelRow,
     SampleRow,
+    clean,
 )
-from netbisect.store.repositories.fact_writer import add_event, add_facts
 
 _TOLD = 100
 """Most revisions in an event."""
@@ -64,7 +68,7 @@ class FactRepository(LedgerRepository):
             StoreError: as `record`.
         """
         with self.writing() as writing:
-            added = add_facts(writing, list(facts))
+            added = list(add_facts(writing, list(facts)))
             if added:
                 writing.note(
                     "import",
@@ -77,7 +81,7 @@ class FactRepository(LedgerRepository):
 
     def of_job(self, job: int) -> list[Fact]:
         """All facts of a job, oldest first."""
-        decisions = select(DecisionRow.id).where(DecisionRow.question_id == job)
+        decisions = select(Action.id).where(Action.job == job)
         with self.reading() as session:
             return facts_where(session, list(session.scalars(decisions)))
 
@@ -99,8 +103,6 @@ class FactRepository(LedgerRepository):
         )
         with self.reading() as session:
             return {row.testbed: row.id for row in session.execute(query)}
-
-    # -------------------------------------------------------------------------- the background
 
 
 def facts_where(session: Session, decisions: Sequence[int]) -> list[Fact]:
@@ -128,16 +130,13 @@ def facts_where(session: Session, decisions: Sequence[int]) -> list[Fact]:
     return [fact for _, fact in sorted(dated, key=lambda item: item[0])]
 
 
-# ------------------------------------------------------------------------------------ into rows
-
-
 def _job_of(session: Session, decision: int | None) -> int | None:
     if decision is None:
         return None
-    row = session.get(DecisionRow, decision)
+    row = session.get(Action, decision)
     if row is None:
         raise StoreError(f"there is no decision {decision} from which a fact could come")
-    return row.question_id
+    return row.job
 
 
 def _revisions(facts: Sequence[Fact]) -> list[str] | None:
@@ -156,3 +155,96 @@ def _revisions(facts: Sequence[Fact]) -> list[str] | None:
             case _:
                 assert_never(fact)
     return sorted(found) if len(found) <= _TOLD else None
+
+
+_TABLES: dict[type[Fact], tuple[type[Base], tuple[str, ...]]] = {
+    Kernel: (KernelRow, ("revision", "config", "arch", "key", "at")),
+    Conditions: (ConditionsRow, ("testbed", "scenario", "digest")),
+    Boot: (BootRow, ("id",)),
+    Sample: (SampleRow, ("id",)),
+    Failure: (DudRow, ("id",)),
+}
+"""Table and columns of its key by class, in the order in which they are filled."""
+_EVENTS: dict[type[Fact], tuple[str, tuple[str, ...]]] = {
+    Kernel: ("kernel", ("revision", "config", "arch", "seconds")),
+    Conditions: ("conditions", ("testbed", "scenario", "digest")),
+    Boot: ("boot", ("testbed", "revision", "seconds")),
+    Sample: ("sample", ("testbed", "scenario", "pps", "problems", "warnings")),
+    Failure: ("dud", ("testbed", "revision", "scenario", "stage", "reaction", "why")),
+}
+"""Kind of the event of each class, and the fields that it has."""
+
+
+def add_facts(
+    writing: WriteTransaction, facts: Sequence[Fact], decision: int | None = None, log: str = ""
+) -> Iterator[Fact]:
+    """Adds the new ones of these facts, and yields them.
+
+    Raises:
+        StoreError: a Sample's boot is not recorded, nor among the facts; or a number is not
+            finite.
+    """
+    dialect = writing.session.get_bind().dialect.name
+    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
+    boots = {fact.id for fact in facts if isinstance(fact, Boot)}
+    for fact in facts:
+        _check_numbers(fact)
+        if isinstance(fact, Sample) and fact.boot not in boots:
+            _check_boot(writing.session, fact)
+    for kind, (table, keys) in _TABLES.items():
+        some = [fact for fact in facts if type(fact) is kind]
+        if not some:
+            continue
+        rows = [_values(fact, decision, log, writing.now) for fact in some]
+        adding = insert(table).on_conflict_do_nothing()
+        columns = [getattr(table, name) for name in keys]
+        new = set(map(tuple, writing.session.execute(adding.returning(*columns), rows)))
+        for fact in some:
+            key = tuple(
+                clean(part) if isinstance(part, str) else part
+                for part in (getattr(fact, name) for name in keys)
+            )
+            if key in new:
+                new.remove(key)
+                yield fact
+
+
+def add_event(writing: WriteTransaction, fact: Fact, job: int | None) -> None:
+    """Adds the event of a new fact."""
+    kind, fields = _EVENTS[type(fact)]
+    data = {name: getattr(fact, name) for name in fields}
+    if isinstance(fact, Sample):
+        data["revision"] = writing.session.get_one(BootRow, clean(fact.boot)).revision
+    writing.note(kind, job, **data)
+
+
+def _values(fact: Fact, decision: int | None, log: str, now: float) -> dict[str, Any]:
+    """The columns of a fact."""
+    values = dataclasses.asdict(fact)
+    if isinstance(fact, Conditions):
+        return {**values, "at": now}
+    if isinstance(fact, Sample):
+        values["valid"] = fact.valid
+    if isinstance(fact, Failure):
+        values["log"] = fact.log or log
+    return {**values, "decision_id": decision}
+
+
+def _check_boot(session: Session, sample: Sample) -> None:
+    if session.get(BootRow, clean(sample.boot)) is None:
+        raise StoreError(
+            f"sample {sample.id} of {sample.scenario} on {sample.testbed} belongs to boot "
+            f"{sample.boot}, which was not recorded; its Boot must come first"
+        )
+
+
+def _check_numbers(fact: Fact) -> None:
+    for field in dataclasses.fields(fact):
+        value = getattr(fact, field.name)
+        numbers = value if isinstance(value, tuple) else (value,)
+        for number in numbers:
+            if isinstance(number, float) and not math.isfinite(number):
+                raise StoreError(
+                    f"a {type(fact).__name__} with {field.name} = {number} was not recorded: "
+                    "every number must be finite"
+                )

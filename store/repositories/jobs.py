@@ -6,7 +6,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import func, select
 
@@ -15,9 +15,16 @@ from netbisect.bisect.model.evidence import split_kernel_name
 from netbisect.bisect.model.jobs import Job
 from netbisect.bisect.model.results import Result
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.records import JobRecord, JobState, Request, RequestState
+from netbisect.store.db.records import (
+    Action,
+    JobRecord,
+    JobState,
+    Request,
+    RequestJob,
+    RequestState,
+)
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row, transaction
-from netbisect.store.db.tables import DecisionRow, KernelRow, QuestionRow, RequestQuestionRow
+from netbisect.store.db.tables import KernelRow
 from netbisect.store.repositories import alert_changes, request_changes
 from netbisect.store.repositories.evidence import scope_of
 from netbisect.store.repositories.outbox import post_mail
@@ -28,26 +35,6 @@ R = TypeVar("R")
 
 class AlreadyClosedError(StoreError):
     """The job has a result already."""
-
-
-def job_of(row: QuestionRow) -> JobRecord:
-    """The job of a row."""
-    job: Job = serialization.loads(row.noun)
-    finding: Result | None = None if row.finding is None else serialization.loads(row.finding)
-    return JobRecord(
-        id=row.id,
-        key=row.key,
-        job=job,
-        parent=row.parent_id,
-        priority=row.priority,
-        requested_by=row.requested_by,
-        state=JobState(row.state),
-        finding=finding,
-        opened_at=row.opened_at,
-        closed_at=row.closed_at,
-        request=None if row.link is None else row.link.request_id,
-        run=1 if row.link is None else row.link.run,
-    )
 
 
 def add_job(
@@ -72,29 +59,25 @@ def add_job(
         request: Number and run of its request.
     """
     session = writing.session
-    known = session.scalar(select(QuestionRow).where(QuestionRow.key == key))
+    known = session.scalar(select(JobRecord).where(JobRecord.key == key))
     if known is not None:
-        return job_of(known)
+        return known
     if parent is not None:
-        get_row(session, QuestionRow, parent)
-    row = QuestionRow(
-        kind=serialization.tag_of(job),
-        noun=serialization.dumps(job),
-        parent_id=parent,
+        get_row(session, JobRecord, parent)
+    row = JobRecord.of(
+        job,
+        parent=parent,
         key=key,
-        branch=job.branch,
-        testbed=job.testbed,
         priority=priority,
         requested_by=requested_by,
-        state=JobState.OPEN.value,
         opened_at=writing.now,
+        # Set even to None, or else it would be loaded later, without a session.
+        link=None if request is None else RequestJob(request=request[0], run=request[1]),
     )
-    if request is not None:
-        row.link = RequestQuestionRow(request_id=request[0], run=request[1])
     session.add(row)
     session.flush()
     writing.note("asked", row.id, key=key, kind=row.kind, branch=row.branch, testbed=row.testbed)
-    return job_of(row)
+    return row
 
 
 def _about_job(
@@ -120,31 +103,12 @@ class JobClosing(WriteTransaction):
     open_alert = _about_job(alert_changes.open_alert)
     note_modes = _about_job(alert_changes.note_modes)
     change_alert = alert_changes.change_alert
-    add_series = alert_changes.add_series
     join_same_culprit = alert_changes.join_same_culprit
     post = post_mail
 
-    def ask(
-        self,
-        job: Job,
-        *,
-        key: str,
-        parent: int | None = None,
-        priority: int = 10,
-        requested_by: str = "",
-        request: tuple[int, int] | None = None,
-    ) -> JobRecord:
+    def ask(self, job: Job, *, parent: int | None = None, **more: Any) -> JobRecord:  # noqa: ANN401 - as of add_job
         """Adds a child of the job to close, or of `parent`; see `add_job`."""
-        parent = self.record.id if parent is None else parent
-        return add_job(
-            self,
-            job,
-            key=key,
-            parent=parent,
-            priority=priority,
-            requested_by=requested_by,
-            request=request,
-        )
+        return add_job(self, job, parent=parent or self.record.id, **more)
 
     def ask_more(self, job: Job, *, run: int | None = None) -> JobRecord:
         """Adds a job to the request of the job to close.
@@ -189,35 +153,24 @@ class JobRepository(LedgerRepository):
     def all_open(self) -> list[JobRecord]:
         """Open jobs: by descending priority, then oldest first."""
         wanted = (
-            select(QuestionRow)
-            .where(QuestionRow.state == JobState.OPEN.value)
-            .order_by(QuestionRow.priority.desc(), QuestionRow.id)
+            select(JobRecord)
+            .where(JobRecord.state == JobState.OPEN)
+            .order_by(JobRecord.priority.desc(), JobRecord.id)
         )
-        with self.reading() as session:
-            return [job_of(row) for row in session.scalars(wanted)]
+        return self._all(wanted)
 
     def get(self, identifier: int) -> JobRecord:
-        """The job with this id.
-
-        Raises:
-            StoreError: there is none.
-        """
-        with self.reading() as session:
-            return job_of(get_row(session, QuestionRow, identifier))
+        """The job with this id. Raises NotFoundError."""
+        return self._get(JobRecord, identifier)
 
     def by_key(self, key: str) -> JobRecord | None:
         """The job with this key, or None."""
-        with self.reading() as session:
-            row = session.scalar(select(QuestionRow).where(QuestionRow.key == key))
-            return None if row is None else job_of(row)
+        return self._first(select(JobRecord).where(JobRecord.key == key))
 
     def children(self, identifier: int) -> list[JobRecord]:
         """Child jobs, oldest first."""
-        following = (
-            select(QuestionRow).where(QuestionRow.parent_id == identifier).order_by(QuestionRow.id)
-        )
-        with self.reading() as session:
-            return [job_of(row) for row in session.scalars(following)]
+        following = select(JobRecord).where(JobRecord.parent == identifier).order_by(JobRecord.id)
+        return self._all(following)
 
     @contextlib.contextmanager
     def closing(self, record: JobRecord, finding: Result) -> Iterator[JobClosing]:
@@ -234,31 +187,29 @@ class JobRepository(LedgerRepository):
             StoreError: there is no such job, or the database failed.
         """
         with self.writing() as writing:
-            row = get_row(writing.session, QuestionRow, record.id)
-            if row.state == JobState.CLOSED.value:
+            row = get_row(writing.session, JobRecord, record.id)
+            if row.state == JobState.CLOSED:
                 raise AlreadyClosedError(f"question {record.id} ({record.key}) is closed already")
-            row.state = JobState.CLOSED.value
-            row.finding = serialization.dumps(finding)
+            row.state = JobState.CLOSED
+            row.result = serialization.dumps(finding)
             row.closed_at = writing.now
             writing.note(
                 "closed", row.id, key=row.key, kind=row.kind, finding=serialization.tag_of(finding)
             )
-            yield JobClosing(
-                writing.session, writing.now, writing.domain, writing.origin, job_of(row)
-            )
+            yield JobClosing(writing.session, writing.now, writing.domain, writing.origin, row)
 
     def needed_kernels(self) -> set[str]:
         """Keys of the kernels that open jobs may boot: the newest builds of their revisions."""
-        still_open = QuestionRow.state == JobState.OPEN.value
+        still_open = JobRecord.state == JobState.OPEN
         ordered = (
-            select(DecisionRow.revision)
-            .join(QuestionRow, DecisionRow.question_id == QuestionRow.id)
-            .where(DecisionRow.outcome.is_(None), still_open)
+            select(Action.revision)
+            .join(JobRecord, Action.job == JobRecord.id)
+            .where(Action.outcome.is_(None), still_open)
         )
         with self.reading() as session:
             revisions = set(session.scalars(ordered))
-            for row in session.scalars(select(QuestionRow).where(still_open)):
-                revisions.update(scope_of(job_of(row)).revisions)
+            for row in session.scalars(select(JobRecord).where(still_open)):
+                revisions.update(scope_of(row).revisions)
             built = (
                 select(KernelRow)
                 .where(KernelRow.revision.in_(revisions))
@@ -281,9 +232,8 @@ class JobRepository(LedgerRepository):
 
     def of_kind(self, kind: str) -> list[JobRecord]:
         """All jobs of a kind, such as `comparison`, oldest first."""
-        query = select(QuestionRow).where(QuestionRow.kind == kind).order_by(QuestionRow.id)
-        with self.reading() as session:
-            return [job_of(row) for row in session.scalars(query)]
+        query = select(JobRecord).where(JobRecord.kind == kind).order_by(JobRecord.id)
+        return self._all(query)
 
     def progress(self, jobs: Collection[int] | None = None) -> dict[int, tuple[int, int]]:
         """By job: number of attempts, and of finished attempts.
@@ -291,9 +241,9 @@ class JobRepository(LedgerRepository):
         Args:
             jobs: Ids; all jobs by default.
         """
-        query = select(DecisionRow.question_id, func.count(), func.count(DecisionRow.outcome))
+        query = select(Action.job, func.count(), func.count(Action.outcome))
         if jobs is not None:
-            query = query.where(DecisionRow.question_id.in_(jobs))
+            query = query.where(Action.job.in_(jobs))
         with self.reading() as session:
-            found = session.execute(query.group_by(DecisionRow.question_id))
+            found = session.execute(query.group_by(Action.job))
             return {job: (begun, over) for job, begun, over in found}

@@ -13,6 +13,7 @@ from netbisect.bisect.model import sample_validity
 from netbisect.bisect.model.entities import Level
 from netbisect.bisect.model.metric import metric_of
 from netbisect.store.db.tables import BootRow, KernelRow, SampleRow
+from netbisect.store.repositories.evidence import comparable
 
 ByConditions = Mapping[str, tuple[Level, ...]]
 """By digest of the conditions, that of the newest sample last: at least one level, of any branch.
@@ -27,6 +28,17 @@ def measured(
     for scenario in scenarios:
         of_scenario = SampleRow.testbed == testbed, SampleRow.scenario == scenario
         yield scenario, by_conditions(samples(session, *of_scenario), images, scenario)
+
+
+def newest_levels(
+    session: Session, testbed: str, scenario: str, booted: ColumnElement[bool]
+) -> tuple[Level, ...]:
+    """Levels under the newest conditions, of the boots that meet a condition on BootRow."""
+    images = images_of(session, testbed, booted)
+    boots = select(BootRow.id).where(BootRow.testbed == testbed, booted)
+    newest = comparable(session, testbed, [scenario]), SampleRow.boot.in_(boots)
+    found = by_conditions(samples(session, *newest), images, scenario)
+    return next(iter(found.values()), ())
 
 
 def images_of(
@@ -54,7 +66,7 @@ def samples(session: Session, *where: ColumnElement[bool]) -> Sequence[Any]:
     query = (
         select(
             SampleRow.conditions,
-            SampleRow.boot_id,
+            SampleRow.boot,
             SampleRow.at,
             SampleRow.pps,
             SampleRow.offered_pps,

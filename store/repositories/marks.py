@@ -5,12 +5,10 @@ from __future__ import annotations
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.marks import CommitMark, MarkVerdict
 from netbisect.store.db.database import NotAllowedError
-from netbisect.store.db.records import JobRecord
+from netbisect.store.db.records import AlertRow, JobRecord, MarkRow
 from netbisect.store.db.sessions import LedgerRepository, get_row
-from netbisect.store.db.tables import AlertRow, MarkRow, QuestionRow
 from netbisect.store.repositories.alert_changes import note_change
 from netbisect.store.repositories.evidence import marks_of
-from netbisect.store.repositories.jobs import job_of
 
 
 class MarkRepository(LedgerRepository):
@@ -36,16 +34,16 @@ class MarkRepository(LedgerRepository):
         with self.writing() as writing:
             row = get_row(writing.session, AlertRow, alert)
             search = None
-            if row.bisection_id is not None:
-                search = job_of(get_row(writing.session, QuestionRow, row.bisection_id))
+            if row.bisection is not None:
+                search = get_row(writing.session, JobRecord, row.bisection)
             mark = CommitMark(_candidate(search, alert, name), verdict, why, who, writing.now)
             note_change(writing, row, who=who, what=f"{mark.revision[:12]} was {mark}")
             assert search is not None
             writing.session.add(
                 MarkRow(
-                    question_id=search.id,
+                    job=search.id,
                     revision=mark.revision,
-                    verdict=verdict.value,
+                    verdict=verdict,
                     why=why,
                     who=who,
                     at=mark.at,

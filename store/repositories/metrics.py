@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, select, text
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from netbisect.store.db.records import JobState, MailState
+from netbisect.store.db.records import AlertRow, JobRecord, JobState, MailState, OutboxMail, Request
 from netbisect.store.db.sessions import LedgerRepository
-from netbisect.store.db.tables import AlertRow, BootRow, MailRow, QuestionRow, RequestRow
+from netbisect.store.db.tables import BootRow
 
 _SIZE = {
     "sqlite": "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
@@ -50,23 +50,23 @@ class MetricsRepository(LedgerRepository):
 
     def census(self) -> LedgerCounts:
         """All counts, in one transaction."""
-        job, alert = QuestionRow, AlertRow
-        is_open = job.state == JobState.OPEN.value
-        done = (job.kind == "night") & job.finding.startswith(_DONE, autoescape=True)
+        job, alert = JobRecord, AlertRow
+        is_open = job.state == JobState.OPEN
+        done = (job.kind == "night") & job.result.startswith(_DONE, autoescape=True)
         place = (job.testbed, job.branch)
-        waiting = MailRow.state == MailState.WAITING.value
-        failed = MailRow.state == MailState.FAILED.value
+        waiting = OutboxMail.state == MailState.WAITING
+        failed = OutboxMail.state == MailState.FAILED
         with self.reading() as session:
             return LedgerCounts(
                 open_jobs=_by(session, func.count(), job.kind, job.testbed, where=is_open),
-                requests=_by(session, func.count(), RequestRow.state),
+                requests=_by(session, func.count(), Request.state),
                 nights=_by(session, func.count(), *place, where=done),
                 last_night=_by(session, func.max(job.closed_at), *place, where=done),
                 last_boot=_by(session, func.max(BootRow.at), BootRow.testbed),
                 alerts=_by(session, func.count(), alert.state),
                 mails_waiting=session.scalar(select(func.count()).where(waiting)) or 0,
                 mails_failed=session.scalar(select(func.count()).where(failed)) or 0,
-                oldest_mail=session.scalar(select(func.min(MailRow.created_at)).where(waiting)),
+                oldest_mail=session.scalar(select(func.min(OutboxMail.created_at)).where(waiting)),
                 database_bytes=int(session.scalar(text(_SIZE[session.get_bind().dialect.name]))),
             )
 

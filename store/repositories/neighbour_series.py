@@ -77,7 +77,7 @@ class NeighbourSeriesRepository(LedgerRepository):
                     func.avg(SampleRow.pps),
                     func.avg(SampleRow.offered_pps),
                 )
-                .join(BootRow, SampleRow.boot_id == BootRow.id)
+                .join(BootRow, SampleRow.boot == BootRow.id)
                 .where(
                     BootRow.testbed.in_(sorted(wanted)),
                     BootRow.revision.in_(sorted(set().union(*wanted.values()))),

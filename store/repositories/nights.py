@@ -12,17 +12,16 @@ from netbisect.bisect.model import sample_validity
 from netbisect.bisect.model.entities import Level
 from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import NightlyResult
-from netbisect.store.db.records import JobRecord, JobState
+from netbisect.store.db.records import Action, JobRecord, JobState
 from netbisect.store.db.sessions import LedgerRepository
-from netbisect.store.db.tables import BootRow, DecisionRow, QuestionRow, SampleRow
+from netbisect.store.db.tables import BootRow, SampleRow
 from netbisect.store.repositories.evidence import comparable, image_of_boot
-from netbisect.store.repositories.jobs import job_of
 from netbisect.store.repositories.levels import level_of
 
-_NIGHT = QuestionRow.kind == "night"
+_NIGHT = JobRecord.kind == "night"
 _AT_ONCE = 10
 """Rows to fetch at once; mostly the first one is the result."""
-_REPEAT = QuestionRow.parent_id.is_not(None)
+_REPEAT = JobRecord.parent.is_not(None)
 """A nightly job with a parent repeats it."""
 
 
@@ -32,35 +31,33 @@ class NightRepository(LedgerRepository):
     def last(self, testbed: str, branch: str) -> JobRecord | None:
         """The newest completed nightly job that is no repeat, or None."""
         nights = (
-            select(QuestionRow)
+            select(JobRecord)
             .where(
                 _NIGHT,
                 ~_REPEAT,
-                QuestionRow.testbed == testbed,
-                QuestionRow.branch == branch,
-                QuestionRow.state == JobState.CLOSED.value,
+                JobRecord.testbed == testbed,
+                JobRecord.branch == branch,
+                JobRecord.state == JobState.CLOSED,
             )
-            .order_by(QuestionRow.id.desc())
+            .order_by(JobRecord.id.desc())
             .execution_options(yield_per=_AT_ONCE)
         )
         with self.reading() as session, closing(session.scalars(nights)) as rows:
-            found = map(job_of, rows)
-            return next((one for one in found if isinstance(one.finding, NightlyResult)), None)
+            return next((one for one in rows if isinstance(one.finding, NightlyResult)), None)
 
     def since(self, at: float) -> list[JobRecord]:
         """Nightly jobs added at or after this time, oldest first."""
-        nights = select(QuestionRow).where(_NIGHT, QuestionRow.opened_at >= at)
-        with self.reading() as session:
-            return [job_of(row) for row in session.scalars(nights.order_by(QuestionRow.id))]
+        nights = select(JobRecord).where(_NIGHT, JobRecord.opened_at >= at)
+        return self._all(nights.order_by(JobRecord.id))
 
     def last_repeat(self, testbed: str) -> float | None:
         """When the last repeat was added for a testbed.
 
         Without repeats, the time of its first nightly job, or None.
         """
-        of_testbed = QuestionRow.testbed == testbed
-        last = select(func.max(QuestionRow.opened_at)).where(_NIGHT, _REPEAT, of_testbed)
-        first = select(func.min(QuestionRow.opened_at)).where(_NIGHT, of_testbed)
+        of_testbed = JobRecord.testbed == testbed
+        last = select(func.max(JobRecord.opened_at)).where(_NIGHT, _REPEAT, of_testbed)
+        first = select(func.min(JobRecord.opened_at)).where(_NIGHT, of_testbed)
         with self.reading() as session:
             at = session.scalar(last)
             return session.scalar(first) if at is None else at
@@ -76,24 +73,24 @@ class NightRepository(LedgerRepository):
 
         def of_nights(query: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
             return (
-                query.join(DecisionRow, BootRow.decision_id == DecisionRow.id)
-                .join(QuestionRow, DecisionRow.question_id == QuestionRow.id)
-                .where(_NIGHT, QuestionRow.branch == branch, BootRow.testbed == testbed)
+                query.join(Action, BootRow.decision_id == Action.id)
+                .join(JobRecord, Action.job == JobRecord.id)
+                .where(_NIGHT, JobRecord.branch == branch, BootRow.testbed == testbed)
             )
 
         twice = of_nights(select(image).select_from(BootRow)).group_by(image)
-        columns = (image, QuestionRow.id, BootRow.revision, BootRow.id)
+        columns = (image, JobRecord.id, BootRow.revision, BootRow.id)
         samples = select(*columns, SampleRow.at, SampleRow.pps, SampleRow.offered_pps)
         level_of_run = metric_of(scenario).level
         nights: defaultdict[str, dict[int, _Night]] = defaultdict(dict)
         with self.reading() as session:
-            images = session.scalars(twice.having(func.count(QuestionRow.id.distinct()) > 1)).all()
+            images = session.scalars(twice.having(func.count(JobRecord.id.distinct()) > 1)).all()
             if not images:
                 return []
             query = (
-                of_nights(samples.join(BootRow, SampleRow.boot_id == BootRow.id))
+                of_nights(samples.join(BootRow, SampleRow.boot == BootRow.id))
                 .where(comparable(session, testbed, [scenario]), image.in_(images))
-                .order_by(QuestionRow.id, SampleRow.at, SampleRow.id)
+                .order_by(JobRecord.id, SampleRow.at, SampleRow.id)
             )
             for name, night, revision, boot, at, pps, offered in session.execute(query):
                 of_night = nights[name].setdefault(night, (revision, at, {}))
@@ -107,15 +104,14 @@ class NightRepository(LedgerRepository):
 
     def latest(self, seconds: float) -> list[JobRecord]:
         """Nightly jobs added within so many seconds before the last one, without repeats."""
-        nights = (QuestionRow.kind == "night") & QuestionRow.parent_id.is_(None)
-        last = select(func.max(QuestionRow.opened_at)).where(nights)
+        nights = _NIGHT & ~_REPEAT
+        last = select(func.max(JobRecord.opened_at)).where(nights)
         with self.reading() as session:
             at = session.scalar(last)
             if at is None:
                 return []
-            query = select(QuestionRow).where(nights, QuestionRow.opened_at >= at - seconds)
-            rows = session.scalars(query.order_by(QuestionRow.testbed, QuestionRow.id))
-            return [job_of(row) for row in rows]
+            query = select(JobRecord).where(nights, JobRecord.opened_at >= at - seconds)
+            return list(session.scalars(query.order_by(JobRecord.testbed, JobRecord.id)))
 
 
 _Night = tuple[str, float, dict[str, list[tuple[float, bool]]]]

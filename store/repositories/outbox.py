@@ -13,10 +13,8 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.records import MailState, OutboxMail
-from netbisect.store.db.rows import record_of
+from netbisect.store.db.records import AlertRow, MailState, OutboxMail
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row, transaction
-from netbisect.store.db.tables import AlertRow, MailRow
 
 
 def post_mail(
@@ -49,33 +47,30 @@ def post_mail(
         StoreError: there are no recipients, or no such alert.
     """
     session = writing.session
-    known = session.scalar(select(MailRow).where(MailRow.key == key))
+    known = session.scalar(select(OutboxMail).where(OutboxMail.key == key))
     if known is not None:
-        return mail_of(known)
+        return known
     if not recipients:
         raise StoreError(f"mail {key} has no recipients; at least one address is needed")
-    row = MailRow(
+    row = OutboxMail(
         message_id=f"<{uuid.uuid4().hex}@{writing.domain}>",
         key=key,
-        alert_id=alert,
+        alert=alert,
         subject=subject,
-        recipients=list(recipients),
+        recipients=tuple(recipients),
         body=body,
         in_reply_to=in_reply_to,
-        refers_to=[in_reply_to] if in_reply_to else [],
-        state=MailState.WAITING.value,
-        attempts=0,
+        references=(in_reply_to,) if in_reply_to else (),
         next_try_at=writing.now,
-        last_error="",
         created_at=writing.now,
     )
     if alert is not None:
         _thread(session, row, alert)
     elif thread:
-        _answer(session, row, MailRow.key.startswith(thread, autoescape=True))
+        _answer(session, row, OutboxMail.key.startswith(thread, autoescape=True))
     session.add(row)
     writing.note("mail", state=row.state, subject=subject, key=key)
-    return mail_of(row)
+    return row
 
 
 class OutboxRepository(LedgerRepository):
@@ -86,28 +81,20 @@ class OutboxRepository(LedgerRepository):
     def due(self, now: float) -> list[OutboxMail]:
         """Mails to send at this time; those that failed before come last."""
         due = (
-            select(MailRow)
-            .where(MailRow.state == MailState.WAITING.value, MailRow.next_try_at <= now)
-            .order_by(MailRow.next_try_at, MailRow.id)
+            select(OutboxMail)
+            .where(OutboxMail.state == MailState.WAITING, OutboxMail.next_try_at <= now)
+            .order_by(OutboxMail.next_try_at, OutboxMail.id)
         )
-        with self.reading() as session:
-            return [mail_of(row) for row in session.scalars(due)]
+        return self._all(due)
 
     def get(self, identifier: int) -> OutboxMail:
-        """The mail with this id.
-
-        Raises:
-            StoreError: there is none.
-        """
-        with self.reading() as session:
-            return mail_of(get_row(session, MailRow, identifier))
+        """The mail with this id. Raises NotFoundError."""
+        return self._get(OutboxMail, identifier)
 
     def last(self, prefix: str) -> OutboxMail | None:
         """The newest mail whose key has this prefix, or None."""
-        mails = select(MailRow).where(MailRow.key.startswith(prefix, autoescape=True))
-        with self.reading() as session:
-            row = session.scalars(mails.order_by(MailRow.id.desc()).limit(1)).first()
-            return None if row is None else mail_of(row)
+        mails = select(OutboxMail).where(OutboxMail.key.startswith(prefix, autoescape=True))
+        return self._first(mails.order_by(OutboxMail.id.desc()))
 
     def begin(self, identifier: int, next_try_at: float) -> None:
         """Records that a mail is about to be sent.
@@ -123,20 +110,16 @@ class OutboxRepository(LedgerRepository):
             StoreError: there is no such mail.
         """
         with self.writing() as writing:
-            get_row(writing.session, MailRow, identifier).next_try_at = next_try_at
+            get_row(writing.session, OutboxMail, identifier).next_try_at = next_try_at
 
     def sent(self, identifier: int) -> None:
-        """Records that the mail server accepted a mail.
-
-        Raises:
-            StoreError: there is no such mail.
-        """
+        """Records that the mail server accepted a mail. Raises NotFoundError."""
         with self.writing() as writing:
-            row = get_row(writing.session, MailRow, identifier)
-            if row.state == MailState.SENT.value:
+            row = get_row(writing.session, OutboxMail, identifier)
+            if row.state == MailState.SENT:
                 return
             row.attempts += 1
-            row.state = MailState.SENT.value
+            row.state = MailState.SENT
             row.sent_at = writing.now
             writing.note("mail", state=row.state, subject=row.subject, key=row.key)
 
@@ -152,22 +135,20 @@ class OutboxRepository(LedgerRepository):
             StoreError: there is no such mail.
         """
         with self.writing() as writing:
-            row = get_row(writing.session, MailRow, identifier)
-            if row.state != MailState.WAITING.value:
+            row = get_row(writing.session, OutboxMail, identifier)
+            if row.state != MailState.WAITING:
                 return
             row.attempts += 1
             row.last_error = why
             if next_try_at is None:
-                row.state = MailState.FAILED.value
+                row.state = MailState.FAILED
             else:
                 row.next_try_at = next_try_at
             writing.note("mail", state=row.state, subject=row.subject, key=row.key, why=why)
 
     def given_up(self) -> list[OutboxMail]:
         """Mails that were given up, oldest first."""
-        query = select(MailRow).where(MailRow.state == MailState.FAILED.value).order_by(MailRow.id)
-        with self.reading() as session:
-            return [mail_of(row) for row in session.scalars(query)]
+        return self._in_state(MailState.FAILED)
 
     def retry(self, identifier: int) -> OutboxMail:
         """Has a waiting or given-up mail sent as soon as possible.
@@ -176,40 +157,37 @@ class OutboxRepository(LedgerRepository):
             StoreError: there is no such mail, or it was sent.
         """
         with self.writing() as writing:
-            row = get_row(writing.session, MailRow, identifier)
-            if row.state == MailState.SENT.value:
+            row = get_row(writing.session, OutboxMail, identifier)
+            if row.state == MailState.SENT:
                 raise StoreError(f"mail {identifier} was sent; nothing is to be tried again")
-            row.state, row.attempts, row.next_try_at = MailState.WAITING.value, 0, writing.now
+            row.state, row.attempts, row.next_try_at = MailState.WAITING, 0, writing.now
             writing.note("mail", state=row.state, subject=row.subject, key=row.key)
-            return mail_of(row)
+            return row
+
+    def _in_state(self, state: MailState) -> list[OutboxMail]:
+        mails = select(OutboxMail).where(OutboxMail.state == state)
+        return self._all(mails.order_by(OutboxMail.id))
 
     def waiting(self) -> list[OutboxMail]:
         """Waiting mails, oldest first."""
-        query = select(MailRow).where(MailRow.state == MailState.WAITING.value).order_by(MailRow.id)
-        with self.reading() as session:
-            return [mail_of(row) for row in session.scalars(query)]
+        return self._in_state(MailState.WAITING)
 
 
-def _thread(session: Session, row: MailRow, alert: int) -> None:
+def _thread(session: Session, row: OutboxMail, alert: int) -> None:
     """Makes a mail a reply to the latest mail of an alert, or the first of the thread."""
     about = session.get(AlertRow, alert)
     if about is None:
         raise StoreError(f"mail {row.key} is about alert {alert}, which does not exist")
-    if not _answer(session, row, MailRow.alert_id == alert):
+    if not _answer(session, row, OutboxMail.alert == alert):
         about.thread = row.message_id
 
 
-def _answer(session: Session, row: MailRow, condition: ColumnElement[bool]) -> bool:
+def _answer(session: Session, row: OutboxMail, condition: ColumnElement[bool]) -> bool:
     """Makes a mail a reply to the latest of these mails; False without one."""
-    mails = select(MailRow).where(condition).order_by(MailRow.id.desc())
+    mails = select(OutboxMail).where(condition).order_by(OutboxMail.id.desc())
     earlier = session.scalars(mails.limit(1)).first()
     if earlier is None:
         return False
     row.in_reply_to = earlier.message_id
-    row.refers_to = [*earlier.refers_to, earlier.message_id]
+    row.references = (*earlier.references, earlier.message_id)
     return True
-
-
-def mail_of(row: MailRow) -> OutboxMail:
-    """The mail of a row."""
-    return record_of(OutboxMail, row, references=row.refers_to)

@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.entities import Failure, Reaction
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.records import ActionStage, Outcome, Quarantine
-from netbisect.store.db.rows import failure_of, record_of
+from netbisect.store.db.records import Action, ActionStage, Outcome, Quarantine
+from netbisect.store.db.rows import failure_of
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
-from netbisect.store.db.tables import BootRow, DecisionRow, DudRow, QuarantineRow, SampleRow
+from netbisect.store.db.tables import BootRow, DudRow, SampleRow
 from netbisect.store.repositories.outbox import post_mail
 
 _LOOKED_BACK = 20
@@ -35,30 +35,19 @@ class QuarantineRepository(LedgerRepository):
     ) -> Quarantine:
         """Quarantines a testbed; an existing quarantine stays unchanged.
 
-        Args:
-            testbed: Its name.
-            why: Reason, one sentence.
-            by: Author.
-            fault: Name in the table of faults, or "".
-            log: End of the console output.
-            letter: Subject and text of a mail.
-            recipients: Mail addresses, or none.
+        The subject and text of `letter` are mailed to the recipients, if there are any.
         """
         with self.writing() as writing:
             standing = _standing(writing.session, testbed)
             if standing is not None:
-                return record_of(Quarantine, standing)
-            row = QuarantineRow(
+                return standing
+            row = Quarantine(
                 testbed=testbed,
                 since=writing.now,
                 fault=fault,
                 why=why,
                 log=log,
                 by=by,
-                wanted_by="",
-                note="",
-                refused="",
-                released_by="",
             )
             writing.session.add(row)
             writing.session.flush()
@@ -72,7 +61,7 @@ class QuarantineRepository(LedgerRepository):
                     recipients=recipients,
                     body=text,
                 )
-            return record_of(Quarantine, row)
+            return row
 
     def ask_release(self, testbed: str, *, by: str, note: str = "") -> Quarantine:
         """Requests the release of a testbed, which is checked first.
@@ -86,7 +75,7 @@ class QuarantineRepository(LedgerRepository):
                 raise StoreError(f"the testbed {testbed} is not in quarantine")
             row.wanted_at, row.wanted_by, row.note = writing.now, by, note
             _note(writing, "release-asked", row, by=by, why=note)
-            return record_of(Quarantine, row)
+            return row
 
     def refuse_release(self, quarantine: int, why: str) -> Quarantine:
         """Refuses a release after a failed check; the testbed stays in quarantine.
@@ -95,38 +84,31 @@ class QuarantineRepository(LedgerRepository):
             StoreError: there is no such quarantine.
         """
         with self.writing() as writing:
-            row = get_row(writing.session, QuarantineRow, quarantine)
+            row = get_row(writing.session, Quarantine, quarantine)
             if row.released_at is None and row.wanted_at is not None:
                 row.wanted_at, row.refused = None, why
                 _note(writing, "release-refused", row, by=row.wanted_by, why=why)
-            return record_of(Quarantine, row)
+            return row
 
     def release(self, quarantine: int) -> Quarantine:
-        """Releases a testbed after a successful check.
-
-        Raises:
-            StoreError: there is no such quarantine.
-        """
+        """Releases a testbed after a successful check. Raises NotFoundError."""
         with self.writing() as writing:
-            row = get_row(writing.session, QuarantineRow, quarantine)
+            row = get_row(writing.session, Quarantine, quarantine)
             if row.released_at is None:
                 row.released_at, row.released_by = writing.now, row.wanted_by
                 _note(writing, "released", row, by=row.wanted_by, why=row.note)
-            return record_of(Quarantine, row)
+            return row
 
     def current(self) -> dict[str, Quarantine]:
         """Current quarantines by testbed."""
-        query = select(QuarantineRow).where(QuarantineRow.released_at.is_(None))
+        query = select(Quarantine).where(Quarantine.released_at.is_(None))
         with self.reading() as session:
-            return {row.testbed: record_of(Quarantine, row) for row in session.scalars(query)}
+            return {row.testbed: row for row in session.scalars(query)}
 
     def of_testbed(self, testbed: str) -> list[Quarantine]:
         """All quarantines of a testbed, oldest first."""
-        query = (
-            select(QuarantineRow).where(QuarantineRow.testbed == testbed).order_by(QuarantineRow.id)
-        )
-        with self.reading() as session:
-            return [record_of(Quarantine, row) for row in session.scalars(query)]
+        query = select(Quarantine).where(Quarantine.testbed == testbed).order_by(Quarantine.id)
+        return self._all(query)
 
     def infrastructure_failures(self, testbed: str) -> list[Failure]:
         """Infrastructure failures of consecutive last trials, one per trial, newest first.
@@ -135,20 +117,20 @@ class QuarantineRepository(LedgerRepository):
         """
         with self.reading() as session:
             visits = (
-                select(DecisionRow.id)
+                select(Action.id)
                 .where(
                     *_visits_since_release(session, testbed),
-                    exists().where(DudRow.decision_id == DecisionRow.id)
-                    | exists().where(BootRow.decision_id == DecisionRow.id),
+                    exists().where(DudRow.decision_id == Action.id)
+                    | exists().where(BootRow.decision_id == Action.id),
                 )
-                .order_by(DecisionRow.id.desc())
+                .order_by(Action.id.desc())
                 .limit(_LOOKED_BACK)
             )
             found = []
             for trial in session.scalars(visits):
                 failure = session.scalars(
                     select(DudRow)
-                    .where(DudRow.decision_id == trial, DudRow.reaction == Reaction.INFRA.value)
+                    .where(DudRow.decision_id == trial, DudRow.reaction == Reaction.INFRA)
                     .order_by(DudRow.at.desc())
                     .limit(1)
                 ).first()
@@ -162,16 +144,16 @@ class QuarantineRepository(LedgerRepository):
 
         Trials before the last release, and trials that the service withdrew, do not count.
         """
-        no_trial = [Outcome.RETRY.value, Outcome.WITHDRAWN.value]
+        no_trial = [Outcome.RETRY, Outcome.WITHDRAWN]
         with self.reading() as session:
             visits = (
-                select(DecisionRow.id)
+                select(Action.id)
                 .where(
                     *_visits_since_release(session, testbed),
-                    DecisionRow.question_id == job,
-                    DecisionRow.outcome.not_in(no_trial),
+                    Action.job == job,
+                    Action.outcome.not_in(no_trial),
                 )
-                .order_by(DecisionRow.id.desc())
+                .order_by(Action.id.desc())
             )
             measured = set(
                 session.scalars(
@@ -185,23 +167,21 @@ class QuarantineRepository(LedgerRepository):
 
 
 def _visits_since_release(session: Session, testbed: str) -> list[ColumnElement[bool]]:
-    """Conditions on DecisionRow: trials of a testbed since its last release."""
-    released = select(func.max(QuarantineRow.released_at)).where(QuarantineRow.testbed == testbed)
+    """Conditions on Action: trials of a testbed since its last release."""
+    released = select(func.max(Quarantine.released_at)).where(Quarantine.testbed == testbed)
     return [
-        DecisionRow.stage == ActionStage.TRIAL.value,
-        DecisionRow.target == testbed,
-        DecisionRow.intended_at > (session.scalar(released) or 0.0),
+        Action.stage == ActionStage.TRIAL,
+        Action.target == testbed,
+        Action.intended_at > (session.scalar(released) or 0.0),
     ]
 
 
-def _standing(session: Session, testbed: str) -> QuarantineRow | None:
+def _standing(session: Session, testbed: str) -> Quarantine | None:
     return session.scalar(
-        select(QuarantineRow).where(
-            QuarantineRow.testbed == testbed, QuarantineRow.released_at.is_(None)
-        )
+        select(Quarantine).where(Quarantine.testbed == testbed, Quarantine.released_at.is_(None))
     )
 
 
-def _note(writing: WriteTransaction, kind: str, row: QuarantineRow, *, by: str, why: str) -> None:
+def _note(writing: WriteTransaction, kind: str, row: Quarantine, *, by: str, why: str) -> None:
     writing.session.flush()
     writing.note(kind, testbed=row.testbed, quarantine=row.id, by=by, why=why)

@@ -9,10 +9,15 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.records import JobState, Request, RequestState
-from netbisect.store.db.rows import record_of
+from netbisect.store.db.records import (
+    AuditEntry,
+    JobRecord,
+    JobState,
+    Request,
+    RequestJob,
+    RequestState,
+)
 from netbisect.store.db.sessions import WriteTransaction, get_row
-from netbisect.store.db.tables import AuditRow, QuestionRow, RequestQuestionRow, RequestRow
 from netbisect.store.repositories.outbox import post_mail
 
 MailText: TypeAlias = tuple[str, str]
@@ -30,12 +35,12 @@ def add_audit_entry(
 ) -> None:
     """Adds an audit entry and an event."""
     writing.session.add(
-        AuditRow(
+        AuditEntry(
             at=writing.now,
             who=who,
             via=via,
             what=what,
-            request_id=request,
+            request=request,
             data=dict(data or {}),
             origin=writing.origin,
         )
@@ -43,14 +48,14 @@ def add_audit_entry(
     writing.note("request", request=request, what=what, who=who)
 
 
-def job_rows(session: Session, request: int) -> Sequence[QuestionRow]:
+def job_rows(session: Session, request: int) -> Sequence[JobRecord]:
     """The jobs of a request, oldest first."""
     return (
         session.scalars(
-            select(QuestionRow)
-            .join(RequestQuestionRow, RequestQuestionRow.question_id == QuestionRow.id)
-            .where(RequestQuestionRow.request_id == request)
-            .order_by(QuestionRow.id)
+            select(JobRecord)
+            .join(RequestJob, RequestJob.job == JobRecord.id)
+            .where(RequestJob.request == request)
+            .order_by(JobRecord.id)
         )
         .unique()
         .all()
@@ -65,16 +70,14 @@ def cancel(
     Raises:
         StoreError: there is none, or it is over.
     """
-    row = get_row(writing.session, RequestRow, request)
-    if row.state != RequestState.OPEN.value:
+    row = get_row(writing.session, Request, request)
+    if row.state != RequestState.OPEN:
         raise StoreError(f"request {request} is {row.state}: there is nothing to cancel")
     for job in job_rows(writing.session, request):
-        if job.state == JobState.OPEN.value:
-            job.state = JobState.HELD.value
-    row.state, row.why, row.closed_at = RequestState.CANCELLED.value, why, writing.now
-    add_audit_entry(writing, request, "cancel", who=who, via=via, data={"why": why})
-    mail_news(writing, row, who, letter)
-    return record_of(Request, row)
+        if job.state == JobState.OPEN:
+            job.state = JobState.HELD
+    row.state, row.why, row.closed_at = RequestState.CANCELLED, why, writing.now
+    return audited(writing, row, "cancel", who, via, {"why": why}, letter)
 
 
 def end(
@@ -86,33 +89,39 @@ def end(
     why: str,
     letter: MailText,
 ) -> Request:
-    """Closes a request with its result, and mails it to the requester.
-
-    Raises:
-        StoreError: there is no such request.
-    """
-    row = get_row(writing.session, RequestRow, request)
-    row.state, row.verdict, row.why = state.value, verdict, why
+    """Closes a request with its result, and mails it to the requester. Raises NotFoundError."""
+    row = get_row(writing.session, Request, request)
+    row.state, row.verdict, row.why = state, verdict, why
     row.closed_at = writing.now
     data = {"verdict": verdict, "why": why}
     add_audit_entry(writing, request, "answer", who="netbisect", via="service", data=data)
     mail(writing, row, letter)
-    return record_of(Request, row)
+    return row
 
 
-def mail_news(writing: WriteTransaction, row: RequestRow, who: str, letter: MailText) -> None:
-    """Mails the requester about a change by another user."""
+def audited(
+    writing: WriteTransaction,
+    row: Request,
+    what: str,
+    who: str,
+    via: str,
+    data: dict[str, Any],
+    letter: MailText,
+) -> Request:
+    """Adds the audit entry of a change, and mails the requester a change by another user."""
+    add_audit_entry(writing, row.id, what, who=who, via=via, data=data)
     if who != row.who:
         mail(writing, row, letter)
+    return row
 
 
-def mail(writing: WriteTransaction, row: RequestRow, letter: MailText) -> None:
+def mail(writing: WriteTransaction, row: Request, letter: MailText) -> None:
     """Mails the requester in the thread of the request, if there is an address."""
     if not row.address:
         return
     subject, body = letter
     thread = f"request:{row.id}:"
-    deeds = select(AuditRow.id).where(AuditRow.request_id == row.id).order_by(AuditRow.id.desc())
+    deeds = select(AuditEntry.id).where(AuditEntry.request == row.id).order_by(AuditEntry.id.desc())
     last = writing.session.scalars(deeds.limit(1)).first()
     post_mail(
         writing,

@@ -12,23 +12,18 @@ from netbisect.bisect.model import serialization
 from netbisect.bisect.model.jobs import Job
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import (
+    Action,
     AuditEntry,
     JobRecord,
     JobState,
     Request,
+    RequestJob,
     RequestState,
 )
-from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row, transaction
-from netbisect.store.db.tables import (
-    AuditRow,
-    BootRow,
-    DecisionRow,
-    RequestQuestionRow,
-    RequestRow,
-)
+from netbisect.store.db.tables import BootRow
 from netbisect.store.repositories import request_changes
-from netbisect.store.repositories.jobs import add_job, job_of
+from netbisect.store.repositories.jobs import add_job
 from netbisect.store.repositories.request_changes import MailText
 
 
@@ -63,40 +58,29 @@ class RequestRepository(LedgerRepository):
     ) -> Request:
         """Stores a request with its first jobs and a mail that confirms it, in one transaction.
 
-        Args:
-            kind: compare, bisect or series.
-            wish: The resolved request, as JSON.
-            parts: Its first jobs.
-            who: Requester.
-            address: Mail address for the answer, or "".
-            via: Interface: command, form or api.
-            priority: Of its jobs; higher ones run first.
-            most_open: Most open requests of a person.
-            letter: Returns subject and text of the confirmation for the id of the request.
+        `letter` returns subject and text of the mail for the id of the request. The other
+        arguments are fields of `Request`.
 
         Raises:
             TooManyError: the person has `most_open` open requests.
         """
         with self.writing() as writing:
-            query = select(func.count()).select_from(RequestRow)
+            query = select(func.count()).select_from(Request)
             still = writing.session.scalar(
-                query.where(RequestRow.who == who, RequestRow.state == RequestState.OPEN.value)
+                query.where(Request.who == who, Request.state == RequestState.OPEN)
             )
             if (still or 0) >= most_open:
                 raise TooManyError(
                     f"{who} has {still} open requests, and may have {most_open}; "
                     "one of them must end or be cancelled first"
                 )
-            row = RequestRow(
+            row = Request(
                 kind=kind,
                 wish=wish,
                 who=who,
                 address=address,
                 via=via,
                 priority=priority,
-                state=RequestState.OPEN.value,
-                verdict="",
-                why="",
                 opened_at=writing.now,
             )
             writing.session.add(row)
@@ -105,65 +89,46 @@ class RequestRepository(LedgerRepository):
             for part in parts:
                 add_part(writing, row, part.job, part.run)
             request_changes.mail(writing, row, letter(row.id))
-            return record_of(Request, row)
+            return row
 
     def get(self, identifier: int) -> Request:
-        """The request with this id.
-
-        Raises:
-            StoreError: there is none.
-        """
-        with self.reading() as session:
-            return record_of(Request, get_row(session, RequestRow, identifier))
+        """The request with this id. Raises NotFoundError."""
+        return self._get(Request, identifier)
 
     def all(
         self, *, who: str | None = None, state: RequestState | None = None, last: int = 100
     ) -> list[Request]:
-        """Requests, the newest first.
-
-        Args:
-            who: Requester.
-            state: State.
-            last: Most requests.
-        """
-        query = select(RequestRow).order_by(RequestRow.id.desc()).limit(last)
+        """Requests of a user, or in a state, the newest first; at most `last`."""
+        query = select(Request).order_by(Request.id.desc()).limit(last)
         if who is not None:
-            query = query.where(RequestRow.who == who)
+            query = query.where(Request.who == who)
         if state is not None:
-            query = query.where(RequestRow.state == state.value)
-        with self.reading() as session:
-            return [record_of(Request, row) for row in session.scalars(query)]
+            query = query.where(Request.state == state)
+        return self._all(query)
 
     def jobs(self, request: int) -> list[JobRecord]:
         """The jobs of a request, oldest first."""
         with self.reading() as session:
-            return [job_of(row) for row in request_changes.job_rows(session, request)]
+            return list(request_changes.job_rows(session, request))
 
     def audit(
         self, *, request: int | None = None, after: int = 0, limit: int = 1000
     ) -> list[AuditEntry]:
-        """Entries of the audit log, oldest first.
-
-        Args:
-            request: Only those of a request.
-            after: Id of the last known entry.
-            limit: Most entries.
-        """
-        query = select(AuditRow).where(AuditRow.id > after).order_by(AuditRow.id).limit(limit)
+        """Entries of the audit log, of one request or all, oldest first; `after` is an id."""
+        query = select(AuditEntry).where(AuditEntry.id > after).order_by(AuditEntry.id).limit(limit)
         if request is not None:
-            query = query.where(AuditRow.request_id == request)
-        with self.reading() as session:
-            return [record_of(AuditEntry, row) for row in session.scalars(query)]
+            query = query.where(AuditEntry.request == request)
+        return self._all(query)
 
     def boots_for(self, who: str, since: float) -> int:
         """Number of boots for a user's requests since a time."""
         query = (
             select(func.count())
             .select_from(BootRow)
-            .join(DecisionRow, BootRow.decision_id == DecisionRow.id)
-            .join(RequestQuestionRow, RequestQuestionRow.question_id == DecisionRow.question_id)
-            .join(RequestRow, RequestRow.id == RequestQuestionRow.request_id)
-            .where(RequestRow.who == who, DecisionRow.intended_at >= since)
+            .join(Action, BootRow.decision_id == Action.id)
+            .join(RequestJob, RequestJob.job == Action.job)
+            .join(Request, Request.id == RequestJob.request)
+            .where(Request.who == who, Action.intended_at >= since)
         )
         with self.reading() as session:
             return session.scalar(query) or 0
@@ -186,15 +151,15 @@ class RequestRepository(LedgerRepository):
             StoreError: there is none, it was not cancelled, or an action is still being cancelled.
         """
         with self.writing() as writing:
-            row = get_row(writing.session, RequestRow, request)
-            if row.state != RequestState.CANCELLED.value:
+            row = get_row(writing.session, Request, request)
+            if row.state != RequestState.CANCELLED:
                 raise StoreError(
                     f"request {request} is {row.state}: only one that was cancelled is resumed"
                 )
             jobs = request_changes.job_rows(writing.session, request)
-            ordered = select(DecisionRow.external_id).where(
-                DecisionRow.question_id.in_([one.id for one in jobs]),
-                DecisionRow.outcome.is_(None),
+            ordered = select(Action.external_id).where(
+                Action.job.in_([one.id for one in jobs]),
+                Action.outcome.is_(None),
             )
             pending = writing.session.scalars(ordered).first()
             if pending is not None:
@@ -203,12 +168,10 @@ class RequestRepository(LedgerRepository):
                     "taken back, which the service does when it runs"
                 )
             for job in jobs:
-                if job.state == JobState.HELD.value:
-                    job.state = JobState.OPEN.value
-            row.state, row.why, row.closed_at = RequestState.OPEN.value, "", None
-            request_changes.add_audit_entry(writing, request, "resume", who=who, via=via)
-            request_changes.mail_news(writing, row, who, letter)
-            return record_of(Request, row)
+                if job.state == JobState.HELD:
+                    job.state = JobState.OPEN
+            row.state, row.why, row.closed_at = RequestState.OPEN, "", None
+            return request_changes.audited(writing, row, "resume", who, via, {}, letter)
 
     def extend(
         self,
@@ -220,22 +183,16 @@ class RequestRepository(LedgerRepository):
         data: dict[str, Any],
         letter: MailText,
     ) -> Request:
-        """Changes jobs of a request, and reopens those that are closed.
+        """Changes jobs of an open or answered request, and reopens those that are closed.
 
-        Args:
-            request: Open or answered.
-            change: Returns the changed job, or None to leave it.
-            who: Author.
-            via: Interface.
-            data: Of the audit entry.
-            letter: Subject and text of a mail to the requester.
+        `change` returns the changed job, or None to leave it; `data` is that of the audit entry.
 
         Raises:
             StoreError: there is none, it was cancelled, or no job was changed.
         """
         with self.writing() as writing:
-            row = get_row(writing.session, RequestRow, request)
-            if row.state == RequestState.CANCELLED.value:
+            row = get_row(writing.session, Request, request)
+            if row.state == RequestState.CANCELLED:
                 raise StoreError(f"request {request} is cancelled: it must be resumed first")
             changed = 0
             for job in request_changes.job_rows(writing.session, request):
@@ -244,15 +201,13 @@ class RequestRepository(LedgerRepository):
                     continue
                 changed += 1
                 job.noun = serialization.dumps(wanted)
-                job.state = JobState.OPEN.value
-                job.finding = job.closed_at = None
+                job.state = JobState.OPEN
+                job.result = job.closed_at = None
             if not changed:
                 raise StoreError(f"request {request} has nothing that could be extended so")
-            row.state, row.verdict, row.why = RequestState.OPEN.value, "", ""
+            row.state, row.verdict, row.why = RequestState.OPEN, "", ""
             row.closed_at = None
-            request_changes.add_audit_entry(writing, request, "extend", who=who, via=via, data=data)
-            request_changes.mail_news(writing, row, who, letter)
-            return record_of(Request, row)
+            return request_changes.audited(writing, row, "extend", who, via, data, letter)
 
     def set_priority(
         self, request: int, priority: int, *, who: str, via: str, letter: MailText
@@ -263,21 +218,17 @@ class RequestRepository(LedgerRepository):
             StoreError: there is none, or it is over.
         """
         with self.writing() as writing:
-            row = get_row(writing.session, RequestRow, request)
-            if row.state not in {RequestState.OPEN.value, RequestState.CANCELLED.value}:
+            row = get_row(writing.session, Request, request)
+            if row.state not in {RequestState.OPEN, RequestState.CANCELLED}:
                 raise StoreError(f"request {request} is {row.state}: nothing waits any more")
             row.priority = priority
             for job in request_changes.job_rows(writing.session, request):
                 job.priority = priority
             data = {"priority": priority}
-            request_changes.add_audit_entry(
-                writing, request, "priority", who=who, via=via, data=data
-            )
-            request_changes.mail_news(writing, row, who, letter)
-            return record_of(Request, row)
+            return request_changes.audited(writing, row, "priority", who, via, data, letter)
 
 
-def add_part(writing: WriteTransaction, row: RequestRow, job: Job, run: int) -> JobRecord:
+def add_part(writing: WriteTransaction, row: Request, job: Job, run: int) -> JobRecord:
     """Adds a job to a request."""
     kind = serialization.tag_of(job)
     return add_job(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from sqlalchemy import Select, bindparam, func, select
@@ -42,15 +42,6 @@ class Coverage(NamedTuple):
     """Time of the newest sample."""
 
 
-class NewestSample(NamedTuple):
-    """The newest valid sample of a series."""
-
-    at: float
-    """Seconds since the epoch."""
-    conditions: str
-    """Digest."""
-
-
 class SampleCount(NamedTuple):
     """The valid samples of a testbed and scenario; samples are only ever added."""
 
@@ -80,7 +71,7 @@ class SampleRepository(LedgerRepository):
         """
         query = (
             select(SampleRow, BootRow, image_of_boot())
-            .join(BootRow, SampleRow.boot_id == BootRow.id)
+            .join(BootRow, SampleRow.boot == BootRow.id)
             .order_by(SampleRow.at, SampleRow.id)
         )
         if testbed is not None:
@@ -118,58 +109,40 @@ class SampleRepository(LedgerRepository):
         with self.reading() as session:
             return {name: set(session.scalars(query.distinct())) for name, query in columns.items()}
 
-    def counts(self, testbeds: Collection[str] | None = None) -> dict[tuple[str, str], SampleCount]:
-        """Valid samples by testbed and scenario, in order; pairs without any are left out.
-
-        Args:
-            testbeds: Names; all testbeds by default.
-        """
+    def counts(self) -> dict[tuple[str, str], SampleCount]:
+        """Valid samples by testbed and scenario, in order; pairs without any are left out."""
         query = (
             select(SampleRow.testbed, SampleRow.scenario, func.count(), func.max(SampleRow.at))
             .where(SampleRow.valid)
             .group_by(SampleRow.testbed, SampleRow.scenario)
             .order_by(SampleRow.testbed, SampleRow.scenario)
         )
-        if testbeds is not None:
-            query = query.where(SampleRow.testbed.in_(testbeds))
         with self.reading() as session:
             found = session.execute(query)
             return {(bed, scenario): SampleCount(many, at) for bed, scenario, many, at in found}
 
-    def newest(self) -> dict[tuple[str, str, str], NewestSample]:
-        """By testbed, scenario and branch, in order: the newest valid sample."""
+    def coverage(self) -> dict[tuple[str, str], Coverage]:
+        """By testbed and branch."""
         with self.reading() as session:
             scenarios = select(SampleRow.testbed, SampleRow.scenario).where(SampleRow.valid)
             branches = session.scalars(select(PlaceRow.branch).distinct()).all()
-            places = [
-                {"testbed": testbed, "scenario": scenario, "branch": branch}
-                for testbed, scenario in session.execute(scenarios.distinct())
-                for branch in branches
-            ]
-            found = {
-                tuple(place.values()): NewestSample(*newest)
-                for place in places
-                if (newest := session.execute(_NEWEST, place).first()) is not None
-            }
+            latest: dict[tuple[str, str], float] = {}
+            for testbed, scenario in session.execute(scenarios.distinct()):
+                for branch in branches:
+                    place = {"testbed": testbed, "scenario": scenario, "branch": branch}
+                    at = session.scalar(_NEWEST, place)
+                    if at is not None:
+                        latest[testbed, branch] = max(at, latest.get((testbed, branch), at))
             return {
-                (testbed, scenario, branch): newest
-                for (testbed, scenario, branch), newest in sorted(found.items())
+                place: Coverage(_measured(session, *place), at)
+                for place, at in sorted(latest.items())
             }
-
-    def coverage(self) -> dict[tuple[str, str], Coverage]:
-        """By testbed and branch."""
-        latest: dict[tuple[str, str], float] = {}
-        for (testbed, _, branch), newest in self.newest().items():
-            place = testbed, branch
-            latest[place] = max(newest.at, latest.get(place, newest.at))
-        with self.reading() as session:
-            return {place: Coverage(_measured(session, *place), at) for place, at in latest.items()}
 
     def excluded(self) -> list[str]:
         """Sentences about samples that are in no series, with the reason."""
         stray = (
             select(BootRow.revision)
-            .join(SampleRow, SampleRow.boot_id == BootRow.id)
+            .join(SampleRow, SampleRow.boot == BootRow.id)
             .where(SampleRow.valid, BootRow.revision.not_in(select(PlaceRow.revision)))
             .where(~BootRow.revision.contains("#"))  # a further layout belongs to its search
             .distinct()
@@ -200,7 +173,7 @@ class SampleRepository(LedgerRepository):
 
 def _measured(session: Session, testbed: str, branch: str) -> int:
     """Number of revisions with a valid sample, counted up to SEVERAL."""
-    sampled = select(SampleRow.id).where(SampleRow.boot_id == BootRow.id, SampleRow.valid).exists()
+    sampled = select(SampleRow.id).where(SampleRow.boot == BootRow.id, SampleRow.valid).exists()
     query = (
         select(BootRow.revision)
         .join(PlaceRow, (PlaceRow.revision == BootRow.revision) & (PlaceRow.branch == branch))
@@ -211,9 +184,9 @@ def _measured(session: Session, testbed: str, branch: str) -> int:
     return len(session.scalars(query).all())
 
 
-_NEWEST: Select[float, str] = (
-    select(SampleRow.at, SampleRow.conditions)
-    .join(BootRow, SampleRow.boot_id == BootRow.id)
+_NEWEST: Select[float] = (
+    select(SampleRow.at)
+    .join(BootRow, SampleRow.boot == BootRow.id)
     .where(
         SampleRow.testbed == bindparam("testbed"),
         SampleRow.scenario == bindparam("scenario"),
@@ -222,7 +195,7 @@ _NEWEST: Select[float, str] = (
         .where(PlaceRow.branch == bindparam("branch"), PlaceRow.revision == BootRow.revision)
         .exists(),
     )
-    .order_by(SampleRow.at.desc(), SampleRow.id)
+    .order_by(SampleRow.at.desc())
     .limit(1)
 )
-"""The newest valid sample of a series; building the query is slower than running it."""
+"""Time of the newest valid sample of a series; building the query is slower than running it."""

@@ -6,23 +6,19 @@ import math
 import statistics
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from sqlalchemy import and_, case, select
+from sqlalchemy import case, select
 from sqlalchemy.orm import Session, aliased
 
-from netbisect.bisect.model import sample_validity
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.entities import Conditions, Level
-from netbisect.bisect.model.metric import metric_of
-from netbisect.store.db.records import Alert, SeriesName
+from netbisect.store.db.records import Alert, AlertRow, AlertSeries, SeriesName
 from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import (
-    AlertRow,
-    AlertSeriesRow,
     BootRow,
     CommitRow,
     ConditionsRow,
@@ -30,8 +26,11 @@ from netbisect.store.db.tables import (
     SampleRow,
 )
 from netbisect.store.repositories.alerts import STANDING
-from netbisect.store.repositories.evidence import comparable, image_of_boot
-from netbisect.store.repositories.levels import by_conditions, images_of, level_of, samples
+from netbisect.store.repositories.levels import (
+    ByConditions,
+    measured,
+    newest_levels,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +53,7 @@ class SeriesRepository(LedgerRepository):
         All valid samples under the newest conditions count, of any job. Different kernels of a
         revision are different levels.
         """
-        with self.reading() as session:
-            return [level for _, level in _levels(session, testbed, scenario, branch)]
+        return self.with_baseline(testbed, scenario, branch).whole
 
     def baseline(self, testbed: str, scenario: str, branch: str) -> list[Level]:
         """The levels since the last confirmed change; see `Levels`."""
@@ -110,7 +108,7 @@ class SeriesRepository(LedgerRepository):
         """By measured revision: median of the valid samples, in pps."""
         query = (
             select(BootRow.revision, SampleRow.pps)
-            .join(BootRow, SampleRow.boot_id == BootRow.id)
+            .join(BootRow, SampleRow.boot == BootRow.id)
             .where(
                 SampleRow.testbed == testbed,
                 SampleRow.scenario == scenario,
@@ -128,7 +126,7 @@ class SeriesRepository(LedgerRepository):
         """All series with a valid sample, by testbed, scenario and branch."""
         query = (
             select(SampleRow.testbed, SampleRow.scenario, PlaceRow.branch)
-            .join(BootRow, SampleRow.boot_id == BootRow.id)
+            .join(BootRow, SampleRow.boot == BootRow.id)
             .join(PlaceRow, PlaceRow.revision == BootRow.revision)
             .where(SampleRow.valid)
             .distinct()
@@ -146,48 +144,33 @@ class SeriesRepository(LedgerRepository):
         with self.reading() as session:
             places = session.execute(
                 select(SampleRow.testbed, SampleRow.scenario)
-                .join(BootRow, SampleRow.boot_id == BootRow.id)
+                .join(BootRow, SampleRow.boot == BootRow.id)
                 .where(BootRow.revision.in_(revisions), SampleRow.valid)
                 .distinct()
             ).all()
             for testbed, scenario in places:
-                newest = comparable(session, testbed, [scenario])
-                images = images_of(session, testbed, BootRow.revision.in_(revisions))
-                rows = samples(session, newest, SampleRow.boot_id.in_(images))
-                for levels in by_conditions(rows, images, scenario).values():
-                    for level in levels:
-                        found[testbed, scenario].setdefault(level.revision, level)
+                booted = BootRow.revision.in_(revisions)
+                for level in newest_levels(session, testbed, scenario, booted):
+                    found[testbed, scenario].setdefault(level.revision, level)
         return dict(found)
 
 
 def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[tuple[int, Level]]:
     """Levels with the numbers of their commits, oldest first."""
-    query = (
-        select(
-            PlaceRow.number,
-            BootRow.revision,
-            image_of_boot(),
-            BootRow.id,
-            SampleRow.at,
-            SampleRow.pps,
-            SampleRow.offered_pps,
-        )
-        .join(BootRow, SampleRow.boot_id == BootRow.id)
-        .join(PlaceRow, and_(PlaceRow.branch == branch, PlaceRow.revision == BootRow.revision))
-        .where(comparable(session, testbed, [scenario]))
-        .order_by(PlaceRow.number, SampleRow.at, SampleRow.id)
+    booted = select(BootRow.revision).where(BootRow.testbed == testbed)
+    places = select(PlaceRow.revision, PlaceRow.number).where(
+        PlaceRow.branch == branch, PlaceRow.revision.in_(booted)
     )
-    level_of_run = metric_of(scenario).level
-    # All runs of a boot are one value.
-    found: dict[tuple[int, str, str], tuple[float, dict[str, list[tuple[float, bool]]]]] = {}
-    for number, revision, identity, boot, at, pps, offered in session.execute(query):
-        _, boots = found.setdefault((number, revision, identity), (at, {}))
-        run = level_of_run(pps), sample_validity.saturated(pps, offered)
-        boots.setdefault(boot, []).append(run)
-    return [
-        (number, level_of(revision, identity, first, list(boots.values())))
-        for (number, revision, identity), (first, boots) in found.items()
-    ]
+    numbers = dict(session.execute(places).tuples().all())
+    placed = BootRow.revision.in_(places.with_only_columns(PlaceRow.revision))
+    found = newest_levels(session, testbed, scenario, placed)
+    return in_order(found, numbers)
+
+
+def in_order(levels: Iterable[Level], numbers: Mapping[str, int]) -> list[tuple[int, Level]]:
+    """The levels of a branch with their numbers; the kernels of a revision by time."""
+    placed = [(numbers[one.revision], one) for one in levels if one.revision in numbers]
+    return sorted(placed, key=lambda item: (item[0], item[1].at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,26 +238,26 @@ def changes_of(
     """As `changes`, by scenario and branch with any change."""
     besides, end = before
     came, went = aliased(CommitRow), aliased(CommitRow)
-    first = case((AlertRow.culprit != "", AlertRow.culprit), else_=AlertSeriesRow.bad)
+    first = case((AlertRow.culprit != "", AlertRow.culprit), else_=AlertSeries.bad)
     alerts = (
         select(
-            AlertSeriesRow.scenario,
-            AlertSeriesRow.branch,
+            AlertSeries.scenario,
+            AlertSeries.branch,
             AlertRow.closed_at,
             came.number,
             went.number,
         )
-        .join(AlertSeriesRow, AlertSeriesRow.alert_id == AlertRow.id)
+        .join(AlertSeries, AlertSeries.alert == AlertRow.id)
         .join(came, came.revision == first)
         .outerjoin(went, went.revision == AlertRow.recovery)
         .where(
-            AlertSeriesRow.testbed == testbed,
-            AlertSeriesRow.scenario.in_(scenarios),
+            AlertSeries.testbed == testbed,
+            AlertSeries.scenario.in_(scenarios),
             AlertRow.id != besides,
-            AlertRow.kind != AlertKind.MODES.value,  # the fast mode did not change
-            AlertRow.state.in_([*STANDING, AlertState.FIXED.value]),
+            AlertRow.kind != AlertKind.MODES,  # the fast mode did not change
+            AlertRow.state.in_([*STANDING, AlertState.FIXED]),
         )
-        .order_by(AlertSeriesRow.id)
+        .order_by(AlertSeries.id)
     )
     found: dict[tuple[str, str], tuple[int, list[EndedChange]]] = {}
     for scenario, branch, closed_at, number, back in session.execute(alerts):
@@ -292,3 +275,96 @@ def changes_of(
 def _number(session: Session, revision: str) -> int | None:
     commit = session.get(CommitRow, revision)
     return None if commit is None else commit.number
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionsEpoch:
+    """Levels under the same conditions."""
+
+    digest: str
+    values: Mapping[str, str]
+    levels: tuple[Level, ...]
+    """In the order of the branch; at least one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesHistory:
+    """A series since its beginning."""
+
+    name: SeriesName
+    epochs: tuple[ConditionsEpoch, ...]
+    """In the order of their newest samples; comparisons use the last one."""
+    numbers: Mapping[str, int]
+    """By revision booted on the testbed: its number on the branch."""
+    baseline: tuple[Level, ...]
+    """Levels of the last epoch since the last confirmed change; see `Levels`."""
+
+
+_NONE = (0, EndedChanges())
+"""Result of `changes_of` for a series without changes."""
+
+
+class SeriesHistoryRepository(LedgerRepository):
+    """Reads series since their beginning."""
+
+    def of(self, testbed: str, scenario: str) -> list[SeriesHistory]:
+        """The series of a testbed and scenario, by branch."""
+        return next(self.of_scenarios(testbed, [scenario]))
+
+    def of_scenarios(self, testbed: str, scenarios: Sequence[str]) -> Iterator[list[SeriesHistory]]:
+        """As `of`, for several scenarios; rows that they share are read once."""
+        with self.reading() as session:
+            booted = _booted(session, testbed)
+            values = _conditions(session, testbed, scenarios)
+            changed = changes_of(session, testbed, scenarios)
+            for scenario, found in measured(session, testbed, scenarios):
+                yield [
+                    _trail(name, found, values, numbers, changed.get((scenario, branch), _NONE))
+                    for branch, numbers in sorted(booted.items())
+                    if any(one.revision in numbers for levels in found.values() for one in levels)
+                    for name in (SeriesName(testbed, scenario, branch),)
+                ]
+
+
+def _trail(
+    name: SeriesName,
+    found: ByConditions,
+    values: Mapping[tuple[str, str], Mapping[str, str]],
+    numbers: Mapping[str, int],
+    changed: tuple[int, EndedChanges],
+) -> SeriesHistory:
+    epochs = tuple(
+        ConditionsEpoch(digest, values.get((name.scenario, digest), {}), levels)
+        for digest, all_levels in found.items()
+        if (levels := tuple([level for _, level in in_order(all_levels, numbers)]))
+    )
+    start, gaps = changed
+    # A branch without samples under the newest conditions has no baseline.
+    newest = epochs[-1].levels if epochs[-1].digest == [*found][-1] else ()
+    baseline = tuple(
+        level
+        for level in newest
+        if numbers[level.revision] >= start and gaps.keep(numbers[level.revision], level)
+    )
+    return SeriesHistory(name, epochs, numbers, baseline)
+
+
+def _booted(session: Session, testbed: str) -> dict[str, dict[str, int]]:
+    """By branch: numbers of the revisions booted on a testbed."""
+    places: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    query = select(PlaceRow.branch, PlaceRow.revision, PlaceRow.number).where(
+        PlaceRow.revision.in_(select(BootRow.revision).where(BootRow.testbed == testbed))
+    )
+    for branch, revision, number in session.execute(query):
+        places[branch][revision] = number
+    return places
+
+
+def _conditions(
+    session: Session, testbed: str, scenarios: Sequence[str]
+) -> dict[tuple[str, str], Mapping[str, str]]:
+    """By scenario and digest."""
+    query = select(ConditionsRow).where(
+        ConditionsRow.testbed == testbed, ConditionsRow.scenario.in_(scenarios)
+    )
+    return {(row.scenario, row.digest): dict(row.values) for row in session.scalars(query)}

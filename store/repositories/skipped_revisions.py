@@ -3,20 +3,54 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 
-from sqlalchemy import or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, and_, or_, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from netbisect.bisect.model.entities import Reaction, Stage
+from netbisect.bisect.model.evidence import split_kernel_name
 from netbisect.bisect.model.metric import scenario_of
-from netbisect.store.db.tables import BootRow, DecisionRow, DudRow, KernelRow, SampleRow
-from netbisect.store.repositories.build_variants import BuildVariants
+from netbisect.store.db.records import Action
+from netbisect.store.db.tables import BootRow, DudRow, KernelRow, SampleRow
+
+
+@dataclass(frozen=True, slots=True)
+class BuildVariants:
+    """Kernels of a testbed."""
+
+    config: str
+    arch: str
+    variants: Mapping[str, str] = field(default_factory=dict)
+    """Exceptions: configurations by revision."""
+
+    def of(self, revision: str) -> str:
+        """The configuration of a revision."""
+        return self.variants.get(split_kernel_name(revision)[0], self.config)
+
+    def among(
+        self,
+        revisions: Collection[str],
+        revision: InstrumentedAttribute[str],
+        config: InstrumentedAttribute[str],
+    ) -> ColumnElement[bool]:
+        """The condition that a row is about one of these kernels, for two columns."""
+        by_config = sorted((self.of(one), one) for one in revisions)
+        return or_(
+            False,
+            *(
+                and_(config == name, revision.in_([one for _, one in group]))
+                for name, group in groupby(by_config, key=lambda item: item[0])
+            ),
+        )
+
 
 TRIES = 3
 """Attempts of a job without a sample after which a revision is skipped."""
 
-_BUILDING = {Stage.CHECKOUT.value, Stage.BUILD.value}
+_BUILDING = {Stage.CHECKOUT, Stage.BUILD}
 
 
 @dataclass(slots=True)
@@ -81,12 +115,12 @@ def _skipped_on(
         (failure, record)
         for failure, record in failures
         if not _contradicted(failure, successes[failure.revision])
-        and (failure.stage != Stage.BENCH.value or failure.scenario in scenarios)
+        and (failure.stage != Stage.BENCH or failure.scenario in scenarios)
     ]
     why = _incapable([failure for failure, _ in standing], scenarios)
     tries = _spoilt(session, testbed, job, deciding, successes)
     for failure, record in standing:
-        retried = failure.reaction == Reaction.RETRY.value and record == job
+        retried = failure.reaction == Reaction.RETRY and record == job
         if retried and failure.decision_id not in successes[failure.revision].visits:
             assert failure.decision_id is not None
             tries[failure.revision][failure.decision_id] = failure.why
@@ -102,9 +136,9 @@ def _incapable(failures: list[DudRow], scenarios: set[str]) -> dict[str, str]:
     why: dict[str, str] = {}
     unable: defaultdict[str, set[str]] = defaultdict(set)
     for failure in failures:
-        if failure.reaction != Reaction.SKIP.value:
+        if failure.reaction != Reaction.SKIP:
             continue
-        if failure.stage == Stage.BENCH.value:
+        if failure.stage == Stage.BENCH:
             unable[failure.revision].add(failure.scenario)
             if not unable[failure.revision] >= scenarios:
                 continue
@@ -116,14 +150,14 @@ def _failures(
     session: Session, testbed: str, revisions: tuple[str, ...], builds: BuildVariants
 ) -> list[tuple[DudRow, int | None]]:
     """Failures of these builds or of this testbed, each with its job."""
-    of_config = builds.among(revisions, DudRow.revision, DecisionRow.config)
+    of_config = builds.among(revisions, DudRow.revision, Action.config)
     query = (
-        select(DudRow, DecisionRow.question_id)
-        .outerjoin(DecisionRow, DudRow.decision_id == DecisionRow.id)
+        select(DudRow, Action.job)
+        .outerjoin(Action, DudRow.decision_id == Action.id)
         .where(
             DudRow.revision.in_(revisions),
             or_(
-                DudRow.stage.in_(_BUILDING) & of_config & (DecisionRow.arch == builds.arch),
+                DudRow.stage.in_(_BUILDING) & of_config & (Action.arch == builds.arch),
                 DudRow.stage.not_in(_BUILDING)
                 & (DudRow.testbed == testbed)
                 & (DudRow.decision_id.is_(None) | of_config),
@@ -150,7 +184,7 @@ def _successes(
         found[revision].built_at = max(found[revision].built_at, at)
     samples = (
         select(BootRow.revision, SampleRow.scenario, SampleRow.at, SampleRow.decision_id)
-        .join(BootRow, SampleRow.boot_id == BootRow.id)
+        .join(BootRow, SampleRow.boot == BootRow.id)
         .where(
             # Of the boot, so that SQLite starts from the few boots rather than all samples.
             BootRow.testbed == testbed,
@@ -171,7 +205,7 @@ def _contradicted(failure: DudRow, success: _Success) -> bool:
     """Whether a success contradicts a failure."""
     if failure.stage in _BUILDING:
         return success.built_at > failure.at
-    if failure.stage == Stage.BENCH.value:
+    if failure.stage == Stage.BENCH:
         return success.measured_at.get(failure.scenario, failure.at) > failure.at
     if failure.decision_id in success.visits:
         return True
@@ -187,17 +221,17 @@ def _spoilt(
 ) -> defaultdict[str, dict[int, str]]:
     """By revision and trial of the job: why its samples since the last valid one are invalid."""
     query = (
-        select(BootRow.revision, DecisionRow.id, SampleRow.at, SampleRow.problems)
-        .join(BootRow, SampleRow.boot_id == BootRow.id)
-        .join(DecisionRow, SampleRow.decision_id == DecisionRow.id)
+        select(BootRow.revision, Action.id, SampleRow.at, SampleRow.problems)
+        .join(BootRow, SampleRow.boot == BootRow.id)
+        .join(Action, SampleRow.decision_id == Action.id)
         .where(
             SampleRow.testbed == testbed,
             SampleRow.scenario.in_(deciding),
             SampleRow.valid.is_(False),
-            DecisionRow.question_id == job,
-            DecisionRow.id.not_in(
+            Action.job == job,
+            Action.id.not_in(
                 select(DudRow.decision_id).where(
-                    DudRow.reaction == Reaction.INFRA.value, DudRow.decision_id.is_not(None)
+                    DudRow.reaction == Reaction.INFRA, DudRow.decision_id.is_not(None)
                 )
             ),
         )

@@ -8,9 +8,7 @@ from sqlalchemy import select
 
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Token
-from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import LedgerRepository, get_row
-from netbisect.store.db.tables import TokenRow
 from netbisect.store.repositories import request_changes
 
 
@@ -20,24 +18,15 @@ class TokenRepository(LedgerRepository):
     def add(
         self, who: str, rights: Sequence[str], digest: str, *, by: str, expires_at: float | None
     ) -> Token:
-        """Stores a new token, with an audit entry.
-
-        Args:
-            who: Its user.
-            rights: Names of rights.
-            digest: SHA-256 of its secret, in hexadecimal digits.
-            by: Author.
-            expires_at: Time of expiry, or None.
-        """
+        """Stores a new token of a user, with an audit entry; see `Token`."""
         with self.writing() as writing:
-            row = TokenRow(
+            row = Token(
                 who=who,
-                rights=list(rights),
+                rights=tuple(rights),
                 digest=digest,
                 created_by=by,
                 created_at=writing.now,
                 expires_at=expires_at,
-                revoked_at=None,
             )
             writing.session.add(row)
             writing.session.flush()
@@ -45,20 +34,15 @@ class TokenRepository(LedgerRepository):
             request_changes.add_audit_entry(
                 writing, None, "token", who=by, via="command", data=data
             )
-            return record_of(Token, row)
+            return row
 
     def get(self, identifier: int) -> Token | None:
         """The token with this id, valid or not, or None."""
-        with self.reading() as session:
-            row = session.get(TokenRow, identifier)
-            return None if row is None else record_of(Token, row)
+        return self._first(select(Token).where(Token.id == identifier))
 
     def all(self) -> list[Token]:
         """All tokens, valid or not, oldest first."""
-        with self.reading() as session:
-            return [
-                record_of(Token, row) for row in session.scalars(select(TokenRow).order_by("id"))
-            ]
+        return self._all(select(Token).order_by(Token.id))
 
     def revoke(self, identifier: int, *, by: str) -> Token:
         """Revokes a token.
@@ -67,7 +51,7 @@ class TokenRepository(LedgerRepository):
             StoreError: there is none, or it is revoked already.
         """
         with self.writing() as writing:
-            row = get_row(writing.session, TokenRow, identifier)
+            row = get_row(writing.session, Token, identifier)
             if row.revoked_at is not None:
                 raise StoreError(f"token {identifier} was revoked before")
             row.revoked_at = writing.now
@@ -75,4 +59,4 @@ class TokenRepository(LedgerRepository):
             request_changes.add_audit_entry(
                 writing, None, "revoke", who=by, via="command", data=data
             )
-            return record_of(Token, row)
+            return row

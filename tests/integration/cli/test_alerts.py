@@ -18,6 +18,7 @@ from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.results import Effect, NightlyResult
 from netbisect.cli import main
 from netbisect.steps.service.database_thread import open_ledger
+from netbisect.store.db.records import AlertSeries
 from netbisect.store.ledger import Ledger
 
 CONFIRMED = "confirmed by boots in turns"
@@ -41,8 +42,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
             CompareJob("main", "x", "r1", "r2", (PF,), PF, -0.3, commits=30), key="x"
         )
         closing.open_candidate(record, kind=AlertKind.DROP, what="seen")
+    with ledger.writing() as writing:
         place = {"scenario": PF, "branch": "main", "good": "a" * 40, "bad": "b" * 40}
-        closing.add_series(1, testbed="apu2", **place)
+        series = AlertSeries(alert=1, testbed="apu2", **place, effect=None, at=writing.now)
+        writing.session.add(series)
     ledger.engine.dispose()
     return path
 

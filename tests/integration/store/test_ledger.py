@@ -119,18 +119,14 @@ def test_a_sample_of_an_unknown_boot_is_refused_and_nothing_of_it_is_kept(ledger
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_a_number_that_is_none_is_refused(ledger: Ledger, number: float) -> None:
+def test_invalid_facts_are_refused(ledger: Ledger, number: float) -> None:
+    with pytest.raises(StoreError, match="there is no decision 7"):
+        ledger.facts.record(BOOT, 7)
     ledger.facts.record(BOOT)
-
     with pytest.raises(
         StoreError, match=r"a Sample with received = .* every number must be finite"
     ):
         ledger.facts.record(dataclasses.replace(SAMPLE, received=(1.0, number)))
-
-
-def test_a_fact_of_an_unknown_decision_is_refused(ledger: Ledger) -> None:
-    with pytest.raises(StoreError, match="there is no decision 7"):
-        ledger.facts.record(BOOT, 7)
 
 
 def test_facts_from_elsewhere_come_all_or_not_at_all(ledger: Ledger) -> None:

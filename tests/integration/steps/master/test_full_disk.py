@@ -20,7 +20,7 @@ from netbisect.steps.scheduler.followups import open_nights
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_history, open_service_ledger
 from netbisect.steps.service.settings import load
-from netbisect.store.db.write_errors import on_write_error
+from netbisect.store.db.database import on_write_error
 
 FULL = "database or disk is full"
 

@@ -23,8 +23,7 @@ from netbisect.steps.service.settings import load
 from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.steps.site.live import LivePages
 from netbisect.steps.site.source import SiteSource
-from netbisect.store.db.records import ActionStage
-from netbisect.store.repositories.alert_changes import add_series
+from netbisect.store.db.records import ActionStage, AlertSeries
 
 HOSTILE = "]]> <script>alert(1)</script> \x07 \u202e & \"'"
 
@@ -177,10 +176,12 @@ def test_all_series_of_a_changed_alert_are_read_again(watch: Watch) -> None:
     alert = next(one for one in watch.ledger.alerts.all() if one.state.standing)
     other = next(one for one in watch.ledger.series.names() if one.testbed != alert.testbed)
     with watch.ledger.writing() as writing:
-        add_series(
-            writing, alert.id, testbed=other.testbed, scenario=other.scenario,
-            branch=other.branch, good=alert.good, bad=alert.bad, effect=None, who="a",
+        series = AlertSeries(
+            alert=alert.id, testbed=other.testbed, scenario=other.scenario, branch=other.branch,
+            good=alert.good, bad=alert.bad, effect=None, at=writing.now,
         )  # fmt: skip
+        writing.session.add(series)
+    watch.ledger.alerts.change(alert.id, who="a", what="b")
 
     stale = {place for place, _ in watch.pages.stale()}
     assert (other.testbed, other.scenario) in stale

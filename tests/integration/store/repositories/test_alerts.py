@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from alert_ledger import DAY, DROP, FORWARDING, GAIN, PF, Clock, announce, named, suspect, to
+from alert_ledger import DAY, DROP, PF, Clock, announce, named, suspect, to
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -75,30 +75,6 @@ def test_any_sequence_of_changes_is_recorded_or_refused(
 
 
 # ---------------------------------------------------------------------------------- series
-
-
-@pytest.mark.both_databases
-def test_numbers_are_frozen_when_they_are_announced(ledger: Ledger, clock: Clock) -> None:
-    """What is said later of the same series stands beside them."""
-    alert = announce(ledger)
-    clock.now = 2000.0
-    other = ledger.jobs.add(NightlyJob("main", "apu2", "r20", (PF,), 3), key="night")
-    with ledger.jobs.closing(other, NightlyResult(3)) as closing:
-        place = {"scenario": FORWARDING, "branch": "main", "good": "r10", "bad": "r20"}
-        closing.add_series(alert.id, testbed="apu2", **place)
-        closing.add_series(alert.id, testbed="apu2", **place, effect=GAIN)
-        closing.add_series(alert.id, testbed="c2558", **place, effect=GAIN)
-
-    after = ledger.alerts.get(alert.id)
-    assert after.effects == alert.effects
-    assert after.series[:2] == alert.series
-    assert [(one.testbed, one.effect, one.at) for one in after.series[2:]] == [
-        ("apu2", None, 2000.0)
-    ]
-    assert [one.what for one in ledger.alerts.changes(alert.id)] == [
-        "confirmed",
-        "seen in inet4-forwarding on apu2, main too",
-    ]
 
 
 # ------------------------------------------------------------------------------ candidates
@@ -187,10 +163,11 @@ def test_one_culprit_is_one_event(ledger: Ledger, clock: Clock) -> None:
 def test_different_events_are_not_merged(ledger: Ledger) -> None:
     """Nor is an alert with itself."""
     one, two = named(ledger, announce(ledger)), announce(ledger, testbed="apu2")
+    night = ledger.jobs.add(NightlyJob("main", "apu2", "r20", (PF,), 3), key="night")
 
-    for later, earlier in ((two.id, one.id), (one.id, one.id)):
-        with pytest.raises(StoreError, match="are not one event: only two standing alerts"):
-            ledger.alerts.merge(later, earlier, who="olga", what="?")
+    with ledger.jobs.closing(night, NightlyResult(3)) as closing:
+        assert [closing.join_same_culprit(alert.id) for alert in (one, two)] == [one, two]
+
     assert ledger.alerts.all_open() == [one, two]
 
 

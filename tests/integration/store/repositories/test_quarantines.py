@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from netbisect.bisect.model.entities import Boot, Sample
 from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.jobs import NightlyJob
-from netbisect.store.db.database import open_database
 from netbisect.store.db.records import ActionStage, JobRecord, Outcome
 from netbisect.store.ledger import Ledger
 
 pytestmark = pytest.mark.both_databases
 
 REVISION = "a" * 40
-
-
-@pytest.fixture
-def ledger(url: str) -> Iterator[Ledger]:
-    engine = open_database(url)
-    yield Ledger(engine)
-    engine.dispose()
 
 
 # ------------------------------------------------------------------------------- what is kept
@@ -40,7 +30,7 @@ def test_released_quarantines_stay_in_the_history(ledger: Ledger) -> None:
     assert past.released_at is not None
     assert ledger.quarantines.start("c2558", why="again").id != held.id
     kinds = [event.kind for event in ledger.events.since(0)[0]]
-    assert kinds == ["quarantine", "release-asked", "released", "quarantine"]
+    assert kinds == ["learned", "quarantine", "release-asked", "released", "quarantine"]
 
 
 def test_a_refused_release_can_be_requested_again(ledger: Ledger) -> None:
