@@ -32,6 +32,11 @@ _JUMP_SECONDS = 3600.0
 _STATHZ = 127
 _ASIDE = "aside"
 """Cost centre of work on other processors, which delays no packet."""
+_ENDS_UNDER_LOAD = (
+    InjectedFault.PANICS_UNDER_LOAD,
+    InjectedFault.HANGS_UNDER_LOAD,
+    InjectedFault.POWER_LOSS,
+)
 _FLOW_CONTROL = {"cxl": "pause_settings"}
 """By driver; others have `fc`."""
 
@@ -165,12 +170,10 @@ class SimulatedRouter(SimulatedMachine):
         if InjectedFault.CLOCK_JUMPS in self.faults:
             # The time of the start is kept as the clock's time less that of being up.
             self.boottime += _JUMP_SECONDS
-        if InjectedFault.PANICS_UNDER_LOAD in self.faults:
-            self._next(self._panic_soon())
-        elif InjectedFault.HANGS_UNDER_LOAD in self.faults:
-            self._next(self._hang_soon())
-        elif InjectedFault.POWER_LOSS in self.faults:
-            self._next(self._lose_power_soon())
+        for fault in _ENDS_UNDER_LOAD:
+            if fault in self.faults:
+                self._next(self._fail_soon(fault))
+                break
 
     def _next(self, what: object) -> None:
         assert asyncio.iscoroutine(what)
@@ -184,23 +187,19 @@ class SimulatedRouter(SimulatedMachine):
         self.say("Uptime: 5m0s\nRebooting...\n")
         await self._boot(self.config.post_seconds)
 
-    async def _panic_soon(self) -> None:
+    async def _fail_soon(self, fault: InjectedFault) -> None:
         await self.clock.sleep(_LOAD_SECONDS)
         await self.stop()
-        if self._panics(panics.TRAP, "page fault", panics.FRAMES_UNDER_LOAD):
-            await self._boot(self.config.panic_seconds + self.config.post_seconds)
-
-    async def _hang_soon(self) -> None:
-        await self.clock.sleep(_LOAD_SECONDS)
-        await self.stop()
-        if self.watchdog:
-            await self.clock.sleep(self.watchdog)
-            await self._boot(self.config.post_seconds)
-
-    async def _lose_power_soon(self) -> None:
-        await self.clock.sleep(_LOAD_SECONDS)
-        await self.stop()
-        await self._boot(self.config.post_seconds)
+        wait = self.config.post_seconds
+        if fault is InjectedFault.PANICS_UNDER_LOAD:
+            if not self._panics(panics.TRAP, "page fault", panics.FRAMES_UNDER_LOAD):
+                return
+            wait += self.config.panic_seconds
+        elif fault is InjectedFault.HANGS_UNDER_LOAD:
+            if not self.watchdog:
+                return
+            wait += self.watchdog
+        await self._boot(wait)
 
     def _panics(self, before: str, message: str, frames: str) -> bool:
         """Prints a panic; False if the kernel then waits in its debugger."""

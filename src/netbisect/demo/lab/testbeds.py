@@ -76,27 +76,42 @@ class SimulatedTestbed:
         return int(self.bits / 672)
 
 
+_C2558 = SimulatedTestbed(
+    name="c2558",
+    description="Atom C2558, 4 cores, Intel i350",
+    profile="C2558-i350",
+    driver="igb",
+    drivers=("e1000", "igb"),
+    ports=(("igb2", "00:08:a2:09:33:da"), ("igb3", "00:08:a2:09:33:db")),
+    generator=LinkEnd("c2558-gen", "igb2", "00:1b:21:c4:95:7a"),
+    receiver=LinkEnd("c2558-gen", "igb3", "00:1b:21:c4:95:7b"),
+    bits=1e9,
+    media=_GIGABIT,
+    scenarios=("inet4-forwarding", "inet6-forwarding", "inet4-pf-stateful", "inet4-ipfw-stateful"),
+)
+
+
+def _like_c2558(
+    name: str, description: str, ports: Sequence[str], macs: Sequence[str], **more: str
+) -> SimulatedTestbed:
+    """A testbed of the same kind; ports and MACs are ingress, egress, generator, receiver."""
+    ingress, egress, generator, receiver = zip(ports, macs, strict=True)
+    return replace(
+        _C2558,
+        name=name,
+        description=description,
+        ports=(ingress, egress),
+        generator=LinkEnd(f"{name}-gen", *generator),
+        receiver=LinkEnd(f"{name}-gen", *receiver),
+        scenarios=("inet4-forwarding",),
+        **more,
+    )
+
+
 TESTBEDS: dict[str, SimulatedTestbed] = {
     bed.name: bed
     for bed in (
-        SimulatedTestbed(
-            name="c2558",
-            description="Atom C2558, 4 cores, Intel i350",
-            profile="C2558-i350",
-            driver="igb",
-            drivers=("e1000", "igb"),
-            ports=(("igb2", "00:08:a2:09:33:da"), ("igb3", "00:08:a2:09:33:db")),
-            generator=LinkEnd("c2558-gen", "igb2", "00:1b:21:c4:95:7a"),
-            receiver=LinkEnd("c2558-gen", "igb3", "00:1b:21:c4:95:7b"),
-            bits=1e9,
-            media=_GIGABIT,
-            scenarios=(
-                "inet4-forwarding",
-                "inet6-forwarding",
-                "inet4-pf-stateful",
-                "inet4-ipfw-stateful",
-            ),
-        ),
+        _C2558,
         SimulatedTestbed(
             name="e5-2650",
             description="Xeon E5-2650, 8 cores, Chelsio T540-CR",
@@ -123,63 +138,35 @@ TESTBEDS: dict[str, SimulatedTestbed] = {
             media=_TEN_GIGABIT,
             scenarios=("inet4-forwarding",),
         ),
-        SimulatedTestbed(
-            name="apu2",
-            description="GX-412TC, 4 cores, Intel i210, two NanoBSD partitions",
-            profile="C2558-i350",
-            driver="igb",
-            drivers=("e1000", "igb"),
-            ports=(("igb1", "00:0d:b9:41:ca:3d"), ("igb2", "00:0d:b9:41:ca:3e")),
-            generator=LinkEnd("apu2-gen", "igb2", "00:1b:21:c4:95:9a"),
-            receiver=LinkEnd("apu2-gen", "igb3", "00:1b:21:c4:95:9b"),
-            bits=1e9,
-            media=_GIGABIT,
-            scenarios=("inet4-forwarding",),
+        _like_c2558(
+            "apu2",
+            "GX-412TC, 4 cores, Intel i210, two NanoBSD partitions",
+            ("igb1", "igb2", "igb2", "igb3"),
+            ("00:0d:b9:41:ca:3d", "00:0d:b9:41:ca:3e", "00:1b:21:c4:95:9a", "00:1b:21:c4:95:9b"),
             root="partitions",
             deploy='deploy = "nanobsd"\nnanobsd = { good = "BSDRP1", test = "BSDRP2" }\n',
         ),
-        SimulatedTestbed(
-            name="atom-zfs",
-            description="Atom C2558, 4 cores, Intel i350, root on ZFS",
-            profile="C2558-i350",
-            driver="igb",
-            drivers=("e1000", "igb"),
-            ports=(("igb0", "00:08:a2:09:33:ea"), ("igb1", "00:08:a2:09:33:eb")),
-            generator=LinkEnd("atom-zfs-gen", "igb2", "00:1b:21:c4:95:ba"),
-            receiver=LinkEnd("atom-zfs-gen", "igb3", "00:1b:21:c4:95:bb"),
-            bits=1e9,
-            media=_GIGABIT,
-            scenarios=("inet4-forwarding",),
+        _like_c2558(
+            "atom-zfs",
+            "Atom C2558, 4 cores, Intel i350, root on ZFS",
+            ("igb0", "igb1", "igb2", "igb3"),
+            ("00:08:a2:09:33:ea", "00:08:a2:09:33:eb", "00:1b:21:c4:95:ba", "00:1b:21:c4:95:bb"),
             root="zfs",
             deploy='deploy = "nextboot-zfs"\n',
         ),
-        SimulatedTestbed(
-            name="atom-be",
-            description="Atom C2558, 4 cores, Intel i350, boot environments",
-            profile="C2558-i350",
-            driver="igb",
-            drivers=("e1000", "igb"),
-            ports=(("igb0", "00:08:a2:09:33:fa"), ("igb1", "00:08:a2:09:33:fb")),
-            generator=LinkEnd("atom-be-gen", "igb2", "00:1b:21:c4:95:ca"),
-            receiver=LinkEnd("atom-be-gen", "igb3", "00:1b:21:c4:95:cb"),
-            bits=1e9,
-            media=_GIGABIT,
-            scenarios=("inet4-forwarding",),
+        _like_c2558(
+            "atom-be",
+            "Atom C2558, 4 cores, Intel i350, boot environments",
+            ("igb0", "igb1", "igb2", "igb3"),
+            ("00:08:a2:09:33:fa", "00:08:a2:09:33:fb", "00:1b:21:c4:95:ca", "00:1b:21:c4:95:cb"),
             root="zfs",
             deploy='deploy = "bootenv"\n',
         ),
-        SimulatedTestbed(
-            name="d1518",
-            description="Xeon D-1518, 4 cores, Intel i350, root over NFS",
-            profile="C2558-i350",
-            driver="igb",
-            drivers=("e1000", "igb"),
-            ports=(("igb0", "00:25:90:fb:1e:10"), ("igb1", "00:25:90:fb:1e:11")),
-            generator=LinkEnd("d1518-gen", "igb2", "00:1b:21:c4:95:aa"),
-            receiver=LinkEnd("d1518-gen", "igb3", "00:1b:21:c4:95:ab"),
-            bits=1e9,
-            media=_GIGABIT,
-            scenarios=("inet4-forwarding",),
+        _like_c2558(
+            "d1518",
+            "Xeon D-1518, 4 cores, Intel i350, root over NFS",
+            ("igb0", "igb1", "igb2", "igb3"),
+            ("00:25:90:fb:1e:10", "00:25:90:fb:1e:11", "00:1b:21:c4:95:aa", "00:1b:21:c4:95:ab"),
             root="network",
             server="boot-server",
             deploy='deploy = "pxe"\npxe = { server = "boot-server", root = "/roots/d1518-dut" }\n',

@@ -185,10 +185,8 @@ class Network:
 
     def from_generator(self, host: str, port: str) -> SimulatedLink | None:
         """The link of a generator port."""
-        for link in self.links:
-            if (link.wire.generator, link.wire.generator_port) == (host, port):
-                return link
-        return None
+        ends = {(link.wire.generator, link.wire.generator_port): link for link in self.links}
+        return ends.get((host, port))
 
     def through(self, router: str) -> SimulatedLink | None:
         """The link through a router."""
@@ -196,7 +194,5 @@ class Network:
 
     def to_receiver(self, host: str, port: str) -> SimulatedLink | None:
         """The link of a receiver port."""
-        for link in self.links:
-            if (link.wire.receiver, link.wire.receiver_port) == (host, port):
-                return link
-        return None
+        ends = {(link.wire.receiver, link.wire.receiver_port): link for link in self.links}
+        return ends.get((host, port))
