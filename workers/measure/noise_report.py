@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
@@ -82,25 +82,16 @@ def _found(scenario: str, runs: CalibrationRuns, image_sd: float) -> ScenarioNoi
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TrialCost:
-    """Durations in seconds."""
-
-    build: float
-    """Build of this kernel."""
-    boot: float
-    """Boot, from the order until the kernel is verified; mean."""
-    run: float
-    """One run with set-up; mean."""
-
-
-def trial_cost(plan: CalibrationPlan, runs: CalibrationRuns) -> TrialCost:
-    """Durations of build, boot and run."""
+def durations(plan: CalibrationPlan, runs: CalibrationRuns) -> dict[str, float]:
+    """Seconds of the build of this kernel, and means of a boot and of a run with set-up."""
     boots = fmean(boot.seconds for boot in runs.boots.values())
-    return TrialCost(plan.kernel.seconds, boots, fmean(one.seconds for one in runs.samples))
+    run = fmean(sample.seconds for sample in runs.samples)
+    return {"build": plan.kernel.seconds, "boot": boots, "run": run}
 
 
-def recommended_run_noise(results: Sequence[ScenarioNoise], price: TrialCost) -> float | None:
+def recommended_run_noise(
+    results: Sequence[ScenarioNoise], price: Mapping[str, float]
+) -> float | None:
     """`run_noise_percent` for the lab file; None if boots have one run each.
 
     Optimal runs per boot: sqrt((run / boot)^2 (cost of a boot / cost of a run)), by the optimal
@@ -111,7 +102,7 @@ def recommended_run_noise(results: Sequence[ScenarioNoise], price: TrialCost) ->
     if not pairs:
         return None
     worst = max(run.sd for _, run in pairs)
-    pays = any(run.sd**2 * price.boot > _PAYS * boot.sd**2 * price.run for boot, run in pairs)
+    pays = any(run.sd**2 * price["boot"] > _PAYS * boot.sd**2 * price["run"] for boot, run in pairs)
     return round(100 * worst, 2) if pays else 0.0
 
 
@@ -121,13 +112,13 @@ def as_data(plan: CalibrationPlan, runs: CalibrationRuns) -> dict[str, object]:
     Raises:
         NoiseError: too few samples.
     """
-    results, price = scenario_noise(plan, runs), trial_cost(plan, runs)
+    results, price = scenario_noise(plan, runs), durations(plan, runs)
     return {
         "testbed": plan.testbed.name,
         "kernel": plan.kernel.key,
         "revision": plan.kernel.revision,
         "image_noise_percent": None if plan.image_sd is None else 100 * plan.image_sd,
-        "seconds": {"build": price.build, "boot": price.boot, "run": price.run},
+        "seconds": price,
         "run_noise_percent": recommended_run_noise(results, price),
         "scenarios": {
             one.scenario: {
@@ -162,7 +153,7 @@ def as_text(plan: CalibrationPlan, runs: CalibrationRuns) -> str:
     Raises:
         NoiseError: too few samples.
     """
-    results, price = scenario_noise(plan, runs), trial_cost(plan, runs)
+    results, price = scenario_noise(plan, runs), durations(plan, runs)
     parts = [f"calibration of {plan.testbed.name} with {plan.kernel.version}"]
     for one in results:
         level = metric_of(one.scenario).text(one.level)
@@ -187,7 +178,7 @@ def as_text(plan: CalibrationPlan, runs: CalibrationRuns) -> str:
     parts += [
         "",
         f"image noise: {noise}",
-        f"cost: build {price.build:.0f} s, boot {price.boot:.0f} s, run {price.run:.0f} s",
+        f"cost: {', '.join(f'{name} {seconds:.0f} s' for name, seconds in price.items())}",
         f"for lab.toml: {advice if percent is None else f'run_noise_percent = {percent:g}'}",
     ]
     if min(one.boots for one in results) < _FEWEST:
