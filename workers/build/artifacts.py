@@ -178,13 +178,10 @@ class ArtefactStore:
         self.directory.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=_WORK, dir=self.directory))
         try:
-            held = os.open(work, os.O_RDONLY)
-            try:
+            with _open_folder(work) as held:
                 fcntl.flock(held, fcntl.LOCK_EX)
                 work.chmod(0o755)
                 yield work
-            finally:
-                os.close(held)
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
@@ -261,20 +258,25 @@ class ArtefactStore:
     def _sweep(self) -> None:
         """Removes folders of processes that have ended."""
         for work in self.directory.glob(f"{_WORK}*"):
-            with contextlib.suppress(OSError):
-                held = os.open(work, os.O_RDONLY)
-                try:
-                    if time.time() - os.fstat(held).st_mtime < _YOUNG:
-                        continue
+            with contextlib.suppress(OSError), _open_folder(work) as held:
+                if time.time() - os.fstat(held).st_mtime >= _YOUNG:
                     fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     shutil.rmtree(work, ignore_errors=True)
-                finally:
-                    os.close(held)
         for folder in self.directory.iterdir() if self.directory.is_dir() else ():
             # Buildbot fills these, and locks nothing.
             whole = (folder / FACT).exists() and not folder.name.startswith(".")
             if not whole and time.time() - _newest(folder) > _ABANDONED:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _open_folder(folder: Path) -> Iterator[int]:
+    """A descriptor of a folder, for locks."""
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        yield held
+    finally:
+        os.close(held)
 
 
 def _size(folder: Path) -> int:

@@ -135,7 +135,7 @@ def _path(name: str, path: bytes) -> str:
         return text
     parts = text.split("/")
     if text.startswith(("/", '"')) or {"..", "."} & set(parts) or ".git" in text.lower().split("/"):
-        # What a server sent is not repeated: not every server that answers has reviews.
+        # The text of a server is not repeated: it may be no server of reviews.
         found = repr(text) if name == BY_HAND else "one that is not"
         raise PatchError(f"{name}: names of files inside the tree expected, found {found}")
     return text

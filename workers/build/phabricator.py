@@ -130,7 +130,7 @@ def _all_of(host: str, answer: http.client.HTTPResponse) -> bytes:
     while block := answer.read1(_BLOCK):
         data += block
         if len(data) > MOST_BYTES:
-            break  # whoever reads it says so
+            break  # `read` reports it
         if time.monotonic() > deadline:
             raise PatchError(f"{host} has not sent all of it after {_LONGEST:g} s")
     else:

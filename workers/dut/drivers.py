@@ -14,7 +14,7 @@ _OFF = ("0", "0x0", "None")
 
 @dataclass(frozen=True, slots=True)
 class PortDriver:
-    """What a driver calls them."""
+    """Names of a driver's sysctls, below the device."""
 
     flow_control: tuple[str, ...] = ()
     damaged: tuple[str, ...] = ()

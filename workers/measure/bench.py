@@ -415,7 +415,7 @@ class Bench:
         return found | {name: value for name, value in settings.items() if value}
 
     def _features(self) -> dict[str, str]:
-        """What the router's ports and their driver can do, for reports."""
+        """Drivers, queues and options of the router's ports, for reports."""
         names = {}
         for part in ("ingress", "egress"):
             with contextlib.suppress(ports.PortNotFoundError):

@@ -1,7 +1,7 @@
-"""What the owner of a lab has set on its machines, as conditions of samples.
+"""Settings of a router by its owner, as conditions of samples.
 
-Only what was set counts, by loader.conf and sysctl.conf, not what a kernel makes of it: a commit
-may change a default, and is to be found then.
+Only the settings of loader.conf and sysctl.conf count, not the resulting values of a kernel: a
+commit that changes a default must be found.
 """
 
 from __future__ import annotations

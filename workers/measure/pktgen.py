@@ -1,6 +1,6 @@
-"""What netmap's pkt-gen prints, and what it means.
+"""Commands and output of netmap's pkt-gen.
 
-A line of a run, by sender and receiver alike, in all the versions that netbenches has seen:
+A line of a run, of sender and receiver, in all versions in netbenches:
 
     982.003708 main_thread [2277] 968409 pps (970243 pkts 465716640 bps in 1001894 usec) ...
 

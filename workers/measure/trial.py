@@ -71,7 +71,7 @@ class TrialRunner:
             for scenarios in by_tunables(self.scenarios) or [[]]:
                 self._together = scenarios
                 self._doubtful.clear()
-                if not self._visit():
+                if not self._one_boot():
                     return False
                 if self._first is None and not self._own_tunables:
                     return True  # the kernel does not boot: no tunable was tried
@@ -82,7 +82,7 @@ class TrialRunner:
         """Tunables of the scenarios of this boot."""
         return self._together[0].tunables if self._together else {}
 
-    def _visit(self) -> bool:
+    def _one_boot(self) -> bool:
         """One boot with its scenarios; False if the testbed needs its owner."""
         boot = self._boot()
         if isinstance(boot, LabFault):
@@ -103,8 +103,7 @@ class TrialRunner:
                 if worst is None or worst.fault is Fault.SCENARIO or ended:
                     worst = fault
                 if ended:
-                    break  # what was to be measured does not run any more
-                # It would come to nothing again.
+                    break  # the kernel does not run any more
                 waiting = [one for one in waiting if one is not scenario]
         finally:
             bench.clean_up()
@@ -154,7 +153,7 @@ class TrialRunner:
             except LabFault as fault:
                 self._say(f"{name}: {fault.why}")
                 if attempt >= fault.tries:
-                    # What the kernel does with these tunables says nothing of other scenarios.
+                    # Other scenarios have other tunables.
                     failed = self._together if self._own_tunables else [None]
                     for scenario in failed:
                         self._emit(self._failure(fault, started, scenario))
@@ -172,9 +171,8 @@ class TrialRunner:
         running = self._router.reach()
         begun = running.environment.get(_ORDER, "")
         if begun and running.environment.get(_DONE) != begun:
-            self._say(
-                f"{self.testbed.name}: an earlier visit did not end: to its good kernel first"
-            )
+            why = "the last trial was interrupted: returning to the known-good kernel first"
+            self._say(f"{self.testbed.name}: {why}")
             return self._router.recover()
         return running
 

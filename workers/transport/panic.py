@@ -1,9 +1,9 @@
 """Finds the panic in the console output of a machine: the message and the backtrace.
 
 The forms are those of FreeBSD's kernels: `panic: ...` with the lines of kdb_backtrace() in their
-old and new form, `Fatal trap ...` with the block of registers before it, and what ddb(4) prints
-when it is entered. A console adds to them what it likes: colours of the loader's menu, noise of
-the line while the power comes and goes, lines that were cut or begun by something else.
+old and new form, `Fatal trap ...` with the block of registers before it, and the output of ddb(4).
+A console adds colours of the loader's menu, noise of the line while the power changes, and lines
+that were cut or begun by other output.
 """
 
 from __future__ import annotations
