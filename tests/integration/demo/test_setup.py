@@ -8,18 +8,15 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from lab_fixtures import RunningLab
 
 from netbisect.demo.lab import setup
 from netbisect.demo.lab.config import LabError, load
 from netbisect.demo.lab.server import LabSimulator
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.toml import FileError
-
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
 
 
 def test_lab_file_does_not_mention_the_simulation(running_lab: RunningLab) -> None:

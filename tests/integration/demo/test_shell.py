@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import time
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
+from lab_fixtures import RunningLab
 
 
 def test_paths_stay_on_the_disk_of_the_machine(running_lab: RunningLab) -> None:

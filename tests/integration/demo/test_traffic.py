@@ -5,17 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lab_fixtures import RunningLab
 
 from netbisect.demo.lab.traffic import Flow, schedule
 from netbisect.workers.measure import pktgen
-
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
 
 RECEIVE = "pkt-gen -N -f rx -i igb3 -w 2 -W"
 SEND = (

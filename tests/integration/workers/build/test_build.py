@@ -10,9 +10,9 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from lab_fixtures import RunningLab
 
 from netbisect.bisect.model.entities import (
     Failure,
@@ -25,9 +25,6 @@ from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build import logged_process
 from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.config.builder import Builder, Overlay, Source
-
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
 
 
 def build(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from lab_fixtures import RunningLab
 
 from netbisect.bisect.model.entities import Kernel
 from netbisect.workers.build.identity import identity_of, identity_of_file, version_of
-
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
 
 
 def elf(*sections: tuple[str, int, bytes]) -> bytes:

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from lab_fixtures import RunningLab
 
 from netbisect.bisect.model.entities import (
     Failure,
@@ -33,9 +33,6 @@ from netbisect.workers.build.patches import (
 from netbisect.workers.cli import main, options
 from netbisect.workers.config.builder import Builder, Source
 from tests.integration.workers.build.test_build import git
-
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
 
 FILE = "sys/netinet/ip_input.c"
 

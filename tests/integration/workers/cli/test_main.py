@@ -6,9 +6,10 @@ import json
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from lab_fixtures import RunningLab
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import (
@@ -22,9 +23,6 @@ from netbisect.bisect.model.entities import (
 )
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.workers.cli import main, options, vm
-
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
 
 Run = Callable[..., tuple[int, list[Any], str]]
 """Takes arguments; gives the status, the facts, and the prose."""

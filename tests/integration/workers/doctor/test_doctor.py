@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from lab_fixtures import RunningLab
 
 from netbisect.workers.config.builder import Builder, Source
 from netbisect.workers.config.dut import PortSelector
@@ -19,9 +20,7 @@ from netbisect.workers.doctor.checks import DoctorCheck
 from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.dut.ports import Interface
 
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
-
+if TYPE_CHECKING:  # pytest would collect it
     from netbisect.workers.config.testbed import Testbed
 
 

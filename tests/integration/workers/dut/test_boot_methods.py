@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from lab_fixtures import RunningLab, only_failure
 
-from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Reaction, Sample, Stage
+from netbisect.bisect.model.entities import Boot, Fact, Kernel, Reaction, Sample, Stage
 from netbisect.demo.lab import setup
 from netbisect.demo.lab.setup import LabFiles
 from netbisect.demo.tree.create import SampleTree
@@ -27,10 +28,9 @@ from netbisect.workers.measure.trial import TrialRunner
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.ssh import Connections
 
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
-
+if TYPE_CHECKING:  # pytest would collect it
     from netbisect.workers.config.testbed import Testbed
+
 
 FORWARDING = load_scenario("inet4-forwarding")
 TESTBEDS = ("apu2", "d1518", "atom-zfs", "atom-be")
@@ -127,12 +127,6 @@ def panicking(lab: MethodLab) -> int:
     return number
 
 
-def only_dud(facts: list[Fact]) -> Failure:
-    (failure,) = facts
-    assert isinstance(failure, Failure)
-    return failure
-
-
 # ------------------------------------------------------------------------- all methods
 
 
@@ -161,7 +155,7 @@ def test_doctor_finds_no_fault(lab: MethodLab, name: str) -> None:
 def test_panic_at_boot_needs_no_power_cycle(lab: MethodLab, name: str) -> None:
     testbed = replace(lab.testbed(name), power=None)
     sound, facts = lab.trial(panicking(lab), testbed)
-    failure = only_dud(facts)
+    failure = only_failure(facts)
     assert sound
     assert (failure.stage, failure.reaction) == (Stage.BOOT, Reaction.SKIP)
     assert failure.why.startswith("panic: mtx_lock() of destroyed mutex")
@@ -206,7 +200,7 @@ def test_unknown_labels_quarantine_the_testbed(lab: MethodLab) -> None:
         other = replace(testbed, dut=replace(testbed.dut, nanobsd=wrong))
         sound, facts = lab.trial(10, other)
         assert not sound
-        assert why in only_dud(facts).why
+        assert why in only_failure(facts).why
 
 
 # ---------------------------------------------------------------------------------------- ZFS
@@ -237,7 +231,7 @@ def test_method_for_another_root_quarantines_the_testbed(
     dut = replace(testbed.dut, deploy=deploy, nanobsd=None)
     sound, facts = lab.trial(10, replace(testbed, dut=dut))
     assert not sound
-    assert why in only_dud(facts).why
+    assert why in only_failure(facts).why
 
 
 def test_system_without_the_label_quarantines_the_testbed(lab: MethodLab) -> None:
@@ -250,7 +244,7 @@ def test_system_without_the_label_quarantines_the_testbed(lab: MethodLab) -> Non
     finally:
         place.write_text(text)
     assert not sound
-    assert "/boot/lua/config.lua know nothing of it" in only_dud(facts).why
+    assert "/boot/lua/config.lua know nothing of it" in only_failure(facts).why
 
 
 # -------------------------------------------------------------------------------- the network

@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from lab_fixtures import RunningLab
 
 from netbisect.bisect.model.faults import Fault
 from netbisect.workers.config.testbed import Power
@@ -19,9 +19,6 @@ from netbisect.workers.dut.running_kernel import RunningKernel, read_running_ker
 from netbisect.workers.transport import power
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.ssh import Connections
-
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
 
 DUT = "c2558-dut"
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
+from _pytest.mark import ParameterSet
+from lab_fixtures import RunningLab, failures
 
 from netbisect.bisect.model.entities import (
     Fact,
@@ -29,11 +31,9 @@ from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure import clocks
 from netbisect.workers.transport.ssh import Connections
 
-if TYPE_CHECKING:
-    from _pytest.mark import ParameterSet
-    from tests.lab_fixtures import RunningLab
-
+if TYPE_CHECKING:  # pytest would collect it
     from netbisect.workers.config.testbed import Testbed
+
 
 HERE = Path(__file__).parents[3]
 FORWARDING = ("inet4-forwarding",)
@@ -217,10 +217,6 @@ def parameters(faults: Iterable[Fault]) -> list[ParameterSet]:
         pytest.param(fault, id=fault.value, marks=[pytest.mark.long] * (fault in LONG))
         for fault in faults
     ]
-
-
-def failures(facts: list[Fact]) -> list[Failure]:
-    return [fact for fact in facts if isinstance(fact, Failure)]
 
 
 def valid(facts: list[Fact]) -> list[Sample]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from lab_fixtures import RunningLab
 
 from netbisect.bisect.model.entities import Boot, Failure, Sample
 from netbisect.workers.config.dut import PortSelector
@@ -20,10 +21,9 @@ from netbisect.workers.measure.bench import Bench
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.ssh import Connections
 
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
-
+if TYPE_CHECKING:  # pytest would collect it
     from netbisect.workers.config.testbed import Testbed
+
 
 FORWARDING = load_scenario("inet4-forwarding")
 BY_HAND = Boot("by-hand", "c2558", "", "", 0.0, 0.0)

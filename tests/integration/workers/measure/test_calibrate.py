@@ -8,9 +8,9 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
+from lab_fixtures import RunningLab
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import (
@@ -22,9 +22,6 @@ from netbisect.workers.cli import main, options
 from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.measure import noise_report
 from netbisect.workers.measure.calibrate import CalibrationPlan, CalibrationRuns, NoiseError
-
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
 
 NAME = "inet4-forwarding"
 KERNEL = Kernel("r" * 40, "GENERIC", "amd64", "i", "k" * 64, "n1-rrr", 1, 0.0, 600.0)

@@ -7,15 +7,11 @@ import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from lab_fixtures import RunningLab
 
 from netbisect.workers.cli import main
-
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
-
 
 Run = Callable[..., tuple[int, str, str]]
 

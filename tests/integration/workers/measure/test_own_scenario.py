@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from lab_fixtures import RunningLab
 
 from netbisect.bisect.model.entities import Boot, Conditions, Failure, Sample
 from netbisect.bisect.model.metric import scenario_of
@@ -16,9 +16,6 @@ from netbisect.workers.config.scenario import Scenario, load_scenario, load_scen
 from netbisect.workers.measure.bench import Bench
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.ssh import Connections
-
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
 
 BY_HAND = Boot("by-hand", "c2558", "", "", 0.0, 0.0)
 DOCS = Path(__file__).parents[4] / "docs" / "lab.md"

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from lab_fixtures import RunningLab, samples
 
-from netbisect.bisect.model.entities import Fact, Sample
+from netbisect.bisect.model.entities import Fact
 from netbisect.demo.lab.faults import InjectedFault
 from netbisect.workers.config.scenario import Scenario, load_scenario
 from netbisect.workers.dut import freebsd_tools
 from netbisect.workers.measure.trial import TrialRunner
 from netbisect.workers.transport.ssh import Connections
 
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
-
 FORWARDING = ("inet4-forwarding",)
 DUT, GENERATOR = "c2558-dut", "c2558-gen"
-
-
-def samples(facts: list[Fact]) -> list[Sample]:
-    return [fact for fact in facts if isinstance(fact, Sample)]
 
 
 def test_second_run_is_valid_after_a_passing_fault(c2558: RunningLab) -> None:

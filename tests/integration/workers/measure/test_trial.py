@@ -5,40 +5,22 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from lab_fixtures import RunningLab, failures, only_failure, samples
 
 from netbisect.bisect.model.entities import (
     Boot,
     Conditions,
     Fact,
-    Failure,
     Reaction,
     Sample,
     Stage,
 )
 
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
-
 FORWARDING = ("inet4-forwarding",)
 PATIENCE = 1.0
 """Seconds for a boot, where one is expected to hang; a good one takes a quarter."""
-
-
-def failures(facts: list[Fact]) -> list[Failure]:
-    return [fact for fact in facts if isinstance(fact, Failure)]
-
-
-def samples(facts: list[Fact]) -> list[Sample]:
-    return [fact for fact in facts if isinstance(fact, Sample)]
-
-
-def only_dud(facts: list[Fact]) -> Failure:
-    (failure,) = facts
-    assert isinstance(failure, Failure), failure
-    return failure
 
 
 # ------------------------------------------------------------------------------- good visits
@@ -113,7 +95,7 @@ def test_stale_kernel_is_detected_by_its_version(c2558: RunningLab) -> None:
     kernel, _ = c2558.kernel(40)
     c2558.control("break", "c2558-dut", "stale-loader")
     sound, facts = c2558.trial(41, FORWARDING)
-    failure = only_dud(facts)
+    failure = only_failure(facts)
     assert sound
     assert (failure.stage, failure.reaction) == (Stage.BOOT, Reaction.SKIP)
     assert failure.why == (
@@ -127,7 +109,7 @@ def test_loader_fallback_is_detected(c2558: RunningLab) -> None:
     c2558.control("break", "c2558-dut", "falls-back")
     _, facts = c2558.trial(41, FORWARDING)
     folder = f"kernel.nb-{c2558.kernel(41)[0].key[:12]}"
-    assert only_dud(facts).why == (
+    assert only_failure(facts).why == (
         f"the running kernel is /boot/kernel/kernel, expected /boot/{folder}/kernel"
     )
 
@@ -153,7 +135,7 @@ def test_failed_power_switch_quarantines_the_testbed(c2558: RunningLab) -> None:
     cycle = (*testbed.power.cycle[:-1], "no-such-machine")
     testbed = replace(testbed, power=replace(testbed.power, cycle=cycle))
     _, facts = c2558.trial(10, FORWARDING, testbed)
-    failure = only_dud(facts)
+    failure = only_failure(facts)
     assert failure.reaction is Reaction.QUARANTINE
     assert re.match(
         "the power switch of c2558 failed: exit status 1: no such machine: no-such-m", failure.why

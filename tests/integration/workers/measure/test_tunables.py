@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
+from lab_fixtures import RunningLab
 
 from netbisect.bisect.model.entities import (
     Boot,
@@ -21,9 +21,6 @@ from netbisect.steps.queries.health import new_epochs
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.ledger import Ledger
 from netbisect.workers.transport.ssh import Connections
-
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
 
 QUEUES = "dev.igb.2.iflib.override_nrxqs"
 FORWARDING = "inet4-forwarding"

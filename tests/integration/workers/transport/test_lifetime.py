@@ -9,15 +9,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from lab_fixtures import RunningLab
 from localbisect_fixtures import interruptible
 
 from netbisect.workers.transport import lifetime
-
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
 
 WORKER = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:], stdout=-1)"]
 """Reads the output of its command, as a Buildbot worker does."""
