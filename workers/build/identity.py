@@ -7,6 +7,7 @@ also contribute their relocations.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import re
@@ -113,30 +114,27 @@ def version_of(kernel: Path) -> str:
 
     `uname -v` prints it; see sys/conf/newvers.sh.
     """
-    for text in _VERSION_TEXT.findall(kernel.read_bytes()):
-        found = _REVISION.search(text)
-        if found:
-            return found[0].decode()
-    return ""
+    return next((revision for revision, _ in _revisions(kernel.read_bytes())), "")
 
 
 def ident_of(data: bytes) -> str:
     """The configuration in a kernel (`sysctl kern.ident`), or ""."""
+    # Of a reproducible build: nothing else follows the revision.
+    return next((words[0] for _, words in _revisions(data) if len(words) == 1), "")
+
+
+def _revisions(data: bytes) -> Iterator[tuple[str, list[str]]]:
+    """Revisions in version texts, and the words after them."""
     for text in _VERSION_TEXT.findall(data):
-        named = _REVISION.search(text)
-        line = text[named.end() :].rstrip(b"\0") if named else b""
-        words = line.decode(errors="replace").split()
-        if len(words) == 1:  # of a reproducible build: nothing follows the revision
-            return str(words[0])
-    return ""
+        if found := _REVISION.search(text):
+            line = text[found.end() :].rstrip(b"\0")
+            yield found[0].decode(), line.decode(errors="replace").split()
 
 
 def build_id_of(data: bytes) -> str:
     """The build ID of a kernel in hex (`sysctl kern.build_id`), or ""."""
-    try:
+    with contextlib.suppress(ELFError):
         for section in ELFFile(io.BytesIO(data)).iter_sections():
             if section.name in _NOTES and isinstance(section, NoteSection):
                 return "".join(str(note["n_desc"]) for note in section.iter_notes())
-    except ELFError:
-        pass
     return ""

@@ -58,10 +58,7 @@ def check_tunables(tunables: Mapping[str, Scalar]) -> None:
     """
     for name, value in tunables.items():
         check(_NAME.match(name), f"tunable {name!r}: expected a name such as net.isr.maxthreads")
-        check(
-            _VALUE.match(str(value)),
-            f"tunable {name}: {value!r}: expected a number, or letters without spaces and quotes",
-        )
+        _check_value("tunable", name, value, _VALUE)
         check(
             not name.startswith(_RESERVED),
             f"tunable {name}: it is set by netbisect itself; expected another one",
@@ -74,10 +71,12 @@ def _check_sysctls(sysctls: Mapping[str, Scalar]) -> None:
             SYSCTL.match(name) and name.startswith(PREFIXES),
             f"sysctl {name!r}: expected a name that begins with {', '.join(PREFIXES)}",
         )
-        check(
-            _SYSCTL_VALUE.match(str(value)),
-            f"sysctl {name}: {value!r}: expected a number, or letters without spaces and quotes",
-        )
+        _check_value("sysctl", name, value, _SYSCTL_VALUE)
+
+
+def _check_value(kind: str, name: str, value: Scalar, form: re.Pattern[str]) -> None:
+    wanted = "a number, or letters without spaces and quotes"
+    check(form.match(str(value)), f"{kind} {name}: {value!r}: expected {wanted}")
 
 
 def parse_settings(text: str) -> NamedSettings:
