@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -125,3 +128,87 @@ def test_files_without_measurements_are_refused(text: str, message: str) -> None
 
     assert result.exit_code == 1
     assert message in result.stderr
+
+
+def lnt(number: int, level: float) -> dict[str, object]:
+    """A report file of format 2."""
+    times = [level, level * 1.002, level * 0.999]
+    return {
+        "format_version": "2",
+        "machine": {"name": "lab-1", "hardware": "x86_64"},
+        "run": {
+            "start_time": f"2026-03-{number + 1:02d}T02:30:00",
+            "end_time": f"2026-03-{number + 1:02d}T03:30:00",
+            "llvm_project_revision": f"c{number}",
+        },
+        "tests": [
+            {"name": "suite/sqlite3.test", "execution_time": times, "hash": "d41d8cd9"},
+            {"name": "suite/broken.test", "compile_time": 1.5, "execution_status": 1},
+            {"name": "suite/steady.test", "execution_time": 7.0 + number % 3 / 100},
+        ],
+    }
+
+
+def perfherder(_: int, level: float) -> dict[str, object]:
+    """A performance artifact."""
+    subtests = [
+        {"name": "load time", "value": level, "unit": "ms", "lowerIsBetter": True},
+        {"name": "failed", "value": -1},
+    ]
+    suite = {"name": "page", "lowerIsBetter": True, "value": level, "subtests": subtests}
+    return {"framework": {"name": "browsertime"}, "suites": [suite]}
+
+
+def csit(number: int, level: float) -> dict[str, object]:
+    """A test case of model 1.2, with the fields that others need not have."""
+    rate = {"values": [4e8 / level] * 3, "avg": 4e8 / level, "stdev": 0.0, "unit": "pps"}
+    return {
+        "version": "1.2.0",
+        "start_time": f"2026-03-{number + 1:02d}T02:30:00.000000Z",
+        "hosts": ["192.0.2.44", "192.0.2.45"],
+        "dut_type": "VPP",
+        "dut_version": f"c{number}",
+        "passed": True,
+        "test_name_long": "25ge2p1xxv710-64b-2t1c-ethip4-ip4base",
+        "result": {"type": "mrr", "receive_rate": {"rate": rate}},
+    }
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq")
+@pytest.mark.parametrize(
+    ("make", "name", "kind", "series"),
+    [
+        (lnt, "{:02}.json", "rise", "lab-1/suite-sqlite3.test~execution-time.seconds.lower"),
+        (perfherder, "17{:08}-c{:d}.json", "rise", "default/page.load-time~subtest.ms.lower"),
+        (
+            csit,
+            "{:02}.info.json",
+            "drop",
+            "192.0.2.44-192.0.2.45/25ge2p1xxv710-64b-2t1c-ethip4-ip4base~mrr.pps",
+        ),
+    ],
+    ids=["lnt", "perfherder", "csit"],
+)
+def test_documented_recipes_convert_exports_of_other_tools(
+    make: Callable[[int, float], dict[str, object]],
+    name: str,
+    kind: str,
+    series: str,
+    tmp_path: Path,
+) -> None:
+    tool = make.__name__
+    page = (Path(__file__).parents[3] / "docs" / "detection.md").read_text()
+    [recipe] = [one for one in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if f"{tool}/" in one]
+    rng = np.random.default_rng(3)
+    (tmp_path / tool).mkdir()
+    for number in range(30):
+        level = 40 * (1.1 if number >= 15 else 1) * math.exp(rng.normal(0, 0.004))
+        path = tmp_path / tool / name.format(number, number)
+        path.write_text(json.dumps(make(number, level)))
+    subprocess.run(["sh", "-e", "-c", recipe], cwd=tmp_path, check=True)
+    result = run(tmp_path / f"{tool}.jsonl", "--json")
+
+    assert result.exit_code == 0, result.stderr
+    (event,) = json.loads(result.stdout)
+    assert (event["kind"], event["before"], event["at"]) == (kind, "c14", "c15")
+    assert [f"{one['testbed']}/{one['scenario']}" for one in event["series"]] == [series]
