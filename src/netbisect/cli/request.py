@@ -33,6 +33,7 @@ from netbisect.workers.config.tunables import SYSCTL_MARK
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_SETTINGS = "NAME=VALUE[,...]"
 _POLL_ATTEMPTS = 60
 """Consecutive failures of the server that --wait tolerates."""
 
@@ -90,40 +91,25 @@ def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return add
 
 
+def _several(name: str, target: str, metavar: str, text: str) -> Any:
+    """An option that may be repeated."""
+    return click.option(name, target, metavar=metavar, multiple=True, help=f"{text} Repeatable.")
+
+
 _who = click.option("--who", default=getpass.getuser, help="Requester (default: your login name).")
 _wait_option = click.option(
     "--wait", is_flag=True, help="Wait for the result, which is the exit status."
 )
 _request_options = _options(
-    click.option(
-        "--testbed",
-        "testbeds",
-        metavar="NAME",
-        multiple=True,
-        help="Testbed (default: the only one). Repeatable.",
-    ),
-    click.option(
+    _several("--testbed", "testbeds", "NAME", "Testbed (default: the only one)."),
+    _several(
         "--scenario",
         "scenarios",
-        metavar="NAME",
-        multiple=True,
-        help="Scenario, the leading one first, or `all` (default: the testbed's first). "
-        "May be repeated.",
+        "NAME",
+        "Scenario, the leading one first, or `all` (default: the testbed's first).",
     ),
-    click.option(
-        "--tunable",
-        "tunables",
-        metavar="NAME=VALUE[,...]",
-        multiple=True,
-        help="Also measure with these loader tunables. Repeatable.",
-    ),
-    click.option(
-        "--sysctl",
-        "sysctls",
-        metavar="NAME=VALUE[,...]",
-        multiple=True,
-        help="Also measure with these sysctls. Repeatable.",
-    ),
+    _several("--tunable", "tunables", _SETTINGS, "Also measure with these loader tunables."),
+    _several("--sysctl", "sysctls", _SETTINGS, "Also measure with these sysctls."),
     click.option("--branch", default="", help="Branch (default: the first of the settings)."),
     click.option(
         "--margin",

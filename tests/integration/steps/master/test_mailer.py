@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from dataclasses import replace
+from email import message_from_bytes, policy
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import pytest
 from alert_ledger import announce
 from buildbot.plugins import util, worker
 from buildbot.test.util.integration import RunMasterBase
-from twisted.internet import defer, reactor, task
+from real_master import case
+from twisted.internet import reactor, task
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.demo.lab.setup import free_ports
@@ -129,37 +131,35 @@ class MailerTest(RunMasterBase):
     def put(self, key: str, body: str) -> None:
         self.ledger.mails.post(key, subject="a drop", recipients=["people@lab.invalid"], body=body)
 
-    def test_a_mail_is_sent_once_as_text_and_html(self) -> defer.Deferred[None]:
+    @case
+    async def test_a_mail_is_sent_once_as_text_and_html(self) -> None:
         """With the headers of a list; the text may have any characters."""
         self.settings = replace(
             self.settings,
             mail=replace(self.settings.mail, html=True, reply_to="perf@lab.invalid"),
         )
+        self.start_server()
+        self.put("one", "A drop of 10 % of 1 µs.\n\nEverything\n\n  https://lab.invalid/1\n")
+        await self.start_master()
+        await self.sent()
+        await task.deferLater(reactor, 3 * self.settings.tick)
+        (mail,) = read(self.mails)
+        assert mail["To"] == "people@lab.invalid"
+        assert mail["Auto-Submitted"] == "auto-generated"
+        assert mail["Message-ID"].endswith("@lab.invalid>")
+        assert mail["List-Id"] == "netbisect <netbisect.lab.invalid>"
+        assert mail["List-Archive"] == "<http://127.0.0.1:8010/>"
+        assert mail["Reply-To"] == "perf@lab.invalid"
+        assert mail["Precedence"] == "bulk"
+        plain, html = mail.get_body(("plain",)), mail.get_body(("html",))
+        assert plain is not None
+        assert html is not None
+        assert plain.get_content().startswith("A drop of 10 % of 1 µs.")
+        assert "<p>A drop of 10 % of 1 µs.</p>" in html.get_content()
+        assert '<a href="https://lab.invalid/1">' in html.get_content()
 
-        async def work() -> None:
-            self.start_server()
-            self.put("one", "A drop of 10 % of 1 µs.\n\nEverything\n\n  https://lab.invalid/1\n")
-            await self.start_master()
-            await self.sent()
-            await task.deferLater(reactor, 3 * self.settings.tick)
-            (mail,) = read(self.mails)
-            assert mail["To"] == "people@lab.invalid"
-            assert mail["Auto-Submitted"] == "auto-generated"
-            assert mail["Message-ID"].endswith("@lab.invalid>")
-            assert mail["List-Id"] == "netbisect <netbisect.lab.invalid>"
-            assert mail["List-Archive"] == "<http://127.0.0.1:8010/>"
-            assert mail["Reply-To"] == "perf@lab.invalid"
-            assert mail["Precedence"] == "bulk"
-            plain, html = mail.get_body(("plain",)), mail.get_body(("html",))
-            assert plain is not None
-            assert html is not None
-            assert plain.get_content().startswith("A drop of 10 % of 1 µs.")
-            assert "<p>A drop of 10 % of 1 µs.</p>" in html.get_content()
-            assert '<a href="https://lab.invalid/1">' in html.get_content()
-
-        return defer.ensureDeferred(work())
-
-    def test_a_reply_is_executed_and_answered(self) -> defer.Deferred[None]:
+    @case
+    async def test_a_reply_is_executed_and_answered(self) -> None:
         """The token comes and goes by mail; the maildir is read at every tick."""
         maildir = self.folder / "answers"
         for name in ("new", "cur"):
@@ -169,43 +169,37 @@ class MailerTest(RunMasterBase):
         mail = replace(self.settings.mail, **own, answers_key_file=key)
         self.settings = replace(self.settings, mail=mail)
         alert = announce(self.ledger)
+        self.start_server()
+        self.ledger.mails.post(
+            "alert", subject="a drop", recipients=mail.to, body="-10 %\n", alert=alert.id
+        )
+        await self.start_master()
+        await self.sent()
+        [asked] = read(self.mails)
+        reply = f"From: ann@lab.invalid\nTo: {asked['Reply-To']}\n\nack as agreed\n"
+        (maildir / "new" / "1").write_text(reply)
+        while len(read(self.mails)) < 2:  # the alert and the answer
+            await task.deferLater(reactor, 0.05)
+        assert self.ledger.alerts.get(alert.id).state is AlertState.ACKNOWLEDGED
+        answer = read(self.mails)[-1]
+        assert answer["To"] == "ann@lab.invalid"
+        assert answer.get_content().startswith("Alert 1 is acknowledged; the new level is")
 
-        async def work() -> None:
-            self.start_server()
-            self.ledger.mails.post(
-                "alert", subject="a drop", recipients=mail.to, body="-10 %\n", alert=alert.id
-            )
-            await self.start_master()
-            await self.sent()
-            [asked] = read(self.mails)
-            reply = f"From: ann@lab.invalid\nTo: {asked['Reply-To']}\n\nack as agreed\n"
-            (maildir / "new" / "1").write_text(reply)
-            while len(read(self.mails)) < 2:  # the alert and the answer
-                await task.deferLater(reactor, 0.05)
-            assert self.ledger.alerts.get(alert.id).state is AlertState.ACKNOWLEDGED
-            answer = read(self.mails)[-1]
-            assert answer["To"] == "ann@lab.invalid"
-            assert answer.get_content().startswith("Alert 1 is acknowledged; the new level is")
-
-        return defer.ensureDeferred(work())
-
-    def test_a_mail_waits_for_the_server(self) -> defer.Deferred[None]:
+    @case
+    async def test_a_mail_waits_for_the_server(self) -> None:
         """In the outbox, with the reason."""
         self.patch(mailer, "_FIRST_WAIT", 0.2)
+        self.put("one", "a text\n")
+        await self.start_master()
+        while not self.ledger.mails.waiting()[0].attempts:
+            await task.deferLater(reactor, 0.05)
+        assert "refused" in self.ledger.mails.waiting()[0].last_error
+        self.start_server()
+        await self.sent()
+        assert len(read(self.mails)) == 1
 
-        async def work() -> None:
-            self.put("one", "a text\n")
-            await self.start_master()
-            while not self.ledger.mails.waiting()[0].attempts:
-                await task.deferLater(reactor, 0.05)
-            assert "refused" in self.ledger.mails.waiting()[0].last_error
-            self.start_server()
-            await self.sent()
-            assert len(read(self.mails)) == 1
-
-        return defer.ensureDeferred(work())
-
-    def test_no_mail_is_sent_while_the_database_is_full(self) -> defer.Deferred[None]:
+    @case
+    async def test_no_mail_is_sent_while_the_database_is_full(self) -> None:
         """It would be sent again at every tick."""
         tries: list[int] = []
 
@@ -214,22 +208,19 @@ class MailerTest(RunMasterBase):
             raise sqlite3.OperationalError("database or disk is full")
 
         broken = self.patch(OutboxRepository, "begin", full)
+        self.start_server()
+        self.put("one", "a text\n")
+        await self.start_master()
+        while len(tries) < 3:
+            await task.deferLater(reactor, 0.05)
+        assert not read(self.mails)
+        broken.restore()
+        await self.sent()
+        assert len(read(self.mails)) == 1
+        assert self.flushLoggedErrors(sqlite3.OperationalError)
 
-        async def work() -> None:
-            self.start_server()
-            self.put("one", "a text\n")
-            await self.start_master()
-            while len(tries) < 3:
-                await task.deferLater(reactor, 0.05)
-            assert not read(self.mails)
-            broken.restore()
-            await self.sent()
-            assert len(read(self.mails)) == 1
-            assert self.flushLoggedErrors(sqlite3.OperationalError)
-
-        return defer.ensureDeferred(work())
-
-    def test_an_invalid_mail_blocks_no_other(self) -> defer.Deferred[None]:
+    @case
+    async def test_an_invalid_mail_blocks_no_other(self) -> None:
         """Nor a refused recipient; both are given up after some tries."""
         self.patch(mailer, "_FIRST_WAIT", 0.05)
         self.patch(mailer, "MOST_TRIES", 3)
@@ -241,35 +232,28 @@ class MailerTest(RunMasterBase):
             ("good", ["b@c.invalid"]),
         ):
             self.ledger.mails.post(key, subject=key, recipients=to, body="a text\n")
+        self.start_server()
+        await self.start_master()
+        await self.sent()
+        assert [mail["Subject"] for mail in read(self.mails)] == ["half", "good"]
+        *given_up, last = self.ledger.mails.given_up()
+        assert [one.key for one in given_up] == list(HOSTILE)
+        assert (last.key, "550" in last.last_error) == ("refused", True)
+        assert {one.attempts for one in (*given_up, last)} == {3}
+        assert all("Error(" in one.last_error for one in given_up)
+        assert self.ledger.metrics.census().mails_failed == 4
 
-        async def work() -> None:
-            self.start_server()
-            await self.start_master()
-            await self.sent()
-            assert [mail["Subject"] for mail in read(self.mails)] == ["half", "good"]
-            *given_up, last = self.ledger.mails.given_up()
-            assert [one.key for one in given_up] == list(HOSTILE)
-            assert (last.key, "550" in last.last_error) == ("refused", True)
-            assert {one.attempts for one in (*given_up, last)} == {3}
-            assert all("Error(" in one.last_error for one in given_up)
-            assert self.ledger.metrics.census().mails_failed == 4
-
-        return defer.ensureDeferred(work())
-
-    def test_an_endless_answer_of_the_server_times_out(self) -> defer.Deferred[None]:
+    @case
+    async def test_an_endless_answer_of_the_server_times_out(self) -> None:
         """After half of stall_minutes."""
-
-        async def work() -> None:
-            self.settings = replace(self.settings, stall_minutes=0.02)
-            self.put("one", "to nobody\n")
-            with Endless(self.settings.mail.port):
-                await self.start_master()
-                while not self.ledger.mails.waiting()[0].attempts:
-                    await task.deferLater(reactor, 0.05)
-            [mail] = self.ledger.mails.waiting()
-            assert mail.last_error == "the mail server took longer than 0.6 s"
-
-        return defer.ensureDeferred(work())
+        self.settings = replace(self.settings, stall_minutes=0.02)
+        self.put("one", "to nobody\n")
+        with Endless(self.settings.mail.port):
+            await self.start_master()
+            while not self.ledger.mails.waiting()[0].attempts:
+                await task.deferLater(reactor, 0.05)
+        [mail] = self.ledger.mails.waiting()
+        assert mail.last_error == "the mail server took longer than 0.6 s"
 
 
 REFUSED = smtplib.SMTPRecipientsRefused({"a@b": (550, b"no such user")})
@@ -296,3 +280,24 @@ def test_temporary_errors_are_retried_longer(error: Exception, most: int) -> Non
 
     assert mailer.next_try(replace(last, attempts=most - 2), error, 100.0) is not None
     assert mailer.next_try(last, error, 100.0) is None
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "[netbisect] main: 3f1c9a2b7d e1000: Migrate igb(4) to iflib: forwarding -11.1 % on c2558",
+        "[netbisect] main: 3f1c9a2b7d e1000: Åsa Ōno änderte 转发 🐡 " + "ü" * 70,
+    ],
+)
+def test_a_subject_survives_the_header(subject: str) -> None:
+    """Whatever the letters; a header has no line of more than 78."""
+    before = {"in_reply_to": "<0@lab.invalid>", "references": ("<0@lab.invalid>",)}
+    settings = MailSettings(("people@lab.invalid",), "netbisect@lab.invalid")
+    sent = mailer.compose(replace(MAIL, subject=subject, **before), settings).as_bytes()
+    head = sent.split(b"\n\n", 1)[0]
+    received = message_from_bytes(sent, policy=policy.default)
+
+    assert received["Subject"] == subject
+    assert received["In-Reply-To"] == "<0@lab.invalid>"
+    assert head.isascii()
+    assert max(map(len, head.splitlines())) <= 78

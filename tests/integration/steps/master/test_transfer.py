@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from real_master import bisect_job
 
 from netbisect.bisect.model.entities import Kernel, Noise
-from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Unfinished
 from netbisect.steps.master.transfer import accept, prune
 from netbisect.steps.service.database_thread import open_service_ledger
@@ -88,12 +88,7 @@ class _Search:
         self.store = ArtefactStore(self.settings.kernels)
         self.revisions = [letter * 40 for letter in "abcdefgh"]
         self.keys = [self.put(folder, revision) for revision in self.revisions]
-        noise = Noise(0.01, 0.01, 0.01)
-        candidates = tuple(Candidate(one, 0.25) for one in self.revisions[1:5])
-        scenarios = ("inet4-forwarding",)
-        search = BisectJob(
-            "main", "c2558", self.revisions[0], candidates, scenarios, scenarios[0], -0.1, noise
-        )
+        search = bisect_job(self.revisions[:5], -0.1, Noise(0.01, 0.01, 0.01))
         self.record = self.ledger.jobs.add(search, key="bisect")
 
     def put(self, folder: Path, revision: str, seconds: float = 1.0) -> str:

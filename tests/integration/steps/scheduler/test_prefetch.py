@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from buildbot.process.results import CANCELLED
-from real_master import RealMaster, case
+from real_master import RealMaster, bisect_job, case
 from twisted.internet import reactor, task
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Culprit
 from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
 from netbisect.store.db.records import Action, ActionStage, JobRecord
@@ -33,16 +32,7 @@ class SearchTest(RealMaster):
         for name, part in (more or {}).items():
             script[name] |= part
         self.script(script)
-        job = BisectJob(
-            "main",
-            "c2558",
-            GOOD,
-            tuple(Candidate(name) for name in LINE[1:]),
-            ("inet4-forwarding",),
-            "inet4-forwarding",
-            math.log(SLOW / FAST),
-            Noise(boot=0.004),
-        )
+        job = bisect_job(LINE, math.log(SLOW / FAST), Noise(boot=0.004))
         return self.ledger.jobs.add(job, key="bisect", priority=200)
 
     async def prefetches(self) -> list[dict[str, Any]]:

@@ -17,13 +17,6 @@ OTHER = "b" * 40
 THIRD = "c" * 40
 
 
-def cancel_delayed_output() -> None:
-    """A worker that is lost during a command may have buffered output."""
-    for call in reactor.getDelayedCalls():
-        if getattr(call.func, "__name__", "") == "send_message_from_buffer":
-            call.cancel()
-
-
 @pytest.mark.slow
 class QuarantinePolicyTest(RealMaster):
     builders = ("builder", "another")
@@ -195,9 +188,7 @@ class QuarantinePolicyTest(RealMaster):
         await self.start()
         record = self.ask(boots=1)
         await self.until((self.folder / "waiting").exists)
-        worker = self.master.workers.workers["c2558"]
-        await worker.disownServiceParent()
-        self.addCleanup(cancel_delayed_output)
+        worker = await self.lose_worker("c2558")
         other = await self.closed(self.ask(OTHER, boots=1, testbed="e5-2650"))
         assert other.finding == NightlyResult(1)
         assert self.ledger.jobs.get(record.id).finding is None

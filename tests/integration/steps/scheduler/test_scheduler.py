@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from real_master import REVISION, RealMaster, case
+from real_master import REVISION, RealMaster, bisect_job, case
 from twisted.internet import defer, reactor, task
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.jobs import BisectJob, Candidate, NightlyJob
+from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.results import NightlyResult, Unfinished
+from netbisect.steps.master.mailer import Mailer
 from netbisect.steps.master.trial_logs import folder_of
 from netbisect.steps.scheduler.buildsets import BuildsetOutcome, Buildsets
 from netbisect.steps.scheduler.scheduler import MOST_TRIES, SCHEDULER_NAME, BisectScheduler
@@ -86,16 +87,7 @@ class BisectSchedulerTest(RealMaster):
     async def test_a_trial_has_as_many_runs_as_its_decision(self) -> None:
         parent = "b" * 40
         self.script({REVISION: {"pps": 855_000}})
-        job = BisectJob(
-            "main",
-            "c2558",
-            parent,
-            (Candidate(REVISION),),
-            ("inet4-forwarding",),
-            "inet4-forwarding",
-            -0.105,
-            Noise(boot=0.004, run=0.04),
-        )
+        job = bisect_job([parent, REVISION], -0.105, Noise(boot=0.004, run=0.04))
         await self.start()
         record = self.ledger.jobs.add(job, key="bisect")
 
@@ -239,3 +231,29 @@ class BisectSchedulerTest(RealMaster):
         assert (first.seq, again.seq, again.attempt) == (1, 1, 2)
         scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
         assert await scheduler._failed_workers(again) == []
+
+    @case
+    async def test_a_master_without_the_claim_does_nothing_until_it_is_free(self) -> None:
+        """Such as one that lost its claim while it was paused."""
+        await self.start(services=[Mailer(settings=self.settings, scheduler=SCHEDULER_NAME)])
+        scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
+        schedulers = self.master.db.schedulers
+        assert await scheduler.is_leader()
+        other = await self.master.db.masters.findMasterId("other")
+        await schedulers.setSchedulerMaster(scheduler.serviceid, None)
+        await schedulers.setSchedulerMaster(scheduler.serviceid, other)
+        self.ask()
+        self.ledger.mails.post(
+            "one", subject="a drop", recipients=["people@lab.invalid"], body="drop"
+        )
+        await scheduler.advance()
+        await self.master.service_manager.namedServices[Mailer.name].look()
+        assert not await scheduler.is_leader()
+        assert self.ledger.actions.all_open() == []
+        [mail] = self.ledger.mails.waiting()
+        assert mail.attempts == 0
+
+        await schedulers.setSchedulerMaster(scheduler.serviceid, None)
+        await scheduler.advance()
+        assert await scheduler.is_leader()
+        assert self.ledger.actions.all_open() != []

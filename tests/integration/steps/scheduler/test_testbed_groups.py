@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from buildbot.process.results import SUCCESS
-from real_master import RealMaster, case
+from real_master import RealMaster, bisect_job, case
 from twisted.internet import reactor, task
 
 from netbisect.bisect.model.entities import Noise, Sample
@@ -55,17 +55,7 @@ class Group(RealMaster):
         for name, part in (more or {}).items():
             script[name] |= part
         self.script(script)
-        job = BisectJob(
-            "main",
-            OWN,
-            LINE[0],
-            tuple(Candidate(name) for name in LINE[1:]),
-            ("inet4-forwarding",),
-            "inet4-forwarding",
-            math.log(SLOW / FAST),
-            NOISE,
-            others={PEER: NOISE},
-        )
+        job = bisect_job(LINE, math.log(SLOW / FAST), NOISE, others={PEER: NOISE})
         return self.ledger.jobs.add(job, key="bisect", priority=200)
 
     def visits(self, record: JobRecord, testbed: str) -> list[Action]:
@@ -218,9 +208,7 @@ class TestbedGroupsTest(Group):
         await self.start()
         record = self.begin({PEER: {"trial": "wait"}})
         await self.until((self.folder / "waiting").exists)
-        worker = self.master.workers.workers[PEER]
-        await worker.disownServiceParent()
-        self.addCleanup(cancel_delayed_output)
+        await self.lose_worker(PEER)
         record = await self.closed(record)
 
         self.found(record)
@@ -377,10 +365,3 @@ class TestbedGroupsTest(Group):
         ):
             part.database = mine
         return alive
-
-
-def cancel_delayed_output() -> None:
-    """A worker that is lost during a command may have buffered output."""
-    for call in reactor.getDelayedCalls():
-        if getattr(call.func, "__name__", "") == "send_message_from_buffer":
-            call.cancel()
