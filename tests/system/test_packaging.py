@@ -75,7 +75,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def output_of(*command: str | Path, status: int = 0) -> str:
-    """What an installed program says, far away from the checkout."""
+    """What a program says, far away from the checkout."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd="/",
@@ -179,15 +179,7 @@ sys.meta_path.insert(0, Absent())
 
 
 def without(code: str, *arguments: str | Path, status: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT + code, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    return output_of(sys.executable, "-c", WITHOUT + code, *arguments, status=status)
 
 
 def test_the_hosts_of_a_lab_need_nothing_heavy() -> None:

@@ -66,21 +66,22 @@ def test_every_key_is_documented_and_no_other(schema: type) -> None:
     assert documented(*SECTIONS[schema]) == keys
 
 
+def example(chapter: str, path: Path) -> Path:
+    """Writes the example of a file, as people copy it from the page."""
+    body = PAGE.split(f"\n## {chapter}\n", 1)[1]
+    path.write_text(body.split("```toml\n", 1)[1].split("```", 1)[0])
+    return path
+
+
 def test_the_example_of_the_lab_file_is_one(tmp_path: Path) -> None:
-    """What people copy from the page loads."""
-    example = PAGE.split("\n## lab.toml\n", 1)[1].split("```toml\n", 1)[1].split("```", 1)[0]
-    path = tmp_path / "lab.toml"
-    path.write_text(example)
     (tmp_path / "ssh_config").write_text("")
+    path = example("lab.toml", tmp_path / "lab.toml")
 
     assert lab.load_lab(path).testbed("c2558").power is not None
 
 
 def test_the_example_of_the_settings_is_one(tmp_path: Path) -> None:
-    """So does the other file."""
-    example = PAGE.split("\n## netbisect.toml\n", 1)[1].split("```toml\n", 1)[1].split("```", 1)[0]
-    path = tmp_path / "netbisect.toml"
-    path.write_text(example)
+    path = example("netbisect.toml", tmp_path / "netbisect.toml")
 
     assert settings.load_settings(path).branches == ("main", "stable/15")
 
