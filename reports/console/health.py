@@ -16,7 +16,7 @@ from netbisect.bisect.model.detection_results import (
     LabHealth,
     SeriesReport,
 )
-from netbisect.reports.documents import types
+from netbisect.reports.model import types
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table, wrap
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netbisect.bisect.model.alert_state import AlertKind
-from netbisect.reports.documents.types import AlertSummary, StatusDocument
+from netbisect.reports.model.types import AlertSummary, StatusDocument
 from netbisect.reports.render import words
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
-from netbisect.reports.documents.types import Hash, Seconds, Time
+from netbisect.reports.model.types import Hash, Seconds, Time
 
 Names: TypeAlias = tuple[str, ...]
 

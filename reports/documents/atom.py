@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
-from netbisect.reports.documents.types import AlertDocument
+from netbisect.reports.model.types import AlertDocument
 from netbisect.reports.render import words
 
 MEDIA_TYPE = "application/atom+xml"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from netbisect.reports.documents.types import Address, AlertSummary, Time
+from netbisect.reports.model.types import Address, AlertSummary, Time
 
 
 @dataclass(frozen=True, slots=True)

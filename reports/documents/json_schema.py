@@ -11,8 +11,8 @@ from dataclasses import asdict, fields, is_dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from netbisect.reports.documents import types as documents
 from netbisect.reports.documents.digest_types import DigestDocument
+from netbisect.reports.model import types as documents
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _HALVES = re.compile(r"\\ud[89a-f]")

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
-from netbisect.reports.documents import api, json_schema, types
+from netbisect.reports.documents import api, json_schema
+from netbisect.reports.model import types
 
 PREFIX = "plugins/netbisect/api/v1"
 """Under the address of the web pages."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from netbisect.reports.documents.digest_types import DigestDocument
-from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.mail.alerts import Mail
+from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.render import words
 from netbisect.reports.render.templating import environment
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from netbisect.bisect.model.detection_results import DifferenceVerdict, RepeatedDifference
 from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import Effect
-from netbisect.reports.documents.types import Difference, RequestDocument, RequestPart
+from netbisect.reports.model.types import Difference, RequestDocument, RequestPart
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table, wrap
 

@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.results import Confirmed, Result
-from netbisect.reports.documents.types import AlertDocument, AlertSummary, SeenIn
 from netbisect.reports.model.case import Case
+from netbisect.reports.model.types import AlertDocument, AlertSummary, SeenIn
 from netbisect.reports.pages import page as case_page
 from netbisect.reports.pages import profiles
 from netbisect.reports.plots import chart

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from netbisect.bisect.model.detection_results import STALE_DAYS, STALE_NIGHTS
-from netbisect.reports.documents.types import AlertSummary, Difference
+from netbisect.reports.model.types import AlertSummary, Difference
 from netbisect.reports.render import words
 from netbisect.reports.site.frame import (
     FEEDS,

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 
 from netbisect.bisect.model.entities import Commit, Level
 from netbisect.bisect.model.metric import metric_of
-from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.model.case import Case
+from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.plots.figure import dots, draw, marker_line, rate_axis, segments, x_ticks
 from netbisect.reports.render import summary, words
 from netbisect.reports.render.palette import BAD, BOOT, CULPRIT, GOOD, GRID, INK, WIDTH

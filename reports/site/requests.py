@@ -12,8 +12,8 @@ from matplotlib.ticker import MaxNLocator
 
 from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import Effect
-from netbisect.reports.documents.types import RequestDocument, RequestPart
 from netbisect.reports.model.case import Case, ProfilePair
+from netbisect.reports.model.types import RequestDocument, RequestPart
 from netbisect.reports.pages import profiles, requests
 from netbisect.reports.pages.requests import RequestAnswer
 from netbisect.reports.plots import chart, progress

@@ -7,8 +7,8 @@ from typing import Any
 
 from netbisect.bisect.detection.level_difference import LevelDifference, level_difference
 from netbisect.bisect.model.entities import Commit
-from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.model.case import Links
+from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.render import words
 from netbisect.reports.site.frame import Page, distance_text, make_page, short_distance
 from netbisect.reports.site.view_models import (

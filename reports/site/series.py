@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from netbisect.bisect.detection.level_difference import LevelDifference, level_difference
 from netbisect.bisect.model.entities import Level
-from netbisect.reports.documents.types import AlertSummary
+from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.render import words
 from netbisect.reports.site import plots
 from netbisect.reports.site.frame import AlternateForm, Page, distance_text, drop, make_page, spread

@@ -11,8 +11,8 @@ from netbisect.bisect.detection.level_difference import LevelDifference, LevelEs
 from netbisect.bisect.model.detection_results import LevelStep, SeriesHealth
 from netbisect.bisect.model.entities import Commit, Level, Noise
 from netbisect.reports.documents.digest_types import MissingScenarios
-from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.model.case import HASH_LENGTH, Links
+from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.render import words
 
 SAFE = re.compile(r"[^A-Za-z0-9_]+")

@@ -22,8 +22,8 @@ from netbisect.bisect.model.results import (
     Suspects,
     Unfinished,
 )
-from netbisect.reports.documents import types
-from netbisect.reports.documents.types import Difference
+from netbisect.reports.model import types
+from netbisect.reports.model.types import Difference
 from netbisect.store.db.records import Alert, JobRecord, Quarantine, RequestState, SeriesName
 
 _RATE = "%.7g"

@@ -17,8 +17,8 @@ from netbisect.bisect.model.results import (
     Suspects,
 )
 from netbisect.reports.documents import atom as feed
-from netbisect.reports.documents import types
-from netbisect.reports.documents.types import RevisionDocument
+from netbisect.reports.model import types
+from netbisect.reports.model.types import RevisionDocument
 from netbisect.reports.render import words
 from netbisect.steps.queries import document_parts
 from netbisect.steps.service.numeric import health as series_health

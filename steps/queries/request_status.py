@@ -14,7 +14,7 @@ from netbisect.bisect.model.jobs import (
     ProfileJob,
 )
 from netbisect.bisect.model.results import MeasureResult
-from netbisect.reports.documents import types
+from netbisect.reports.model import types
 from netbisect.reports.pages.requests import RequestAnswer
 from netbisect.reports.render import words
 from netbisect.steps.policy import fair_share

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from netbisect.reports.documents import api, types
+from netbisect.reports.documents import api
 from netbisect.reports.documents.openapi import MOST_LETTERS, MOST_LISTED
+from netbisect.reports.model import types
 from netbisect.steps.policy.request_spec import InvalidRequestError
 from netbisect.steps.queries.request_status import follow
 from netbisect.steps.queries.revision import answer, refusal

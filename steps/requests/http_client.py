@@ -13,7 +13,8 @@ from urllib.parse import urlencode, urlsplit
 
 import cattrs
 
-from netbisect.reports.documents import api, openapi, types
+from netbisect.reports.documents import api, openapi
+from netbisect.reports.model import types
 
 T = TypeVar("T")
 _SECONDS = 120.0

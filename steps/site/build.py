@@ -12,7 +12,7 @@ from netbisect.bisect.model.detection_results import MIN_EFFECT
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.reports.documents import json_schema
 from netbisect.reports.documents.json_schema import Document
-from netbisect.reports.documents.types import AlertSummary
+from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.site import cases
 from netbisect.reports.site import series as series_pages
 from netbisect.reports.site.cases import JobLink

@@ -9,8 +9,8 @@ from netbisect.bisect.detection.level_difference import pooled
 from netbisect.bisect.model.detection_results import LevelStep
 from netbisect.bisect.model.entities import Commit, Noise
 from netbisect.bisect.model.results import Confirmed, NotConfirmed
-from netbisect.reports.documents.types import AlertSummary
 from netbisect.reports.model.case import Case, Links
+from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.site.view_models import RECENT, SeriesEpoch, SeriesView
 from netbisect.steps.queries import progress
 from netbisect.steps.queries.case import case_in

@@ -21,7 +21,8 @@ from buildbot.schedulers.forcesched import (
 from buildbot.util.twisted import async_to_deferred
 from buildbot.worker.local import LocalWorker
 
-from netbisect.reports.documents import api, openapi, types
+from netbisect.reports.documents import api, openapi
+from netbisect.reports.model import types
 from netbisect.reports.pages import requests
 from netbisect.steps.policy.request_spec import (
     BISECT,

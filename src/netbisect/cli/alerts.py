@@ -11,7 +11,7 @@ from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.marks import MarkVerdict
 from netbisect.cli.listing import json_option, print_json, print_table
 from netbisect.reports.documents import json_schema
-from netbisect.reports.documents.types import AlertSummary, Difference
+from netbisect.reports.model.types import AlertSummary, Difference
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table
 from netbisect.steps.policy.alert_actions import ACTIONS, AlertCommand, act

@@ -13,7 +13,8 @@ import click
 
 from netbisect.cli.listing import day, json_option, print_json, print_table
 from netbisect.errors import UserError
-from netbisect.reports.documents import api, json_schema, types
+from netbisect.reports.documents import api, json_schema
+from netbisect.reports.model import types
 from netbisect.reports.pages import requests
 from netbisect.reports.render import words
 from netbisect.steps.policy.request_spec import (

@@ -11,7 +11,7 @@ from netbisect.bisect.model.alert_change import ChangeBasis
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.entities import Commit, Level
 from netbisect.bisect.model.results import Effect
-from netbisect.reports.documents.types import AlertSummary
+from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.site import pages
 from netbisect.reports.site.plots import first_changed
 from netbisect.reports.site.view_models import NightProgress, Overview, Point, SeriesSummary

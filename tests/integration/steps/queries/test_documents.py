@@ -18,8 +18,9 @@ from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.results import Effect
 from netbisect.cli import main
 from netbisect.reports.console import health, status
-from netbisect.reports.documents import json_schema, types
+from netbisect.reports.documents import json_schema
 from netbisect.reports.documents.digest_types import DigestDocument, MissingScenarios
+from netbisect.reports.model import types
 from netbisect.reports.render import words
 from netbisect.steps.queries.document_parts import difference
 from netbisect.steps.queries.documents import DocumentQueries
