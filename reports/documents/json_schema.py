@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 
 from netbisect.reports.documents.digest_types import DigestDocument
 from netbisect.reports.model import types as documents
+from netbisect.reports.model.changes import BisectionDocument, ComparisonDocument
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _HALVES = re.compile(r"\\ud[89a-f]")
@@ -21,8 +22,8 @@ _PLAIN: Mapping[type, str] = {str: "string", bool: "boolean", int: "integer", fl
 
 Document: TypeAlias = (
     documents.AlertDocument
-    | documents.BisectionDocument
-    | documents.ComparisonDocument
+    | BisectionDocument
+    | ComparisonDocument
     | DigestDocument
     | documents.HealthDocument
     | documents.RequestDocument
@@ -57,8 +58,8 @@ def as_line(document: Document) -> str:
 
 
 def _fields(noun: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever json does not know
-    """Of a class of documents; all of them have slots."""
-    return {name: getattr(noun, name) for name in noun.__slots__}
+    """Of a class of documents."""
+    return {one.name: getattr(noun, one.name) for one in fields(noun)}
 
 
 def as_data(document: Document) -> dict[str, Any]:

@@ -5,18 +5,11 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
-from netbisect.bisect.model.results import (
-    Culprit,
-    Effect,
-    NotReproduced,
-    SeveralCulprits,
-    Suspects,
-    Unfinished,
-)
+from netbisect.bisect.model.results import Effect, Unfinished
 from netbisect.reports.mail import opening
-from netbisect.reports.model.case import HASH_LENGTH, Case
+from netbisect.reports.model.changes import ChangeDocument
+from netbisect.reports.model.types import HASH_LENGTH, RevisionDocument
 from netbisect.reports.render import summary, words
 from netbisect.reports.render.templating import environment
 
@@ -34,27 +27,29 @@ class Mail:
     text: str
 
 
-def alert(case: Case) -> Mail:
+def alert(document: ChangeDocument) -> Mail:
     """Mail about a confirmed drop, before the search.
 
     Raises:
         ValueError: No drop was confirmed.
     """
-    if case.confirmed is None:
-        raise ValueError(f"case {case.number}: no drop was confirmed, so there is no alert")
-    return Mail(opening.subject(case), environment.get_template("mail.txt").render(_view(case)))
+    if not document.retest:
+        raise ValueError(f"alert {document.alert}: no drop was confirmed")
+    return Mail(
+        opening.subject(document), environment.get_template("mail.txt").render(_view(document))
+    )
 
 
-def outcome(case: Case) -> Mail:
+def outcome(document: ChangeDocument) -> Mail:
     """Mail about the result of a search, in the thread of the alert if there was one.
 
     Raises:
         ValueError: The search is running.
     """
-    if case.finding is None:
-        raise ValueError(f"case {case.number}: the search has not ended")
-    text = environment.get_template("outcome.txt").render(_view(case))
-    return Mail(opening.subject(case), text)
+    if document.outcome in summary.UNDECIDED:
+        raise ValueError(f"alert {document.alert}: the search has not ended")
+    text = environment.get_template("outcome.txt").render(_view(document))
+    return Mail(opening.subject(document), text)
 
 
 def trouble(job: NightlyJob | CompareJob, finding: Unfinished) -> Mail:
@@ -93,61 +88,62 @@ def change(number: int, now: str, place: str, effect: Effect, *, who: str, why: 
     )
 
 
-def _view(case: Case) -> dict[str, Any]:
-    rows = summary.rows(case)
-    stops = summary.path(case)
-    conditions = [(words.clean(k), words.clean(v)) for k, v in case.conditions.items()]
+def _view(document: ChangeDocument) -> dict[str, Any]:
+    rows = summary.rows(document)
+    stops, crashes = summary.path(document), summary.crashes(document)
+    conditions = [(words.clean(k), words.clean(v)) for k, v in document.conditions.items()]
     return {
-        "case": case,
-        "opening": opening.first_lines(case),
+        "document": document,
+        "opening": opening.first_lines(document),
         # The first lines are complete if the search is running or has found one commit.
         "headline": ""
-        if isinstance(case.finding, Culprit | None)
-        else words.clean(summary.headline(case)),
-        "place": _place(case),
-        "culprit": _culprit(case),
-        "stable": [words.clean(sentence) for sentence in case.stable],
-        "suspects": _suspects(case)[:_LINES_MAX],
-        "suspects_left": max(len(_suspects(case)) - _LINES_MAX, 0),
-        "heading": summary.heading(case),
+        if document.outcome in {"culprit", *summary.UNDECIDED}
+        else words.clean(summary.headline(document)),
+        "place": _place(document),
+        "culprit": summary.culprit(document),
+        "stable": [words.clean(sentence) for sentence in document.backports],
+        "suspects": _suspects(document)[:_LINES_MAX],
+        "suspects_left": max(len(_suspects(document)) - _LINES_MAX, 0),
+        "heading": summary.heading(document),
         "rows": [("", "before", "after", "change"), *map(astuple, rows[:_ROWS_MAX])]
         if rows
         else [],
         "rows_left": max(len(rows) - _ROWS_MAX, 0),
-        "trend": _trend(case),
-        "unmoved": words.clean(words.listing(list(case.unmoved))),
-        "block": summary.block(case),
-        "remark": summary.remark(case),
+        "trend": _trend(document),
+        "unmoved": words.clean(words.listing(list(document.unaffected))),
+        "block": summary.block(document),
+        "remark": summary.remark(document),
         "stops": [tuple(map(words.clean, astuple(stop))) for stop in stops[:_LINES_MAX]],
         "stops_left": max(len(stops) - _LINES_MAX, 0),
         "marks": [
-            (words.clean(case.label(revision)), words.clean(mark))
-            for revision, mark in case.marks.items()
+            (words.clean(document.label(revision)), words.clean(mark))
+            for revision, mark in summary.marks(document).items()
         ][:_LINES_MAX],
-        "next": _next(case),
-        "crashes": [tuple(map(words.clean, crash)) for crash in summary.crashes(case)[:_LINES_MAX]],
-        "crashes_left": max(len(summary.crashes(case)) - _LINES_MAX, 0),
-        "cost": summary.cost(case),
+        "next": _next(document),
+        "crashes": [tuple(map(words.clean, one)) for one in crashes[:_LINES_MAX]],
+        "crashes_left": max(len(crashes) - _LINES_MAX, 0),
+        "cost": summary.cost(document),
+        "commit_line": commit_line,
         "conditions": conditions[:_LINES_MAX],
         "conditions_left": max(len(conditions) - _LINES_MAX, 0),
     }
 
 
-def _next(case: Case) -> str:
+def _next(document: ChangeDocument) -> str:
     """The next action."""
-    match case.finding:
-        case None:
-            commits = words.count(len(case.commits), "commit")
+    match document.outcome:
+        case "running" | "confirmed":
+            commits = words.count(len(document.candidates), "commit")
             return (
                 f"A search among {commits} has started. Its result follows as a reply to this "
                 "message."
             )
-        case Culprit() | SeveralCulprits():
+        case "culprit" | "several":
             return (
                 "The level since this commit is the new baseline. The digest tells when the "
                 "earlier level is back."
             )
-        case NotReproduced():
+        case "not-reproduced":
             return "The alert is withdrawn. Another drop opens a new alert."
         case _:
             return (
@@ -156,10 +152,10 @@ def _next(case: Case) -> str:
             )
 
 
-def _trend(case: Case) -> list[tuple[str, ...]]:
+def _trend(document: ChangeDocument) -> list[tuple[str, ...]]:
     """Columns of the trend, with a rule at the change of the level."""
     lines: list[tuple[str, ...]] = []
-    for night in summary.trend(case):
+    for night in summary.trend(document):
         if night.step:
             what = words.clean(night.culprit) or "-" * len(night.label)
             lines.append(("-" * len(night.day), what, night.step, "-" * 20))
@@ -167,52 +163,39 @@ def _trend(case: Case) -> list[tuple[str, ...]]:
     return lines
 
 
-def _place(case: Case) -> list[tuple[str, str]]:
-    hardware = f" ({case.hardware})" if case.hardware else ""
-    ends = [("last good", case.good), ("first bad", case.bad)]
+def _place(document: ChangeDocument) -> list[tuple[str, str]]:
+    hardware = f" ({document.hardware})" if document.hardware else ""
+    ends = [("last good", document.good), ("first bad", document.bad)]
     return [
-        ("branch", words.clean(case.branch)),
-        ("testbed", words.clean(f"{case.testbed}{hardware}")),
+        ("branch", words.clean(document.branch)),
+        ("testbed", words.clean(f"{document.testbed}{hardware}")),
         *(
             (("measured on", words.clean(several)),)
-            if (several := summary.measured_on(case))
+            if (several := summary.measured_on(document))
             else ()
         ),
         *(
-            (name, words.clean(f"{case.label(commit.revision)} of {words.day(commit.at)}"))
+            (
+                name,
+                words.clean(f"{document.label(commit.revision)} of {words.day_known(commit.at)}"),
+            )
             for name, commit in ends
         ),
-        ("between", f"{words.count(len(case.commits), 'commit')}, including the bad end"),
+        ("between", f"{words.count(len(document.candidates), 'commit')}, including the bad end"),
     ]
 
 
-def _culprit(case: Case) -> dict[str, Any] | None:
-    """The commit that was verified; None unless one was."""
-    if not isinstance(case.finding, Culprit):
-        return None
-    commit = case.commit(case.finding.revision)
-    return _card(case, commit) if commit else None
+def commit_line(document: ChangeDocument, commit: RevisionDocument) -> str:
+    """Hash, number, day and author of a commit."""
+    day = words.day_known(commit.at)
+    number = f"{commit.short} of {document.branch}"
+    return words.clean(f"{commit.revision[:HASH_LENGTH]}, {number}, {day}, {commit.author}")
 
 
-def _card(case: Case, commit: Commit) -> dict[str, Any]:
-    number = f"n{commit.number} of {case.branch}"
-    return {
-        "line": words.clean(
-            f"{commit.revision[:HASH_LENGTH]}, {number}, {words.day(commit.at)}, {commit.author}"
-        ),
-        "subject": words.clean(commit.subject),
-        "link": words.clean(case.links.to_commit(commit.revision)),
-        "trailers": summary.trailers(commit),
-        "diffstat": words.block(case.diffstat).rstrip(),
-    }
-
-
-def _suspects(case: Case) -> list[tuple[str, str]]:
+def _suspects(document: ChangeDocument) -> list[tuple[str, str]]:
     """Commits that remain, with their subjects."""
-    if not isinstance(case.finding, Suspects):
-        return []
     lines = []
-    for revision in case.finding.revisions:
-        commit = case.commit(revision)
-        lines.append((case.label(revision), words.clean(commit.subject) if commit else ""))
+    for revision in document.suspects:
+        commit = document.commit(revision)
+        lines.append((document.label(revision), words.clean(commit.subject) if commit else ""))
     return lines

@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import assert_never
 
-from netbisect.bisect.model.results import (
-    Culprit,
-    Drift,
-    NotReproduced,
-    SeveralCulprits,
-    Suspects,
-    Unfinished,
-)
-from netbisect.reports.model.case import Case
+from netbisect.reports.model.changes import ChangeDocument
 from netbisect.reports.render import summary, words
 
 _HASH_LENGTH = 10
@@ -24,125 +15,118 @@ _VALUE_MAX = 60
 """Columns of a line beside the longest name."""
 
 
-def subject(case: Case) -> str:
+def subject(document: ChangeDocument) -> str:
     """Names the commit, if one is verified, or else the two ends."""
-    effects = summary.effects(case)
+    effects = document.differences
     change = f" {words.percent(effects[0].ln_ratio, effects[0].scenario)}" if effects else ""
-    moved = f"{case.title(case.lead)}{change} on {case.testbed}"
-    named = _commits(case)
+    moved = f"{document.title(document.lead)}{change} on {document.testbed}"
+    named = _commits(document)
     if named:
-        return _cut(words.clean(f"[netbisect] {case.branch}: {named}: {moved}"), _SUBJECT_MAX)
-    good, bad = summary.subject_name(case.good), summary.subject_name(case.bad)
-    text = f"[netbisect] {case.branch}: {moved} between {good} and {bad}"
+        return _cut(words.clean(f"[netbisect] {document.branch}: {named}: {moved}"), _SUBJECT_MAX)
+    ends = f"between {document.good.short} and {document.bad.short}"
+    text = f"[netbisect] {document.branch}: {moved} {ends}"
     text = _cut(words.clean(text), _SUBJECT_MAX)
-    return f"Re: {text}" if case.finding and case.confirmed else text
+    decided = document.outcome not in summary.UNDECIDED
+    return f"Re: {text}" if decided and document.retest else text
 
 
-def _commits(case: Case) -> str:
+def _commits(document: ChangeDocument) -> str:
     """Hash and subject of the verified commit; how many more there are."""
-    found = summary.culprits(case)
+    found = document.culprits
     if not found:
         return ""
-    commit = case.commit(found[0].revision)
+    commit = document.commit(found[0].revision)
     named = found[0].revision[:_HASH_LENGTH]
     if commit is not None:
         named += f" {_cut(words.clean(commit.subject), _COMMIT_MAX)}"
     return named + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
 
 
-def first_lines(case: Case) -> list[tuple[str, str]]:
+def first_lines(document: ChangeDocument) -> list[tuple[str, str]]:
     """Change, size, confidence, committer, and action; a change in the other direction, if any."""
-    effects = summary.effects(case)
+    effects = document.differences
     other = words.opposite(effects)
     much = f"{words.change(effects[0])}, " if effects else ""
     lines = [
-        ("what", _what(case)),
-        ("how much", f"{much}{case.title(case.lead)} on {case.testbed}"),
-        *([("but", f"{words.change(other)}, {case.title(other.scenario)}")] if other else []),
-        ("how sure", _certainty(case)),
-        ("committed by", _committer(case)),
-        ("to do", _to_do(case)),
+        ("what", _what(document)),
+        ("how much", f"{much}{document.title(document.lead)} on {document.testbed}"),
+        *([("but", f"{words.change(other)}, {document.title(other.scenario)}")] if other else []),
+        ("how sure", _certainty(document)),
+        ("committed by", _committer(document)),
+        ("to do", _to_do(document)),
     ]
     return [(name, _cut(words.clean(value), _VALUE_MAX)) for name, value in lines]
 
 
-def _what(case: Case) -> str:
-    match case.finding:
-        case None:
-            return f"a drop on {case.branch}; the search for its commit begins"
-        case Culprit() | SeveralCulprits():
-            return f"commit {_commits(case)}"
-        case Suspects():
-            return f"narrowed to {words.count(len(case.finding.revisions), 'commit')}"
-        case Drift():
+def _what(document: ChangeDocument) -> str:
+    match document.outcome:
+        case "culprit" | "several":
+            return f"commit {_commits(document)}"
+        case "suspects":
+            return f"narrowed to {words.count(len(document.suspects), 'commit')}"
+        case "drift":
             return "a gradual change; no single commit"
-        case NotReproduced():
+        case "not-reproduced":
             return "not reproduced"
-        case Unfinished():
+        case "unfinished":
             return "the search ended without a result"
         case _:
-            assert_never(case.finding)
+            return f"a drop on {document.branch}; the search for its commit begins"
 
 
-def _certainty(case: Case) -> str:
-    match case.finding:
-        case None | Unfinished():
-            if case.confirmed is None:
-                return "not confirmed"
-            lead = case.confirmed.effects[0]
-            by_chance = words.probability_by_chance(lead.p)
-            return f"by chance: {by_chance}; {words.boots(lead)}, interleaved"
-        case Culprit() | SeveralCulprits():
-            found = summary.culprits(case)[0]
-            chance = max(found.chance, found.belief.chances.get(found.revision, 0.0))
-            boots = words.boots(found.effects[0])
-            return f"{words.certainty(chance)}, verified against its parent, {boots}"
-        case Suspects(revisions=revisions, belief=belief):
-            mass = math.fsum(belief.chances.get(one, 0.0) for one in revisions)
-            return f"{words.certainty(mass)} that it is one of them"
-        case Drift(belief=belief):
-            return f"{words.certainty(belief.drift)} that it is no step"
-        case NotReproduced(belief=belief):
-            return f"{words.certainty(belief.none)} that nothing changed"
-        case _:
-            assert_never(case.finding)
+def _certainty(document: ChangeDocument) -> str:
+    belief = document.belief
+    if document.culprits:
+        found = document.culprits[0]
+        boots = words.boots(found.differences[0])
+        return f"{words.certainty(found.chance)}, verified against its parent, {boots}"
+    if belief is not None and document.outcome == "suspects":
+        mass = math.fsum(belief.chances.get(one, 0.0) for one in document.suspects)
+        return f"{words.certainty(mass)} that it is one of them"
+    if belief is not None and document.outcome == "drift":
+        return f"{words.certainty(belief.drift)} that it is no step"
+    if belief is not None and document.outcome == "not-reproduced":
+        return f"{words.certainty(belief.none)} that nothing changed"
+    if not document.retest:
+        return "not confirmed"
+    lead = document.retest[0]
+    by_chance = words.probability_by_chance(lead.p)
+    return f"by chance: {by_chance}; {words.boots(lead)}, interleaved"
 
 
-def _committer(case: Case) -> str:
+def _committer(document: ChangeDocument) -> str:
     """Committer of the verified commit; otherwise the number of candidates."""
-    found = summary.culprits(case)
-    commit = case.commit(found[0].revision) if found else None
+    found = document.culprits
+    commit = document.commit(found[0].revision) if found else None
     if commit is not None:
         author = f"{commit.author} <{commit.email}>"
-        day = words.day(commit.at)
-        same = case.committer in {"", commit.email}
-        return f"{author}, {day}" if same else f"{case.committer}, {day}; author: {author}"
+        day = words.day_known(commit.at)
+        same = document.committer in {"", commit.email}
+        return f"{author}, {day}" if same else f"{document.committer}, {day}; author: {author}"
     if found:
         return "not known"
-    if isinstance(case.finding, NotReproduced | Drift):
+    if document.outcome in {"not-reproduced", "drift"}:
         return "not applicable"
-    left = case.finding.revisions if isinstance(case.finding, Suspects) else case.commits
-    one_of = f"one of {words.count(len(left), 'commit')}"
-    return f"not known; {one_of if len(left) > 1 else 'the only commit is not verified'}"
+    left = len(document.suspects or document.candidates)
+    one_of = f"one of {words.count(left, 'commit')}"
+    return f"not known; {one_of if left > 1 else 'the only commit is not verified'}"
 
 
-def _to_do(case: Case) -> str:
-    match case.finding:
-        case None:
-            return "nothing yet; the commit follows as a reply"
-        case Culprit() | SeveralCulprits():
-            page = "; its page measures a fix" if case.number else ""
+def _to_do(document: ChangeDocument) -> str:
+    match document.outcome:
+        case "culprit" | "several":
+            page = "; its page measures a fix" if document.alert else ""
             return f"fix, revert or accept it{page}"
-        case Suspects():
+        case "suspects":
             return "look at these commits; the measurements cannot separate them"
-        case Drift():
+        case "drift":
             return "look at the trend; there is no commit to revert"
-        case NotReproduced():
+        case "not-reproduced":
             return "nothing; the alert is withdrawn"
-        case Unfinished():
+        case "unfinished":
             return "look at the lab; the alert stays open"
         case _:
-            assert_never(case.finding)
+            return "nothing yet; the commit follows as a reply"
 
 
 def _cut(text: str, length: int) -> str:

@@ -7,8 +7,9 @@ version, and none goes or changes its meaning. Times are seconds since the epoch
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
 from netbisect.bisect.model.alert_change import ChangeBasis
 from netbisect.bisect.model.alert_state import AlertKind, AlertState, HistoryEntry
@@ -18,8 +19,10 @@ from netbisect.bisect.model.detection_results import (
     SeriesReport,
     SplitHalfTest,
 )
-from netbisect.bisect.model.marks import CommitMark
-from netbisect.bisect.model.results import Posterior
+from netbisect.bisect.model.entities import Commit, Level
+from netbisect.bisect.model.evidence import Cost
+from netbisect.bisect.model.metric import SeriesMetric, metric_of
+from netbisect.bisect.model.results import Effect, Posterior
 
 Time: TypeAlias = Annotated[float, "Seconds since the epoch, UTC."]
 Seconds: TypeAlias = Annotated[float, "Seconds."]
@@ -31,10 +34,15 @@ Percent: TypeAlias = Annotated[float, "Percent of the good side; negative is slo
 LnRatio: TypeAlias = Annotated[float, "ln of bad over good; negative is slower."]
 
 Kind: TypeAlias = Literal["Night", "Comparison", "Bisection", "Profiling", "Measurement"]
-Compared: TypeAlias = Literal["running", "confirmed", "not-confirmed", "unfinished"]
-Searched: TypeAlias = Literal[
-    "running", "culprit", "several", "suspects", "drift", "not-reproduced", "unfinished"
-]
+RequestKind: TypeAlias = Literal["compare", "bisect", "series"]
+RequestChange: TypeAlias = Literal["ask", "cancel", "resume", "extend", "priority", "answer"]
+HASH_LENGTH = 12
+"""As FreeBSD's newvers.sh shortens a hash."""
+
+
+def short_label(label: str) -> str:
+    """The part of a label that fits under an axis: n302145; without a number, the hash."""
+    return label.split("-", maxsplit=1)[0][:HASH_LENGTH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,24 @@ class RevisionDocument:
     author: str
     at: Annotated[float | None, "When it was committed; null where that is not known."]
     address: Address
+    email: Annotated[str, "Of the author; empty if not known."] = ""
+    trailers: Annotated[
+        tuple[tuple[str, str], ...], "Names and values of those about its review and its MFC."
+    ] = ()
+
+    @classmethod
+    def of(
+        cls, commit: Commit, address: str = "", trailers: Sequence[tuple[str, str]] = ()
+    ) -> Self:
+        """The document of a known commit."""
+        name, label, subject = commit.revision, commit.label, commit.subject
+        author, email = commit.author, commit.email
+        return cls(name, label, subject, author, commit.at, address, email, tuple(trailers))
+
+    @property
+    def short(self) -> str:
+        """Its short label."""
+        return short_label(self.label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +90,24 @@ class Difference:
     good_boots: int
     bad_boots: int
 
+    @classmethod
+    def of(cls, effect: Effect) -> Self:
+        """The document of an effect; ends that are not finite are open."""
+        metric = metric_of(effect.scenario)
+        low, high = metric.ends(effect.low, effect.high)
+        return cls(
+            scenario=effect.scenario,
+            percent=_percent(metric, effect.ln_ratio) or 0.0,
+            percent_low=_percent(metric, low),
+            percent_high=_percent(metric, high),
+            ln_ratio=effect.ln_ratio,
+            ln_low=_finite(effect.low),
+            ln_high=_finite(effect.high),
+            p=_finite(effect.p),
+            good_boots=effect.good_boots,
+            bad_boots=effect.bad_boots,
+        )
+
     @property
     def low(self) -> float:
         """Lower end of the interval, as an ln ratio."""
@@ -73,6 +117,23 @@ class Difference:
     def high(self) -> float:
         """Upper end of the interval, as an ln ratio."""
         return math.inf if self.ln_high is None else self.ln_high
+
+
+def _rounded(number: float) -> float:
+    """A number of a series, to seven digits: boots differ in the third."""
+    return float(f"{number:.7g}")
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _percent(metric: SeriesMetric, ln_ratio: float) -> float | None:
+    """As a percentage of the good side; None for an open end, or one too large."""
+    try:
+        return _finite(metric.percent(ln_ratio))
+    except OverflowError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,132 +191,6 @@ class AlertDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class RunDocument:
-    """A scenario on a boot."""
-
-    scenario: str
-    pps: Pps
-    offered_pps: Pps
-    valid: bool
-    problems: Annotated[tuple[str, ...], "What speaks against it; empty where it is valid."]
-    warnings: Annotated[tuple[str, ...], "What a reader should know; no reason against it."]
-    conditions: Annotated[str, "Digest of what must be equal for two runs to be comparable."]
-    at: Time
-
-
-@dataclass(frozen=True, slots=True)
-class BootDocument:
-    """A boot for a job; one boot is one sample."""
-
-    boot: str
-    revision: Hash
-    kernel: Annotated[str, "Key of the kernel."]
-    at: Time
-    runs: tuple[RunDocument, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonDocument:
-    """Whether one revision is slower than another on a testbed."""
-
-    format: Literal["netbisect-comparison/1"] = "netbisect-comparison/1"
-    number: int
-    alert: Annotated[int | None, "Number of the alert that it is to confirm."]
-    branch: str
-    testbed: str
-    lead: Annotated[str, "The scenario that decides."]
-    scenarios: tuple[str, ...]
-    good: RevisionDocument
-    bad: RevisionDocument
-    opened_at: Time
-    closed_at: Time | None
-    outcome: Compared
-    sentence: Annotated[str, "The outcome, for people."]
-    differences: tuple[Difference, ...]
-    boots: tuple[BootDocument, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class VerifiedCommit:
-    """A commit that was verified against its parent by fresh interleaved boots."""
-
-    revision: Hash
-    parent: Hash
-    chance: Chance
-    differences: tuple[Difference, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateDocument:
-    """A commit that may have made the change."""
-
-    commit: RevisionDocument
-    weight: Annotated[float, "Prior weight, not normalised."]
-    chance: Annotated[float | None, "That it alone made the change; null before any belief."]
-
-
-@dataclass(frozen=True, slots=True)
-class Chances:
-    """Posterior of a search; with the probabilities of the candidates the values sum to 1."""
-
-    none: Annotated[float, "That nothing changed."]
-    two: Annotated[float, "That two commits made a change each."]
-    drift: Annotated[float, "That the level changed bit by bit."]
-
-
-@dataclass(frozen=True, slots=True)
-class StepDocument:
-    """One step of a search."""
-
-    number: int
-    stage: Literal["kernel", "trial"]
-    revision: Hash
-    testbed: Annotated[str, "For which it was: where a kernel that was built is to be measured."]
-    why: str
-    outcome: Annotated[str | None, "Null while it is under way."]
-    note: str
-    at: Time
-    finished_at: Time | None
-
-
-@dataclass(frozen=True, slots=True)
-class CostSpent:
-    """Cost of a job, failures included."""
-
-    builds: int
-    boots: int
-    runs: int
-    seconds: Seconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BisectionDocument:
-    """A search for the commit that made a change."""
-
-    format: Literal["netbisect-bisection/1"] = "netbisect-bisection/1"
-    number: int
-    alert: Annotated[int | None, "Number of the alert whose commit it looks for."]
-    branch: str
-    testbed: str
-    lead: Annotated[str, "The scenario that decides."]
-    scenarios: tuple[str, ...]
-    good: RevisionDocument
-    candidates: Annotated[
-        tuple[CandidateDocument, ...], "Oldest first; the last one is the bad end."
-    ]
-    opened_at: Time
-    closed_at: Time | None
-    outcome: Searched
-    sentence: Annotated[str, "The outcome, for people."]
-    culprits: Annotated[tuple[VerifiedCommit, ...], "Only what was verified."]
-    suspects: Annotated[tuple[str, ...], "Commits that measuring cannot tell apart."]
-    chances: Annotated[Chances | None, "Null before any belief."]
-    steps: tuple[StepDocument, ...]
-    marks: Annotated[tuple[CommitMark, ...], "Oldest first; the last one of a commit counts."] = ()
-    spent: CostSpent
-
-
-@dataclass(frozen=True, slots=True)
 class LevelDocument:
     """All boots of one kernel in a series."""
 
@@ -267,6 +202,26 @@ class LevelDocument:
     boots: Annotated[tuple[float, ...], "One value per boot, in the unit of the series."]
     saturated: Annotated[bool, "The generator was the limit."]
     baseline: Annotated[bool, "Measured since the last confirmed change."]
+
+    @property
+    def short(self) -> str:
+        """As that of its revision."""
+        return short_label(self.label)
+
+    @classmethod
+    def of(cls, level: Level, scenario: str, label: str, *, baseline: bool) -> Self:
+        """The document of a level in the series of a scenario."""
+        number = metric_of(scenario).number
+        return cls(
+            revision=level.revision,
+            label=label,
+            kernel=level.identity,
+            at=level.at,
+            pps=_rounded(number(level.mean)),
+            boots=tuple(_rounded(number(one)) for one in level.ln_pps),
+            saturated=level.saturated,
+            baseline=baseline,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -441,7 +396,7 @@ class RequestEntry:
     at: Time
     who: str
     via: str
-    what: Literal["ask", "cancel", "resume", "extend", "priority", "answer"]
+    what: RequestChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -450,7 +405,7 @@ class RequestDocument:
 
     format: Literal["netbisect-request/1"] = "netbisect-request/1"
     number: int
-    kind: Literal["compare", "bisect", "series"]
+    kind: RequestKind
     state: Literal["open", "answered", "cancelled", "failed"]
     verdict: Annotated[
         str, "regression, no regression, inconclusive or failed; empty before the answer."
@@ -470,7 +425,7 @@ class RequestDocument:
     differences: tuple[ComparedRevision, ...]
     settings: tuple[ComparedSetting, ...]
     repeats: tuple[SecondRun, ...]
-    spent: CostSpent
+    spent: Cost
     opened_at: Time
     closed_at: Time | None
     history: tuple[RequestEntry, ...]

@@ -1,19 +1,11 @@
-"""Values of the templates of a case."""
+"""Values of the templates of a document."""
 
 from __future__ import annotations
 
 from dataclasses import astuple
-from typing import Any, assert_never
+from typing import Any
 
-from netbisect.bisect.model.results import (
-    Culprit,
-    Drift,
-    NotReproduced,
-    SeveralCulprits,
-    Suspects,
-    Unfinished,
-)
-from netbisect.reports.model.case import Attempt, Case, KernelFailure
+from netbisect.reports.model.changes import ChangeDocument, KernelFailure, StepDocument
 from netbisect.reports.render import summary, words
 
 _FAILURES_MAX = 50
@@ -27,136 +19,115 @@ PICTURED = 3
 """Maximum number of scenarios with plots, the leading one first."""
 
 
-def template_values(case: Case) -> dict[str, Any]:
-    """Values of the templates of a case, by name.
+def template_values(document: ChangeDocument) -> dict[str, Any]:
+    """Values of the templates of a document, by name.
 
     Flame graphs are left to those who know how much room they have.
     """
     return {
-        "case": case,
-        "state": _state(case),
-        "headline": summary.headline(case),
-        "reasons": summary.why(case),
-        "culprit": case.commit(case.finding.revision)
-        if isinstance(case.finding, Culprit)
-        else None,
-        "suspects": case.finding.revisions if isinstance(case.finding, Suspects) else (),
-        "heading": summary.heading(case),
-        "rows": summary.rows(case),
-        "unmoved": words.listing(list(case.unmoved)),
+        "document": document,
+        "state": _STATES[document.outcome],
+        "headline": summary.headline(document),
+        "reasons": summary.why(document),
+        "culprit": summary.culprit(document),
+        "heading": summary.heading(document),
+        "rows": summary.rows(document),
+        "unmoved": words.listing(list(document.unaffected)),
         "profiles": [],
-        "attempts": [_attempt(case, attempt) for attempt in case.attempts[-_ATTEMPTS_MAX:]],
-        "attempts_left": max(len(case.attempts) - _ATTEMPTS_MAX, 0),
-        "stops": [astuple(stop) for stop in summary.path(case)],
-        "block": summary.block(case),
-        "remark": summary.remark(case),
-        "candidates": _candidates(case),
-        "candidates_left": max(len(case.commits) - _COMMITS_MAX, 0),
-        "crashes": summary.crashes(case),
-        "failures": [_failure(case, one) for one in case.failures[:_FAILURES_MAX]],
-        "failures_left": max(len(case.failures) - _FAILURES_MAX, 0),
-        "none": _none(case),
-        "cost": summary.cost(case),
-        "measured_on": summary.measured_on(case),
-        "trailers": summary.trailers,
+        "attempts": [_attempt(document, step) for step in document.steps[-_ATTEMPTS_MAX:]],
+        "attempts_left": max(len(document.steps) - _ATTEMPTS_MAX, 0),
+        "stops": [astuple(stop) for stop in summary.path(document)],
+        "block": summary.block(document),
+        "remark": summary.remark(document),
+        "candidates": _candidates(document),
+        "candidates_left": max(len(document.candidates) - _COMMITS_MAX, 0),
+        "crashes": summary.crashes(document),
+        "failures": [_failure(document, one) for one in document.failures[:_FAILURES_MAX]],
+        "failures_left": max(len(document.failures) - _FAILURES_MAX, 0),
+        "none": _none(document),
+        "cost": summary.cost(document),
+        "measured_on": summary.measured_on(document),
         "reviews": summary.reviews,
-        "settling": bool(case.number) and _stands(case),
+        "marks": summary.marks(document),
+        "unknown": "(not in the tree that is watched)",
+        "settling": False,
     }
 
 
-def _stands(case: Case) -> bool:
-    """Whether the alert is open, as far as recorded."""
-    states = [one.state for one in case.history if one.state is not None]
-    return not states or states[-1].standing
+_STATES = {
+    "running": ("open", "search running"),
+    "confirmed": ("range", "confirmed"),
+    "not-confirmed": ("calm", "not confirmed"),
+    "culprit": ("sure", "commit verified"),
+    "several": ("sure", "several commits verified"),
+    "drift": ("calm", "no single commit"),
+    "suspects": ("range", "narrowed to a few commits"),
+    "not-reproduced": ("calm", "not reproduced"),
+    "unfinished": ("open", "no answer"),
+}
+"""A CSS class and a text by outcome."""
 
 
-def _state(case: Case) -> tuple[str, str]:  # noqa: PLR0911 - one for every ending
-    """A CSS class and a text."""
-    match case.finding:
-        case None:
-            return "open", "search running"
-        case Culprit():
-            return "sure", "commit verified"
-        case SeveralCulprits():
-            return "sure", "several commits verified"
-        case Drift():
-            return "calm", "no single commit"
-        case Suspects():
-            return "range", "narrowed to a few commits"
-        case NotReproduced():
-            return "calm", "not reproduced"
-        case Unfinished():
-            return "open", "no answer"
-        case _:
-            assert_never(case.finding)
-
-
-def scenarios(case: Case) -> list[str]:
+def scenarios(document: ChangeDocument) -> list[str]:
     """The leading scenario first."""
-    others = [scenario for scenario in case.titles if scenario != case.lead]
-    return [case.lead, *others]
+    others = [scenario for scenario in document.titles if scenario != document.lead]
+    return [document.lead, *others]
 
 
-def pictured(case: Case, most: int) -> list[str]:
+def pictured(document: ChangeDocument, most: int) -> list[str]:
     """The scenarios with plots: the leading one, and those with the largest drops."""
-    change = {effect.scenario: effect.ln_ratio for effect in summary.effects(case)}
-    names = sorted(scenarios(case)[1:], key=lambda name: change.get(name, 0.0))
-    return [case.lead, *names][:most]
+    change = {effect.scenario: effect.ln_ratio for effect in document.differences}
+    names = sorted(scenarios(document)[1:], key=lambda name: change.get(name, 0.0))
+    return [document.lead, *names][:most]
 
 
-def _attempt(case: Case, attempt: Attempt) -> dict[str, Any]:
-    measured = attempt.ln_pps is not None
+def _attempt(document: ChangeDocument, step: StepDocument) -> dict[str, Any]:
+    measured = step.pps is not None
     return {
         "measured": measured,
-        "seq": attempt.seq,
-        "at": words.moment(attempt.at),
-        "what": _what(case, attempt),
-        "revision": case.label(attempt.revision),
-        "result": words.level(attempt.ln_pps or 0.0, case.lead) if measured else attempt.outcome,
-        "leader": summary.leader(case, attempt.belief),
-        "why": attempt.why,
-        "took": words.duration(attempt.seconds),
+        "seq": step.place,
+        "at": words.moment(step.at),
+        "what": _what(document, step),
+        "revision": document.label(step.revision),
+        "result": words.number(step.pps, document.lead) if step.pps is not None else step.result,
+        "leader": summary.leader(document, step.belief),
+        "why": step.why,
+        "took": words.duration(step.seconds),
     }
 
 
-def _failure(case: Case, failure: KernelFailure) -> dict[str, str]:
+def _failure(document: ChangeDocument, failure: KernelFailure) -> dict[str, str]:
     """Label, reason and end of the log."""
-    most = max(_LOGS_BYTES // min(len(case.failures), _FAILURES_MAX), _LOG_LEAST)
+    most = max(_LOGS_BYTES // min(len(document.failures), _FAILURES_MAX), _LOG_LEAST)
     log = failure.log
     if len(log) > most:
         log = f"({len(log) - most:,} characters before)\n{log[-most:]}"
-    return {"label": case.label(failure.revision), "why": failure.why, "log": log}
+    return {"label": document.label(failure.revision), "why": failure.why, "log": log}
 
 
-def _what(case: Case, attempt: Attempt) -> str:
-    if attempt.stage == "kernel":
+def _what(document: ChangeDocument, step: StepDocument) -> str:
+    if step.stage == "kernel":
         return "build"
-    where = f" on {attempt.testbed or case.testbed}" if case.testbeds else ""
-    return f"boot and runs{where}"
+    return f"boot and runs{f' on {step.testbed}' if document.testbeds else ''}"
 
 
-def _candidates(case: Case) -> list[dict[str, Any]]:
+def _candidates(document: ChangeDocument) -> list[dict[str, Any]]:
     """Oldest first; of very many, the likeliest."""
-    belief = summary.belief(case)
-    chances = belief.chances if belief else {}
-    listed = sorted(case.commits, key=lambda one: -chances.get(one.revision, 0.0))[:_COMMITS_MAX]
-    kept = {commit.revision for commit in listed}
+    found = document.candidates
+    listed = sorted(found, key=lambda one: -(one.chance or 0.0))[:_COMMITS_MAX]
+    kept = {one.commit.revision for one in listed}
     return [
         {
-            "commit": commit,
-            "label": case.label(commit.revision),
-            "link": case.links.to_commit(commit.revision),
-            "chance": words.certainty(chances[commit.revision])
-            if commit.revision in chances
-            else "",
-            "share": min(round(100 * chances.get(commit.revision, 0.0)), 100),
-            "skipped": case.skipped.get(commit.revision, ""),
+            "commit": one.commit,
+            "label": document.label(one.commit.revision),
+            "chance": "" if one.chance is None else words.certainty(one.chance),
+            "share": min(round(100 * (one.chance or 0.0)), 100),
+            "skipped": document.skipped.get(one.commit.revision, ""),
         }
-        for commit in case.commits
-        if commit.revision in kept
+        for one in found
+        if one.commit.revision in kept
     ]
 
 
-def _none(case: Case) -> str:
-    belief = summary.belief(case)
-    return words.certainty(belief.none) if belief else ""
+def _none(document: ChangeDocument) -> str:
+    return words.certainty(document.chances.none) if document.chances else ""

@@ -9,7 +9,7 @@ from functools import partial
 from markupsafe import Markup
 
 from netbisect.bisect.model.profile_stacks import StackShift, share_shifts
-from netbisect.reports.model.case import ProfilePair, StoredProfile
+from netbisect.reports.model.profiles import ProfilePair, StoredProfile
 from netbisect.reports.plots import flamegraph
 from netbisect.reports.render import words
 from netbisect.reports.render.words import Name

@@ -15,10 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from netbisect.bisect.model.entities import Level
-from netbisect.bisect.model.metric import metric_of
-from netbisect.bisect.model.results import Culprit, Posterior
-from netbisect.reports.model.case import Attempt, Case
+from netbisect.bisect.model.results import Posterior
+from netbisect.reports.model.changes import ChangeDocument, StepDocument
+from netbisect.reports.model.types import LevelDocument, short_label
 from netbisect.reports.plots.figure import (
     box,
     dots,
@@ -47,58 +46,59 @@ _SHADES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
 # -------------------------------------------------------------------------------------- trend
 
 
-def trend(case: Case, scenario: str) -> str:
-    """Nightly boots as dots, means as bars, lines at both ends and a verified culprit; SVG."""
-    known = case.series.get(scenario, ())
-    levels = known[-_NIGHTS_MAX:]
-    name = f"trend-{_slug(scenario)}"
-    title = f"{words.clean(case.title(scenario))}: every night on {words.clean(case.testbed)}"
+def trend(document: ChangeDocument) -> str:
+    """Nightly boots as dots, means as bars, lines at both ends and a verified culprit; SVG.
+
+    Of the leading scenario.
+    """
+    levels = document.levels[-_NIGHTS_MAX:]
+    title = words.clean(document.title(document.lead))
     if not levels:
         return notice("No earlier nights of this scenario.")
     first, last = levels[0], levels[-1]
-    boots = sum(len(level.ln_pps) for level in levels)
+    boots = sum(len(level.boots) for level in levels)
     text = (
         f"{words.count(boots, 'boot')} of the latest {words.count(len(levels), 'revision')}, from "
-        f"{words.day(first.at)} to {words.day(last.at)}; from {words.level(first.mean, scenario)} "
-        f"at first to {words.level(last.mean, scenario)} at last."
+        f"{words.day(first.at)} to {words.day(last.at)}; from "
+        f"{words.number(first.pps, document.lead)} at first to "
+        f"{words.number(last.pps, document.lead)} at last."
     )
     return draw(
-        lambda axes: _trend(axes, case, scenario, levels),
+        lambda axes: _trend(axes, document, levels),
         3.3,
         _TREND_MARGINS,
-        name=name,
-        title=title,
+        name=f"trend-{_slug(document.lead)}",
+        title=f"{title}: every night on {words.clean(document.testbed)}",
         text=text,
     )
 
 
-def _trend(axes: Axes, case: Case, scenario: str, levels: Sequence[Level]) -> None:
-    number = metric_of(scenario).number
-    boots = [(x, number(ln)) for x, level in enumerate(levels) for ln in level.ln_pps]
-    means = [number(level.mean) for level in levels]
+def _trend(axes: Axes, document: ChangeDocument, levels: Sequence[LevelDocument]) -> None:
+    boots = [(x, rate) for x, level in enumerate(levels) for rate in level.boots]
+    means = [level.pps for level in levels]
     places = {level.revision: x for x, level in enumerate(levels)}
-    reference = means[places.get(case.good.revision, 0)]
+    reference = means[places.get(document.good.revision, 0)]
     rates = [rate for _, rate in boots]
-    scale = rate_axis(axes, rates, series=scenario, reference=reference, label=_PERCENT)
+    scale = rate_axis(axes, rates, series=document.lead, reference=reference, label=_PERCENT)
     axes.set_xlim(-1, len(levels))
     dots(axes, [(x, rate / scale) for x, rate in boots], BOOT, 2.4)
     bars = ((x - 0.4, mean / scale, x + 0.4, mean / scale) for x, mean in enumerate(means))
     segments(axes, bars, INK, 1.3)
-    _ends(axes, case, places)
+    _ends(axes, document, places)
     step = max(math.ceil(len(levels) / _TICKS), 1)
     shown = [(x, levels[x]) for x in range(len(levels) - 1, -1, -step)]
-    x_ticks(axes, [(x, (_short(case, one.revision), words.day(one.at))) for x, one in shown])
+    x_ticks(axes, [(x, (words.clean(one.short), words.day(one.at))) for x, one in shown])
 
 
-def _ends(axes: Axes, case: Case, places: dict[str, int]) -> None:
+def _ends(axes: Axes, document: ChangeDocument, places: dict[str, int]) -> None:
     """Lines at the good end, the bad end and a verified culprit."""
-    good, bad = places.get(case.good.revision), places.get(case.bad.revision)
+    good, bad = places.get(document.good.revision), places.get(document.bad.revision)
     if good is not None:
         marker_line(axes, good, "good", GOOD, style="--", align="right")
     if bad is not None:
         marker_line(axes, bad, "bad", BAD, style="-.", align="left")
-    order = [commit.revision for commit in case.commits]
-    for found in summary.culprits(case):
+    order = [one.commit.revision for one in document.candidates]
+    for found in document.culprits:
         x: float | None = places.get(found.revision)
         if x is None and good is not None and bad is not None and found.revision in order:
             x = good + (order.index(found.revision) + 1) / len(order) * (bad - good)
@@ -109,24 +109,24 @@ def _ends(axes: Axes, case: Case, places: dict[str, int]) -> None:
 # ----------------------------------------------------------------------------------- box plot
 
 
-def boxplot(case: Case, scenario: str) -> str:
+def boxplot(document: ChangeDocument, scenario: str) -> str:
     """The boots of the good end, the parent, the culprit and the bad end, side by side; SVG."""
     name = f"boxes-{_slug(scenario)}"
-    title = f"{words.clean(case.title(scenario))}: boots of the kernels compared"
+    title = f"{words.clean(document.title(scenario))}: boots of the kernels compared"
     groups = [
         (role, revision, boots)
-        for revision, role in _roles(case).items()
-        if (boots := list(case.boots(scenario, revision)))
+        for revision, role in _roles(document).items()
+        if (boots := list(document.numbers(scenario, revision)))
     ]
     if not groups:
         return notice("No boots measured yet.")
     text = "; ".join(
-        f"{role} {words.clean(case.label(revision))}: {words.count(len(boots), 'boot')} from "
+        f"{role} {words.clean(document.label(revision))}: {words.count(len(boots), 'boot')} from "
         f"{words.number(min(boots), scenario)} to {words.number(max(boots), scenario)}"
         for role, revision, boots in groups
     )
     return draw(
-        lambda axes: _boxes(axes, case, scenario, groups),
+        lambda axes: _boxes(axes, document, scenario, groups),
         3.0,
         _BOX_MARGINS,
         name=name,
@@ -135,18 +135,21 @@ def boxplot(case: Case, scenario: str) -> str:
     )
 
 
-def _roles(case: Case) -> dict[str, str]:
+def _roles(document: ChangeDocument) -> dict[str, str]:
     """Roles by revision, in the order of the branch."""
-    roles = {case.good.revision: ["good"]}
-    if isinstance(case.finding, Culprit):
-        roles.setdefault(case.finding.parent, []).append("parent")
-        roles.setdefault(case.finding.revision, []).append("culprit")
-    roles.setdefault(case.bad.revision, []).append("bad")
+    roles = {document.good.revision: ["good"]}
+    if document.outcome == "culprit":
+        roles.setdefault(document.culprits[0].parent, []).append("parent")
+        roles.setdefault(document.culprits[0].revision, []).append("culprit")
+    roles.setdefault(document.bad.revision, []).append("bad")
     return {revision: ", ".join(names) for revision, names in roles.items()}
 
 
 def _boxes(
-    axes: Axes, case: Case, scenario: str, groups: Sequence[tuple[str, str, list[float]]]
+    axes: Axes,
+    document: ChangeDocument,
+    scenario: str,
+    groups: Sequence[tuple[str, str, list[float]]],
 ) -> None:
     every = [rate for _, _, boots in groups for rate in boots]
     reference = geometric_mean(groups[0][2])
@@ -162,7 +165,7 @@ def _boxes(
     x_ticks(
         axes,
         [
-            (x, (role, _short(case, revision), words.count(len(boots), "boot")))
+            (x, (role, short(document, revision), words.count(len(boots), "boot")))
             for x, (role, revision, boots) in enumerate(groups)
         ],
     )
@@ -171,22 +174,22 @@ def _boxes(
 # ------------------------------------------------------------------------------------- search
 
 
-def path(case: Case) -> str:
+def path(document: ChangeDocument) -> str:
     """Heat map of the search, a row per step and a column per candidate; SVG.
 
     The darker a cell, the higher the probability of its commits before the step. A ring marks the
     revision tested; a cross, one without a result.
     """
-    title = f"The search among {words.count(len(case.commits), 'commit')}, step by step"
-    steps = summary.steps(case)
-    if not steps or not case.commits:
+    title = f"The search among {words.count(len(document.candidates), 'commit')}, step by step"
+    steps = summary.steps(document)
+    if not steps or not document.candidates:
         return notice("The search has no steps yet.")
     if len(steps) > _STEPS_MAX:
         every = (len(steps) - 1) / (_STEPS_MAX - 1)
         steps = [steps[round(i * every)] for i in range(_STEPS_MAX)]
     text = f"{words.count(len(steps), 'step')}; see the table of attempts."
     return draw(
-        lambda axes: _path(axes, case, steps),
+        lambda axes: _path(axes, document, steps),
         1.0 + 0.2 * (len(steps) + 1),
         _SEARCH_MARGINS,
         name="search",
@@ -195,36 +198,36 @@ def path(case: Case) -> str:
     )
 
 
-def _path(axes: Axes, case: Case, steps: Sequence[Attempt]) -> None:
-    size = math.ceil(len(case.commits) / _COLUMNS)
-    columns = {commit.revision: i // size for i, commit in enumerate(case.commits)}
+def _path(axes: Axes, document: ChangeDocument, steps: Sequence[StepDocument]) -> None:
+    size = math.ceil(len(document.candidates) / _COLUMNS)
+    columns = {one.commit.revision: i // size for i, one in enumerate(document.candidates)}
     width = max(columns.values()) + 1
     nothing = width + 1 + width // 10
-    columns[case.good.revision] = -2
-    final = case.finding.belief if case.finding else None
+    columns[document.good.revision] = -2
+    final = None if document.outcome in summary.UNDECIDED else document.belief
     axes.set_xlim(-3, nothing + 1.5 + width // 20)
-    _rows(axes, case, steps, final is not None)
-    if isinstance(case.finding, Culprit) and case.finding.revision in columns:
-        label = f"culprit {_short(case, case.finding.revision)}"
-        marker_line(axes, columns[case.finding.revision], label, CULPRIT)
+    _rows(axes, document, steps, final is not None)
+    if document.outcome == "culprit" and document.culprits[0].revision in columns:
+        culprit = document.culprits[0].revision
+        marker_line(axes, columns[culprit], f"culprit {short(document, culprit)}", CULPRIT)
     _shade(axes, [*(step.belief for step in steps), final], columns, nothing)
     for answered, shape in ((True, "o"), (False, "x")):
         places = [
             (columns[step.revision], -y)
             for y, step in enumerate(steps)
-            if step.revision in columns and (step.ln_pps is not None) is answered
+            if step.revision in columns and (step.pps is not None) is answered
         ]
         xs, ys = [x for x, _ in places], [y for _, y in places]
         axes.plot(xs, ys, shape, color=INK, fillstyle="none", markersize=5.4)
-    ends = {-2: ("good", _short(case, case.good.revision)), nothing: ("no", "change")}
-    last = columns.get(case.bad.revision, max(columns.values()))
-    ends[last] = "bad", _short(case, case.bad.revision)
+    ends = {-2: ("good", short(document, document.good.revision)), nothing: ("no", "change")}
+    last = columns.get(document.bad.revision, max(columns.values()))
+    ends[last] = "bad", short(document, document.bad.revision)
     x_ticks(axes, ends.items())
 
 
-def _rows(axes: Axes, case: Case, steps: Sequence[Attempt], ended: bool) -> None:
+def _rows(axes: Axes, document: ChangeDocument, steps: Sequence[StepDocument], ended: bool) -> None:
     """Labels the steps on the left, and their results on the right."""
-    named = [f"{step.seq}. {_short(case, step.revision)}" for step in steps]
+    named = [f"{step.place}. {short(document, step.revision)}" for step in steps]
     named += ["result"] if ended else []
     results = axes.twinx()
     results.grid(visible=False)
@@ -233,7 +236,7 @@ def _rows(axes: Axes, case: Case, steps: Sequence[Attempt], ended: bool) -> None
         side.tick_params(left=False, right=False)
     axes.set_yticks([-y for y in range(len(named))], named)
     axes.set_ylabel("revision tested")
-    results.set_yticks([-y for y in range(len(steps))], [_result(case, step) for step in steps])
+    results.set_yticks([-y for y in range(len(steps))], [_result(document, step) for step in steps])
 
 
 def _shade(
@@ -269,8 +272,8 @@ def _cells(
             yield shade, xs[0], xs[-1]
 
 
-def _result(case: Case, step: Attempt) -> str:
-    return "no answer" if step.ln_pps is None else words.level(step.ln_pps, case.lead)
+def _result(document: ChangeDocument, step: StepDocument) -> str:
+    return "no answer" if step.pps is None else words.number(step.pps, document.lead)
 
 
 # ------------------------------------------------------------------------------------- shared
@@ -285,6 +288,6 @@ def _slug(scenario: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", scenario.lower())
 
 
-def _short(case: Case, revision: str) -> str:
+def short(document: ChangeDocument, revision: str) -> str:
     """The part of a label that fits under an axis: n302145."""
-    return words.clean(case.label(revision)).split("-", maxsplit=1)[0][:12]
+    return short_label(words.clean(document.label(revision)))

@@ -20,6 +20,7 @@ environment.filters.update(
     certainty=words.certainty,
     clean=words.clean,
     day=words.day,
+    day_known=words.day_known,
     duration=words.duration,
     moment=words.moment,
     shell=plaintext.shell,

@@ -6,7 +6,7 @@ import math
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Protocol, assert_never
+from typing import Protocol, TypeVar, assert_never
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.detection_results import MIN_EFFECT
@@ -132,7 +132,7 @@ _PREFIXES = (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0), ("m", 1e-3), ("µ", 
 
 
 class Interval(Protocol):
-    """A change of level with its interval, as ln ratios."""
+    """A change of level with its interval, as ln ratios: an effect, or its document."""
 
     @property
     def ln_ratio(self) -> float:
@@ -174,13 +174,24 @@ def _signed(value: float, digits: int) -> str:
     return text if text.strip("+-0.") else text[1:]
 
 
-def direction(effect: Effect) -> str:
+class Measured(Interval, Protocol):
+    """A change in a scenario."""
+
+    @property
+    def scenario(self) -> str:
+        """Name of its series."""
+
+
+_Measured = TypeVar("_Measured", bound=Measured)
+
+
+def direction(effect: Measured) -> str:
     """Direction of a change: `slower` or `faster`, of other metrics `worse` or `better`."""
     words = ("worse", "better") if metric_of(effect.scenario).name else ("slower", "faster")
     return words[effect.ln_ratio >= 0]
 
 
-def opposite(effects: Sequence[Effect]) -> Effect | None:
+def opposite(effects: Sequence[_Measured]) -> _Measured | None:
     """The largest change against the leading one: a gain beside a drop, or a drop beside a gain.
 
     Its whole interval is beyond the least effect, so that an offset of an image is not reported.
@@ -213,6 +224,11 @@ def day(at: float) -> str:
     return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d")
 
 
+def day_known(at: float | None) -> str:
+    """As `day`; "no date" for a commit that is not in the tree."""
+    return "no date" if at is None else day(at)
+
+
 def moment(at: float) -> str:
     """Date and time, `2026-03-01 14:05 UTC`."""
     return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -227,8 +243,10 @@ def certainty(chance: float) -> str:
     return f"{100 * chance:.1f} %"
 
 
-def probability_by_chance(p: float) -> str:
+def probability_by_chance(p: float | None) -> str:
     """A p-value: `1 in 3,000`, `34 %`, `below 1 in a million`."""
+    if p is None:
+        return "not known"
     if p < _RARE:
         return "below 1 in a million"
     if p > 0.1:  # noqa: PLR2004 - reads better as a percentage

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 
 from netbisect.bisect.detection.level_difference import LevelDifference
 from netbisect.bisect.model.results import Effect
-from netbisect.reports.model.case import HASH_LENGTH
-from netbisect.reports.model.types import AlertSummary
+from netbisect.reports.model.types import HASH_LENGTH, AlertSummary
 from netbisect.reports.render import words
 from netbisect.reports.render.templating import environment
 from netbisect.reports.site.view_models import (

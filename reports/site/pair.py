@@ -16,13 +16,9 @@ from netbisect.bisect.detection.level_difference import (
     LevelEstimate,
     level_difference,
 )
-from netbisect.bisect.model.entities import (
-    Commit,
-    Level,
-    Noise,
-)
+from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.model.metric import metric_of
-from netbisect.reports.model.case import Links
+from netbisect.reports.model.types import RevisionDocument
 from netbisect.reports.plots.figure import draw
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN, ministat
@@ -54,7 +50,7 @@ class SeriesPair:
         return level_difference(*self.standings, self.noise, twins=twins)
 
 
-def pair(before: Commit, after: Commit, series: Sequence[SeriesPair], links: Links) -> Page:
+def pair(before: RevisionDocument, after: RevisionDocument, series: Sequence[SeriesPair]) -> Page:
     """Two revisions in every series that has both."""
     found = sorted(series, key=lambda one: -abs(one.distance.ln_ratio))
     labels = words.clean(before.label), words.clean(after.label)
@@ -70,7 +66,7 @@ def pair(before: Commit, after: Commit, series: Sequence[SeriesPair], links: Lin
         "pair.html",
         f"{labels[1]} against {labels[0]}",
         sides=[
-            (name, one.label, links.to_commit(one.revision), one.subject, when(one.at))
+            (name, one.label, one.address, one.subject, when(one.at or 0.0))
             for name, one in (("before", before), ("after", after))
         ],
         synthesis=synthesis,

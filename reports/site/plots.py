@@ -11,10 +11,11 @@ from matplotlib.axes import Axes
 
 from netbisect.bisect.model.entities import Commit, Level
 from netbisect.bisect.model.metric import metric_of
-from netbisect.reports.model.case import Case
+from netbisect.reports.model.changes import ChangeDocument
 from netbisect.reports.model.types import AlertSummary
+from netbisect.reports.plots.chart import short
 from netbisect.reports.plots.figure import dots, draw, marker_line, rate_axis, segments, x_ticks
-from netbisect.reports.render import summary, words
+from netbisect.reports.render import words
 from netbisect.reports.render.palette import BAD, BOOT, CULPRIT, GOOD, GRID, INK, WIDTH
 from netbisect.reports.site.view_models import (
     LISTED,
@@ -78,7 +79,7 @@ def _tips(view: SeriesView, levels: Sequence[Level]) -> Iterator[str]:
             f'y="{top:.1f}" width="{wide:.1f}" height="{height:.1f}" fill-opacity="0"/>'
         )
         listed = x >= len(levels) - LISTED
-        page = revision_page(level.revision) if listed else view.links.to_commit(level.revision)
+        page = revision_page(level.revision) if listed else view.link(level.revision)
         yield f'<a href="{escape(page)}">{box}</a>' if page else f"<g>{box}</g>"
 
 
@@ -232,50 +233,47 @@ def spark(means: Sequence[float]) -> str:
 # ------------------------------------------------------------------------ the line of a search
 
 
-def commit_line(case: Case) -> str:
+def commit_line(document: ChangeDocument) -> str:
     """Boots of every tested kernel along the commits, and failed trials; SVG."""
     boots = [
         (x, rate)
-        for revision, x in _places(case).items()
-        for rate in case.boots(case.lead, revision)
+        for revision, x in _places(document).items()
+        for rate in document.numbers(document.lead, revision)
     ]
     return draw(
-        lambda axes: _line(axes, case, boots),
+        lambda axes: _line(axes, document, boots),
         2.4,
         _LINE_MARGINS,
         name="line",
-        title=f"{words.clean(case.title(case.lead))}: tested kernels by commit",
+        title=f"{words.clean(document.title(document.lead))}: tested kernels by commit",
         text=(
             f"{words.count(len(boots), 'boot')} of "
             f"{words.count(len({x for x, _ in boots}), 'kernel')} among "
-            f"{words.count(len(case.commits), 'commit')}; "
-            f"{words.count(len(case.skipped), 'revision')} failed."
+            f"{words.count(len(document.candidates), 'commit')}; "
+            f"{words.count(len(document.skipped), 'revision')} failed."
         ),
     )
 
 
-def _line(axes: Axes, case: Case, boots: Sequence[tuple[int, float]]) -> None:
-    places = _places(case)
-    scale = rate_axis(axes, [rate for _, rate in boots] or [1.0], series=case.lead)
+def _line(axes: Axes, document: ChangeDocument, boots: Sequence[tuple[int, float]]) -> None:
+    places = _places(document)
+    scale = rate_axis(axes, [rate for _, rate in boots] or [1.0], series=document.lead)
     last = max(places.values())
     axes.set_xlim(-0.8, last + 0.8)
     dots(axes, [(x, rate / scale) for x, rate in boots], BOOT, 4.0)
-    skipped = [places[revision] for revision in case.skipped if revision in places]
+    skipped = [places[revision] for revision in document.skipped if revision in places]
     low, high = axes.get_ylim()
     axes.plot(skipped, [low + 0.04 * (high - low)] * len(skipped), "x", color=INK, markersize=5.4)
-    for found in summary.culprits(case):
+    for found in document.culprits:
         if found.revision in places:
-            label = f"culprit {_short(case, found.revision)}"
+            label = f"culprit {short(document, found.revision)}"
             marker_line(axes, places[found.revision] - 0.5, label, CULPRIT)
-    ends = {0: ("good", case.good.revision), last: ("bad", case.bad.revision)}
-    x_ticks(axes, [(x, (role, _short(case, end))) for x, (role, end) in ends.items()])
+    ends = {0: ("good", document.good.revision), last: ("bad", document.bad.revision)}
+    x_ticks(axes, [(x, (role, short(document, end))) for x, (role, end) in ends.items()])
     axes.set_xlabel("commits, oldest left")
 
 
-def _places(case: Case) -> dict[str, int]:
+def _places(document: ChangeDocument) -> dict[str, int]:
     """By revision: its place on the line, the good end at 0."""
-    return {one.revision: x for x, one in enumerate((case.good, *case.commits))}
-
-
-def _short(case: Case, revision: str) -> str:
-    return words.clean(case.label(revision)).split("-", maxsplit=1)[0][:12]
+    commits = (document.good, *(one.commit for one in document.candidates))
+    return {one.revision: x for x, one in enumerate(commits)}

@@ -12,7 +12,8 @@ from matplotlib.ticker import MaxNLocator
 
 from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import Effect
-from netbisect.reports.model.case import Case, ProfilePair
+from netbisect.reports.model.changes import BisectionDocument
+from netbisect.reports.model.profiles import ProfilePair
 from netbisect.reports.model.types import RequestDocument, RequestPart
 from netbisect.reports.pages import profiles, requests
 from netbisect.reports.pages.requests import RequestAnswer
@@ -52,8 +53,7 @@ class PartView:
     boots: Sequence[ScenarioProgress] = ()
     """The leading scenario first; empty for jobs with a page of their own."""
     narrowing: Sequence[Narrowing] = ()
-    case: Case | None = None
-    """Of a bisection."""
+    search: BisectionDocument | None = None
 
     @property
     def page(self) -> str:
@@ -113,8 +113,8 @@ def _revisions(found: RequestDocument) -> Iterator[tuple[str, str]]:
 def _pictures(parts: Sequence[PartView]) -> Iterator[tuple[Markup, str]]:
     """Drawings with captions: what narrows first."""
     for i, one in enumerate(parts):
-        if one.case is not None:
-            yield Markup(chart.path(one.case)), _PATH  # noqa: S704 - our own drawing
+        if one.search is not None:
+            yield Markup(chart.path(one.search)), _PATH  # noqa: S704 - our own drawing
         for j, narrowing in enumerate(one.narrowing):
             yield _narrowing(narrowing, f"narrowing-{i}-{j}"), _NARROWING
         for j, scenario in enumerate(one.boots):

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from netbisect.bisect.detection.level_difference import LevelDifference, level_difference
-from netbisect.bisect.model.entities import Commit
-from netbisect.reports.model.case import Links
-from netbisect.reports.model.types import AlertSummary
+from netbisect.reports.model.types import AlertSummary, RevisionDocument
 from netbisect.reports.render import words
 from netbisect.reports.site.frame import Page, distance_text, make_page, short_distance
 from netbisect.reports.site.view_models import (
@@ -71,7 +69,7 @@ def _cell(one: SeriesSummary, at: int | None) -> dict[str, str] | None:
 
 
 def revision(
-    commit: Commit, series: Sequence[SeriesSummary], alerts: Sequence[AlertSummary], links: Links
+    commit: RevisionDocument, series: Sequence[SeriesSummary], alerts: Sequence[AlertSummary]
 ) -> Page:
     """A revision in all series that have it among their latest levels.
 
@@ -79,7 +77,6 @@ def revision(
         commit: The revision.
         series: All of them.
         alerts: Those that name it.
-        links: To its commit.
     """
     rows, previous = [], ""
     for one in series:
@@ -94,7 +91,6 @@ def revision(
         commit.label,
         trail=[("index.html", "Overview")],
         commit=commit,
-        link=links.to_commit(commit.revision),
         before=pair_page(previous, commit.revision) if previous else "",
         alerts=alerts,
         rows=rows,

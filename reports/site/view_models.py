@@ -11,8 +11,7 @@ from netbisect.bisect.detection.level_difference import LevelDifference, LevelEs
 from netbisect.bisect.model.detection_results import LevelStep, SeriesHealth
 from netbisect.bisect.model.entities import Commit, Level, Noise
 from netbisect.reports.documents.digest_types import MissingScenarios
-from netbisect.reports.model.case import HASH_LENGTH, Links
-from netbisect.reports.model.types import AlertSummary
+from netbisect.reports.model.types import HASH_LENGTH, AlertSummary
 from netbisect.reports.render import words
 
 SAFE = re.compile(r"[^A-Za-z0-9_]+")
@@ -125,7 +124,8 @@ class SeriesView:
     alerts: Sequence[AlertSummary] = ()
     commits: Mapping[str, Commit] = field(default_factory=dict)
     """By revision, of the levels that are listed."""
-    links: Links = field(default_factory=Links)
+    commit_link: str = ""
+    """Address of a commit, with `{revision}` for its hash."""
 
     @property
     def levels(self) -> Sequence[Level]:
@@ -136,6 +136,10 @@ class SeriesView:
     def page(self) -> str:
         """Its file."""
         return series_page(self.testbed, self.scenario, self.branch)
+
+    def link(self, revision: str) -> str:
+        """Address of a commit; "" if none."""
+        return self.commit_link.replace("{revision}", revision)
 
     def label(self, revision: str) -> str:
         """Short name of a revision."""

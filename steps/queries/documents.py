@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Self
 
-from netbisect.bisect.model import entities, jobs, results
-from netbisect.bisect.model.detection_results import MIN_EFFECT
-from netbisect.bisect.model.entities import Sample
-from netbisect.bisect.model.results import (
-    Confirmed,
-    NotConfirmed,
-    Result,
-    Suspects,
+from netbisect.bisect.model.detection_results import MIN_EFFECT, SeriesHealth
+from netbisect.bisect.model.entities import Commit, Level
+from netbisect.bisect.model.jobs import (
+    BisectJob,
+    CompareJob,
+    Job,
+    MeasureJob,
+    NightlyJob,
+    ProfileJob,
 )
+from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.documents import atom as feed
 from netbisect.reports.model import types
-from netbisect.reports.model.types import RevisionDocument
-from netbisect.reports.render import words
-from netbisect.steps.queries import document_parts
+from netbisect.reports.model.changes import BisectionDocument, ComparisonDocument
+from netbisect.reports.model.types import Difference, RevisionDocument
+from netbisect.steps.queries import changes
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service.numeric import health as series_health
 from netbisect.steps.service.numeric import histories
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.records import Alert, JobRecord, SeriesName
+from netbisect.store.db.records import Alert, JobRecord, Quarantine, SeriesName
 from netbisect.store.ledger import Ledger
 
+KINDS: Mapping[type[Job], types.Kind] = {
+    NightlyJob: "Night",
+    CompareJob: "Comparison",
+    BisectJob: "Bisection",
+    ProfileJob: "Profiling",
+    MeasureJob: "Measurement",
+}
 _SHOWN = 50
 """Alerts and questions of a status, at most."""
 
@@ -37,8 +46,7 @@ class DocumentQueries:
     """Makes documents of one ledger."""
 
     ledger: Ledger
-    commit_link: str = ""
-    """Address of a commit, with `{revision}` for its hash."""
+    lab: LabContext = field(default_factory=LabContext)
     alert_link: str = ""
     """Address of the page of an alert, with `{number}` in it."""
     min_effect: float = MIN_EFFECT
@@ -52,7 +60,7 @@ class DocumentQueries:
         url = f"{settings.web.url}plugins/netbisect/"
         return cls(
             ledger,
-            commit_link=settings.links.commit,
+            lab=LabContext(settings.links.commit),
             alert_link=f"{url}alert-{{number}}.html",
             min_effect=settings.min_effect,
             url=url,
@@ -80,7 +88,7 @@ class DocumentQueries:
             good=self._revision(alert.good),
             bad=self._revision(alert.bad),
             culprit=self._revision(alert.culprit) if alert.culprit else None,
-            differences=document_parts.differences(alert.effects),
+            differences=tuple(map(Difference.of, alert.effects)),
             basis=alert.basis,
             series=tuple(
                 types.SeenIn(
@@ -90,7 +98,7 @@ class DocumentQueries:
                     good=one.good,
                     bad=one.bad,
                     moved=one.moved,
-                    difference=document_parts.difference(one.effect) if one.effect else None,
+                    difference=Difference.of(one.effect) if one.effect else None,
                     at=one.at,
                 )
                 for one in alert.series
@@ -108,143 +116,26 @@ class DocumentQueries:
         )
 
     def _revision(self, revision: str) -> RevisionDocument:
-        commit = self.ledger.commits.get(revision)
-        address = self.commit_link.replace("{revision}", revision)
-        if commit is None:
-            return RevisionDocument(revision, revision[:12], "", "", None, address)
-        return RevisionDocument(
-            revision, commit.label, commit.subject, commit.author, commit.at, address
-        )
+        known = self.ledger.commits.get(revision)
+        return self.lab.revision(known or Commit(revision, 0, "", "", "", "", 0.0))
 
     # ------------------------------------------------------------------------ questions of it
 
-    def comparison(self, number: int) -> types.ComparisonDocument:
+    def comparison(self, number: int) -> ComparisonDocument:
         """A comparison.
 
         Raises:
             StoreError: there is no such question, or it is no comparison.
         """
-        record = self.ledger.jobs.get(number)
-        job = record.job
-        if not isinstance(job, jobs.CompareJob):
-            raise StoreError(
-                f"question {number} is no comparison but a {document_parts.kind(record)}"
-            )
-        finding = record.finding
-        effects = finding.effects if isinstance(finding, Confirmed | NotConfirmed) else ()
-        return types.ComparisonDocument(
-            number=number,
-            alert=self._alert_about(number),
-            branch=job.branch,
-            testbed=job.testbed,
-            lead=job.lead,
-            scenarios=job.scenarios,
-            good=self._revision(job.good),
-            bad=self._revision(job.bad),
-            opened_at=record.opened_at,
-            closed_at=record.closed_at,
-            outcome=document_parts.compared(finding),
-            sentence=self._sentence(finding),
-            differences=document_parts.differences(effects),
-            boots=self._boots(number),
-        )
+        return changes.comparison(self.lab, self.ledger, self.ledger.jobs.get(number))
 
-    def bisection(self, number: int) -> types.BisectionDocument:
+    def bisection(self, number: int) -> BisectionDocument:
         """A search for a commit.
 
         Raises:
             StoreError: there is no such question, or it is no such search.
         """
-        record = self.ledger.jobs.get(number)
-        job = record.job
-        if not isinstance(job, jobs.BisectJob):
-            raise StoreError(
-                f"question {number} is no bisection but a {document_parts.kind(record)}"
-            )
-        finding = record.finding
-        belief = self._belief(record)
-        chances = belief.chances if belief else {}
-        return types.BisectionDocument(
-            number=number,
-            alert=self._alert_about(number),
-            branch=job.branch,
-            testbed=job.testbed,
-            lead=job.lead,
-            scenarios=job.scenarios,
-            good=self._revision(job.good),
-            candidates=tuple(
-                types.CandidateDocument(
-                    self._revision(one.revision), one.weight, chances.get(one.revision)
-                )
-                for one in job.candidates
-            ),
-            opened_at=record.opened_at,
-            closed_at=record.closed_at,
-            outcome=document_parts.searched(finding),
-            sentence=self._sentence(finding),
-            culprits=document_parts.named(finding),
-            suspects=finding.revisions if isinstance(finding, Suspects) else (),
-            chances=types.Chances(belief.none, belief.two, belief.drift) if belief else None,
-            steps=self._steps(number),
-            marks=tuple(self.ledger.marks.of_search(number)),
-            spent=types.CostSpent(**asdict(self.ledger.costs.of_jobs([number]))),
-        )
-
-    def _alert_about(self, job: int) -> int | None:
-        alert = self.ledger.alerts.of_job(job)
-        return alert.id if alert is not None else None
-
-    def _sentence(self, finding: Result | None) -> str:
-        if finding is None:
-            return "Running."
-        return words.sentence(finding, self.ledger.commits.label, str)
-
-    def _belief(self, record: JobRecord) -> results.Posterior | None:
-        """That of the answer, or of the last decision."""
-        found = getattr(record.finding, "belief", None)
-        beliefs = [
-            one.belief for one in self.ledger.actions.of_job(record.id) if one.belief is not None
-        ]
-        return found or (beliefs[-1] if beliefs else None)
-
-    def _steps(self, number: int) -> tuple[types.StepDocument, ...]:
-        return tuple(
-            types.StepDocument(
-                number=one.seq,
-                stage="kernel" if one.stage.value == "kernel" else "trial",
-                revision=one.revision,
-                testbed=one.testbed,
-                why=one.why,
-                outcome=one.outcome.value if one.outcome else None,
-                note=one.note,
-                at=one.intended_at,
-                finished_at=one.finished_at,
-            )
-            for one in self.ledger.actions.of_job(number)
-        )
-
-    def _boots(self, number: int) -> tuple[types.BootDocument, ...]:
-        facts = self.ledger.facts.of_job(number)
-        runs: defaultdict[str, list[types.RunDocument]] = defaultdict(list)
-        for fact in facts:
-            if isinstance(fact, Sample):
-                runs[fact.boot].append(
-                    types.RunDocument(
-                        scenario=fact.scenario,
-                        pps=fact.pps,
-                        offered_pps=fact.offered_pps,
-                        valid=fact.valid,
-                        problems=fact.problems,
-                        warnings=fact.warnings,
-                        conditions=fact.conditions,
-                        at=fact.at,
-                    )
-                )
-        return tuple(
-            types.BootDocument(one.id, one.revision, one.kernel, one.at, tuple(runs[one.id]))
-            for one in facts
-            if isinstance(one, entities.Boot)
-        )
+        return changes.bisection(self.lab, self.ledger, self.ledger.jobs.get(number))
 
     # -------------------------------------------------------------------------------- a series
 
@@ -262,7 +153,7 @@ class DocumentQueries:
         noise = histories.estimate_noise(levels.whole[:-1]) if levels.whole[1:] else None
         health = series_health.series_health(levels.baseline, self.min_effect, noise)
         touching = self.ledger.alerts.of_series(*place)
-        return document_parts.series(
+        return series_document(
             name,
             levels.whole,
             {id(one) for one in levels.baseline},
@@ -283,8 +174,7 @@ class DocumentQueries:
             questions=tuple(map(self._open, self.ledger.jobs.all_open()[:_SHOWN])),
             alerts=alert_summaries(self.ledger, alerts),
             quarantines=tuple(
-                document_parts.quarantine(one)
-                for _, one in sorted(self.ledger.quarantines.current().items())
+                _quarantine(one) for _, one in sorted(self.ledger.quarantines.current().items())
             ),
         )
 
@@ -293,13 +183,13 @@ class DocumentQueries:
         last = decisions[-1] if decisions else None
         return types.OpenQuestion(
             id=record.id,
-            kind=document_parts.kinds(record),
+            kind=KINDS[type(record.job)],
             branch=record.job.branch,
             testbed=record.job.testbed,
             opened_at=record.opened_at,
             decisions=len(decisions),
             now=f"{last.stage.value} {last.revision[:12]}: {last.why}" if last else "",
-            belief=self._belief(record),
+            belief=next((one.belief for one in reversed(decisions) if one.belief), None),
         )
 
     def atom(self) -> str:
@@ -316,6 +206,63 @@ class DocumentQueries:
         )
 
 
+def _quarantine(found: Quarantine) -> types.QuarantineDocument:
+    return types.QuarantineDocument(
+        id=found.id,
+        testbed=found.testbed,
+        since=found.since,
+        fault=found.fault,
+        why=found.why,
+        by=found.by,
+        wanted_at=found.wanted_at,
+        wanted_by=found.wanted_by,
+        note=found.note,
+        refused=found.refused,
+    )
+
+
+def series_document(
+    name: SeriesName,
+    levels: Sequence[Level],
+    baseline: Collection[int],
+    *,
+    conditions: Mapping[str, str],
+    health: SeriesHealth,
+    alerts: Sequence[int],
+    commits: Mapping[str, Commit],
+) -> types.SeriesDocument:
+    """The document of a series.
+
+    Args:
+        name: Of the series.
+        levels: In the order of the branch.
+        baseline: The `id` of those since the last confirmed change.
+        conditions: Under which they were measured.
+        health: What the baseline shows.
+        alerts: Numbers of those that were seen in it.
+        commits: By revision, of all levels.
+    """
+    metric = metric_of(name.scenario)
+    return types.SeriesDocument(
+        testbed=name.testbed,
+        scenario=name.scenario,
+        branch=name.branch,
+        unit=metric.unit,
+        better=metric.better,
+        conditions=dict(conditions),
+        levels=tuple(
+            types.LevelDocument.of(
+                one, name.scenario, commits[one.revision].label, baseline=id(one) in baseline
+            )
+            for one in levels
+        ),
+        boot_noise=health.boot_noise,
+        image_noise=health.image_noise,
+        smallest_drop=health.smallest_drop,
+        alerts=tuple(alerts),
+    )
+
+
 def alert_summaries(
     ledger: Ledger, alerts: Sequence[Alert], title: Callable[[str], str] = str
 ) -> tuple[types.AlertSummary, ...]:
@@ -328,6 +275,48 @@ def alert_summaries(
     """
     changed = ledger.alerts.change_counts([one.id for one in alerts])
     return tuple(
-        document_parts.alert_summary(one, changed.get(one.id, (0, one.opened_at))[1], title)
-        for one in alerts
+        alert_summary(one, changed.get(one.id, (0, one.opened_at))[1], title) for one in alerts
+    )
+
+
+def alert_summary(
+    alert: Alert, changed_at: float, title: Callable[[str], str] = str
+) -> types.AlertSummary:
+    """An alert in brief.
+
+    Args:
+        alert: The alert.
+        changed_at: Time of the last action on it.
+        title: Returns the name of a scenario for people.
+    """
+    latest = {(one.testbed, one.scenario, one.branch): one for one in alert.series}
+    moved = {place: one for place, one in latest.items() if one.moved}
+    lead = Difference.of(alert.effects[0]) if alert.effects else None
+    return types.AlertSummary(
+        id=alert.id,
+        kind=alert.kind,
+        branch=alert.branch,
+        testbed=alert.testbed,
+        lead=alert.lead,
+        ln_ratio=lead.ln_ratio if lead else None,
+        percent=lead.percent if lead else None,
+        good=alert.good,
+        bad=alert.bad,
+        culprit=alert.culprit,
+        state=alert.state,
+        standing=alert.state.standing,
+        opened_at=alert.opened_at,
+        title=title(alert.lead),
+        since=alert.opened_at if alert.announced_at is None else alert.announced_at,
+        difference=lead,
+        basis=alert.basis,
+        changes={
+            one.scenario: Difference.of(one.effect) if one.effect else None
+            for _, one in sorted(moved.items())
+            if (one.testbed, one.branch) == (alert.testbed, alert.branch)
+        },
+        others=len(moved.keys() - {(alert.testbed, alert.lead, alert.branch)}),
+        muted_until=alert.muted_until,
+        merged_into=alert.merged_into,
+        changed_at=changed_at,
     )

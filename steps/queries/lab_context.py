@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from netbisect.bisect.model.entities import (
-    Kernel,
-    Level,
-)
+from netbisect.bisect.model.entities import Commit, Kernel
 from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.revision_key import OVERLAY_MARK
-from netbisect.reports.model.case import ProfilePair
-from netbisect.reports.render import words
+from netbisect.reports.model.profiles import ProfilePair
+from netbisect.reports.model.types import HASH_LENGTH, LevelDocument, RevisionDocument
+from netbisect.reports.render import summary, words
 from netbisect.steps.policy import bisections, profiles
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import JobRecord
@@ -42,7 +40,7 @@ class LabContext:
         """Stores the source.
 
         Args:
-            commit_link: As `Links.commit`.
+            commit_link: Address of a commit, with `{revision}` for its hash.
             lab: Lab files; None if missing.
             home: Settings of the service of this ledger, if its folders exist.
         """
@@ -76,11 +74,23 @@ class LabContext:
         variants = {one.revision: one.config for one in decided if one.config != config}
         return ledger.evidence.gather(record, config=config, arch=arch, variants=variants)
 
-    def series(self, ledger: Ledger, job: CompareJob | BisectJob) -> Mapping[str, Sequence[Level]]:
+    def revision(self, commit: Commit) -> RevisionDocument:
+        """The document of a commit, which need not be known."""
+        name, address = commit.revision, self.commit_link.replace("{revision}", commit.revision)
+        if not (commit.subject or commit.author or commit.at):
+            return RevisionDocument(name, name[:HASH_LENGTH], "", "", None, address)
+        return RevisionDocument.of(commit, address, summary.trailers(commit))
+
+    def levels(self, ledger: Ledger, job: CompareJob | BisectJob) -> tuple[LevelDocument, ...]:
         """Levels of the leading scenario around the ends of a job."""
-        trails = ledger.series_histories.of(job.testbed, job.lead)
-        found_on = [one for one in trails if one.name.branch == job.branch]
-        levels = found_on[0].epochs[-1].levels if found_on else ()
+        found_on = [
+            one
+            for one in ledger.series_histories.of(job.testbed, job.lead)
+            if one.name.branch == job.branch
+        ]
+        if not found_on:
+            return ()
+        levels = found_on[0].epochs[-1].levels
         ends = {job.good}
         if isinstance(job, CompareJob):
             ends.add(job.bad)
@@ -88,7 +98,15 @@ class LabContext:
             ends.update(one.revision for one in job.candidates)
         found = [i for i, level in enumerate(levels) if level.revision in ends]
         first, last = (found[0], found[-1]) if found else (len(levels), len(levels))
-        return {job.lead: levels[max(first - _BEFORE, 0) : last + _AFTER]}
+        shown = levels[max(first - _BEFORE, 0) : last + _AFTER]
+        commits = ledger.commits.find({one.revision for one in shown})
+        baseline = {id(one) for one in found_on[0].baseline}
+        return tuple(
+            LevelDocument.of(
+                one, job.lead, commits[one.revision].label, baseline=id(one) in baseline
+            )
+            for one in shown
+        )
 
     def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
         """Command that measures one boot of either end; "" if unknown."""

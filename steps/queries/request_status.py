@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
+from typing import cast
 
 from netbisect.bisect.model.entities import Boot
 from netbisect.bisect.model.evidence import Evidence, Prices
@@ -21,7 +22,8 @@ from netbisect.steps.policy import fair_share
 from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.request_cost import boots_wanted, cost_of
 from netbisect.steps.policy.request_spec import PRIORITIES
-from netbisect.steps.queries import document_parts, request_answer
+from netbisect.steps.queries import request_answer
+from netbisect.steps.queries.documents import KINDS
 from netbisect.steps.service.numeric import measurement
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import (
@@ -51,8 +53,8 @@ def follow(
     wish = request.wish
     return types.RequestDocument(
         number=number,
-        kind=document_parts.request_kind(request.kind),
-        state=document_parts.request_state(request.state),
+        kind=cast(types.RequestKind, request.kind),
+        state=request.state.value,
         verdict=request.verdict,
         status=request_answer.exit_status(request) if over else None,
         sentence=request.why,
@@ -74,7 +76,7 @@ def follow(
                 line.scenario,
                 line.setting,
                 line.subject,
-                document_parts.difference(line.effect),
+                types.Difference.of(line.effect),
             )
             for line in answer.settings
         ),
@@ -88,7 +90,7 @@ def follow(
         opened_at=request.opened_at,
         closed_at=request.closed_at,
         history=tuple(
-            types.RequestEntry(one.at, one.who, one.via, document_parts.deed(one.what))
+            types.RequestEntry(one.at, one.who, one.via, cast(types.RequestChange, one.what))
             for one in ledger.requests.audit(request=number)
         ),
         address=settings.request_address(number),
@@ -106,7 +108,7 @@ def _differences(answer: RequestAnswer) -> tuple[types.ComparedRevision, ...]:
             run=line.run,
             scenario=line.scenario,
             subject=line.subject,
-            difference=document_parts.difference(line.effect) if line.effect else None,
+            difference=types.Difference.of(line.effect) if line.effect else None,
             code_low=_finite(line.low) if line.effect else None,
             code_high=_finite(line.high) if line.effect else None,
             word=line.word.value,
@@ -149,7 +151,7 @@ class _View:
             )
         return types.RequestPart(
             question=record.id,
-            kind=document_parts.kinds(record),
+            kind=KINDS[type(record.job)],
             testbed=job.testbed,
             run=record.run,
             scenarios=job.scenarios,

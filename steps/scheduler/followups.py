@@ -40,8 +40,7 @@ from netbisect.steps.policy.alert_recovery import close_recovered, end_mutes
 from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.recipients import recipients
 from netbisect.steps.policy.repeats import is_repeat, repeat_night
-from netbisect.steps.queries import request_answer, request_files
-from netbisect.steps.queries.case import alert_case, case_in, numbered
+from netbisect.steps.queries import changes, request_answer, request_files
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.numeric import confirmation
@@ -234,7 +233,9 @@ class Followups:
         bisection = bisections.bisect_job(ledger, testbed, job, confirmed, commits, mates)
         shared = bisections.search_of_peer(ledger, bisection, confirmed) if bisection else None
         context = self._context()
-        case = case_in(context, ledger, record, confirmed, commits)
+        document = changes.comparison(
+            context, ledger, record, finding=confirmed, commits=commits, until=math.inf
+        )
         followers = []
         with ledger.jobs.closing(record, finding) as closing:
             alert = closing.open_alert(confirmed.effects, what=what, ends=ends)
@@ -256,7 +257,8 @@ class Followups:
                 )
             else:
                 closing.change_alert(alert.id, what=trouble, state=AlertState.NO_CULPRIT)
-            letter = alerts.alert(numbered(case, context, alert.id))
+            address = context.alert_link(alert.id)
+            letter = alerts.alert(replace(document, alert=alert.id, address=address))
             closing.post(
                 f"alert:{alert.id}:{record.id}",
                 subject=letter.subject,
@@ -274,7 +276,9 @@ class Followups:
         unmuted = [alert for alert in affected if not alert.state.silent]
         wanted = profiles.profile_jobs(ledger, record, finding) if unmuted else []
         context, now = self._context(), ledger.clock()
-        cases = {one.id: alert_case(context, ledger, one, now, finding) for one in unmuted}
+        documents = {
+            one.id: changes.of_alert(context, ledger, one, now, finding) for one in unmuted
+        }
         addresses = {alert.id: self._recipients(alert, culprits) for alert in unmuted}
         with ledger.jobs.closing(record, finding) as closing:
             for alert in affected:
@@ -286,9 +290,9 @@ class Followups:
                 )
                 closing.join_same_culprit(alert.id)
             for alert in unmuted:
-                case = cases[alert.id]
-                assert case is not None
-                letter = alerts.outcome(case)
+                document = documents[alert.id]
+                assert document is not None
+                letter = alerts.outcome(document)
                 closing.post(
                     f"outcome:{alert.id}:{record.id}",
                     subject=letter.subject,

@@ -12,10 +12,11 @@ from netbisect.bisect.model.detection_results import MIN_EFFECT
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.reports.documents import json_schema
 from netbisect.reports.documents.json_schema import Document
+from netbisect.reports.model.changes import BisectionDocument
 from netbisect.reports.model.types import AlertSummary
-from netbisect.reports.site import cases
+from netbisect.reports.site import changes
 from netbisect.reports.site import series as series_pages
-from netbisect.reports.site.cases import JobLink
+from netbisect.reports.site.changes import JobLink
 from netbisect.reports.site.frame import File, Page, as_document
 from netbisect.reports.site.view_models import (
     JOB_KINDS,
@@ -26,8 +27,8 @@ from netbisect.reports.site.view_models import (
     question_page,
 )
 from netbisect.steps.policy.alert_actions import ACTIONS
-from netbisect.steps.queries import document_parts, documents
-from netbisect.steps.queries.case import alert_case
+from netbisect.steps.queries import documents
+from netbisect.steps.queries.changes import of_alert, of_job
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.site import view_models
 from netbisect.steps.site.folder import put
@@ -83,15 +84,13 @@ class PageBuilder:
         self.min_effect = MIN_EFFECT if source.min_effect is None else source.min_effect
         self.documents = documents.DocumentQueries(
             self.ledger,
-            commit_link=source.commit_link,
+            lab=self.lab,
             alert_link=alert_page("{number}"),
             min_effect=self.min_effect,
         )
         self.alerts = alerts
         self.lines = {
-            number: document_parts.alert_summary(
-                one, alerts.changed.get(number, 0.0), self.lab.title
-            )
+            number: documents.alert_summary(one, alerts.changed.get(number, 0.0), self.lab.title)
             for number, one in alerts.by_number.items()
         }
         self._moved: defaultdict[SeriesName, list[AlertSummary]] = defaultdict(list)
@@ -133,7 +132,7 @@ class PageBuilder:
 
     def series(self, history: SeriesHistory, view: SeriesView) -> dict[str, File]:
         """The page of a series and its document, which has every boot in one line."""
-        document = document_parts.series(
+        document = documents.series_document(
             history.name,
             view.levels,
             {id(one) for one in history.baseline},
@@ -155,16 +154,18 @@ class PageBuilder:
         """
         document = self.documents.alert(number)
         alert = self.alerts.by_number[number]
-        jobs = [(kind, getattr(alert, kind)) for kind in JOB_KINDS]
-        case = alert_case(self.lab, self.ledger, alert, self.alerts.now)
-        page = cases.alert(
-            document=document,
-            case=case,
+        last = alert.bisection or alert.comparison
+        found = of_alert(self.lab, self.ledger, alert, self.alerts.now)
+        taken = self.lab.profiles(self.ledger, self.ledger.jobs.get(last)) if last else ()
+        page = changes.alert(
+            document,
+            found,
             title=self.lab.title,
-            jobs=[JobLink(kind, job) for kind, job in jobs if job is not None],
+            jobs=[JobLink(kind, job) for kind in JOB_KINDS if (job := getattr(alert, kind))],
+            taken=taken,
             verbs=[(name, one.help) for name, one in ACTIONS.items()],
         )
-        drawings = cases.drawings(case) if case else {}
+        drawings = changes.drawings(taken, found, number) if found else {}
         return _files(alert_page(number), page, document) | drawings
 
     def job(self, number: int) -> dict[str, File]:
@@ -173,28 +174,17 @@ class PageBuilder:
         Raises:
             StoreError: There is no such job.
         """
-        record = self.ledger.jobs.get(number)
         alert = self._by_job.get(number)
-        file = question_page(document_parts.kind(record), number)
-        document: Document
-        if isinstance(record.job, BisectJob):
-            document = self.documents.bisection(number)
-            case = view_models.question_case(self.ledger, record, self.lab)
-            page = cases.bisection(number=number, case=case, alert=alert)
-            return _files(file, page, document)
-        document = self.documents.comparison(number)
+        document = of_job(self.lab, self.ledger, self.ledger.jobs.get(number))
+        if isinstance(document, BisectionDocument):
+            page = changes.bisection(document, alert)
+            return _files(question_page("bisection", number), page, document)
         following = [
             JobLink("bisection" if isinstance(one.job, BisectJob) else "comparison", one.id)
             for one in self.ledger.jobs.children(number)
         ]
-        page = cases.comparison(
-            number=number,
-            case=view_models.question_case(self.ledger, record, self.lab),
-            alert=alert,
-            finding=record.finding,
-            following=next(iter(following), None),
-        )
-        return _files(file, page, document)
+        page = changes.comparison(document, alert, next(iter(following), None))
+        return _files(question_page("comparison", number), page, document)
 
 
 def _files(file: str, page: Page, document: Document) -> dict[str, File]:

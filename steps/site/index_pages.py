@@ -8,7 +8,6 @@ from typing import Any
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
-from netbisect.reports.model.case import Links
 from netbisect.reports.plots import badge
 from netbisect.reports.render import words
 from netbisect.reports.site import pages, revisions
@@ -105,8 +104,8 @@ class IndexPages:
         name = commit.revision
         alerts = self.overview.alerts
         named = [one for one in alerts if name in (one.good, one.bad, one.culprit)]
-        links = Links(commit=self.builder.lab.commit_link)
-        return revisions.revision(commit, self.overview.series, named, links)
+        document = self.builder.lab.revision(commit)
+        return revisions.revision(document, self.overview.series, named)
 
     def pair(self, before: str, after: str) -> Page:
         """The page of two revisions.
@@ -115,9 +114,10 @@ class IndexPages:
             SiteRevisionError: One of them is no revision that was measured.
         """
         ledger = self.builder.ledger
-        ends = view_models.resolve(ledger, before), view_models.resolve(ledger, after)
-        links = Links(commit=self.builder.lab.commit_link)
-        return site_pair.page(ledger, ends, self.overview.series, links)
+        first, second = (
+            self.builder.lab.revision(view_models.resolve(ledger, one)) for one in (before, after)
+        )
+        return site_pair.page(ledger, (first, second), self.overview.series)
 
     def _ended(self) -> Iterator[FinishedLine]:
         """The newest first."""

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from netbisect.bisect.detection.health import level_estimates
-from netbisect.bisect.model.entities import Commit, Level
-from netbisect.reports.model.case import Links
+from netbisect.bisect.model.entities import Level
+from netbisect.reports.model.types import RevisionDocument
 from netbisect.reports.site.frame import Page
 from netbisect.reports.site.pair import SeriesPair, pair
 from netbisect.reports.site.view_models import SeriesSummary
@@ -16,13 +16,12 @@ from netbisect.store.ledger import Ledger
 
 def page(
     ledger: Ledger,
-    ends: tuple[Commit, Commit],
+    ends: tuple[RevisionDocument, RevisionDocument],
     series: Sequence[SeriesSummary],
-    links: Links,
 ) -> Page:
     """Two revisions in all series that have both."""
     before, after = ends
-    return pair(before, after, _both_in(ledger, (before.revision, after.revision), series), links)
+    return pair(before, after, _both_in(ledger, (before.revision, after.revision), series))
 
 
 def _both_in(

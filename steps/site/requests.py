@@ -16,7 +16,6 @@ from netbisect.steps.queries.request_files import addresses
 from netbisect.steps.queries.request_status import follow
 from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.numeric import measurement
-from netbisect.steps.site import view_models
 from netbisect.steps.site.build import PageBuilder
 from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import JobRecord
@@ -47,7 +46,7 @@ def request_files(builder: PageBuilder, source: SiteSource, number: int) -> dict
 def _part(builder: PageBuilder, record: JobRecord, part: RequestPart) -> PartView:
     ledger, job = builder.ledger, record.job
     if isinstance(job, BisectJob):
-        return PartView(part, case=view_models.question_case(ledger, record, builder.lab))
+        return PartView(part, search=builder.documents.bisection(record.id))
     if not isinstance(job, MeasureJob):
         return PartView(part)
     evidence = builder.lab.evidence(ledger, record)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from netbisect.bisect.detection.level_difference import pooled
 from netbisect.bisect.model.detection_results import LevelStep
 from netbisect.bisect.model.entities import Commit, Noise
-from netbisect.bisect.model.results import Confirmed, NotConfirmed
-from netbisect.reports.model.case import Case, Links
 from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.site.view_models import RECENT, SeriesEpoch, SeriesView
 from netbisect.steps.queries import progress
-from netbisect.steps.queries.case import case_in
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service.numeric import health, histories
 from netbisect.steps.site.folder import SiteRevisionError
-from netbisect.store.db.records import JobRecord
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.series import SeriesHistory
 
@@ -72,7 +67,7 @@ def view_of(
         steps=found,
         alerts=alerts,
         commits=ledger.commits.find(named),
-        links=Links(commit=lab.commit_link),
+        commit_link=lab.commit_link,
     )
 
 
@@ -101,14 +96,6 @@ def latest(ledger: Ledger) -> float:
     )
 
 
-def question_case(ledger: Ledger, record: JobRecord, lab: LabContext) -> Case:
-    """All that was measured for a comparison or a bisection."""
-    case = case_in(lab, ledger, record, record.finding, until=None)
-    if isinstance(record.finding, NotConfirmed) and record.finding.effects:
-        case = replace(case, confirmed=Confirmed(record.finding.effects))
-    return case
-
-
 def resolve(ledger: Ledger, name: str) -> Commit:
     """The revision that a name means: a hash, the beginning of one, or n302145.
 
@@ -133,4 +120,4 @@ def resolve(ledger: Ledger, name: str) -> Commit:
 def known_commit(ledger: Ledger, revision: str) -> Commit:
     """The commit of a full revision, known or not."""
     commit = ledger.commits.get(revision)
-    return commit or Commit(revision, 0, "(not in the tree that is watched)", "", "", "", 0.0)
+    return commit or Commit(revision, 0, "", "", "", "", 0.0)

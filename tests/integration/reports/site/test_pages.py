@@ -15,7 +15,7 @@ from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.site import pages
 from netbisect.reports.site.plots import first_changed
 from netbisect.reports.site.view_models import NightProgress, Overview, Point, SeriesSummary
-from netbisect.steps.queries.document_parts import alert_summary
+from netbisect.steps.queries.documents import alert_summary
 from netbisect.store.db.records import Alert, AlertSeries
 
 

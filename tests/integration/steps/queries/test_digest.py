@@ -17,8 +17,8 @@ from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.results import Confirmed, Effect, NightlyResult, Unfinished
 from netbisect.reports.documents.digest_types import DigestDocument, MissingScenarios
 from netbisect.reports.mail import digest
+from netbisect.reports.model.types import Difference
 from netbisect.steps.queries.digest import last_due, post_digest
-from netbisect.steps.queries.document_parts import difference
 from netbisect.steps.scheduler.followups import Followups
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
@@ -220,7 +220,7 @@ def test_a_long_day_fits_the_columns() -> None:
         title="forwarding, inet6 with a rather long name",
         testbed="some-testbed",
         branch="stable/15",
-        difference=difference(Effect("fwd6", -0.1, -0.11, -0.09, 0.0, 5, 5)),
+        difference=Difference.of(Effect("fwd6", -0.1, -0.11, -0.09, 0.0, 5, 5)),
         state=AlertState.BISECTING,
     )
     day = DigestDocument(

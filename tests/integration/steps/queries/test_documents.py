@@ -15,14 +15,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.evidence import Cost
 from netbisect.bisect.model.results import Effect
 from netbisect.cli import main
 from netbisect.reports.console import health, status
 from netbisect.reports.documents import json_schema
 from netbisect.reports.documents.digest_types import DigestDocument, MissingScenarios
 from netbisect.reports.model import types
+from netbisect.reports.model.types import Difference
 from netbisect.reports.render import words
-from netbisect.steps.queries.document_parts import difference
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.health import judge
 from netbisect.store.db.records import SeriesName
@@ -80,7 +81,7 @@ def request(_: Any) -> Any:
         ),
         settings=(types.ComparedSetting("c2558", 1, HOSTILE, HOSTILE, HOSTILE, no_end),),
         repeats=(types.SecondRun("c2558", "", HOSTILE, 0.0, -0.1, 0.1, True),),
-        spent=types.CostSpent(1, 2, 3, 4.0),
+        spent=Cost(1, 2, 3, 4.0),
         opened_at=1.0,
         closed_at=None,
         history=(types.RequestEntry(1.0, HOSTILE, HOSTILE, "ask"),),
@@ -181,7 +182,7 @@ def test_a_document_has_the_figures_of_its_alert(filled_ledger: Any) -> None:
 
 
 def test_an_interval_that_is_open_upwards_overflows_nothing() -> None:
-    found = difference(Effect("a", 1.0, -1e9, 1e9, 1.0, 1, 1))
+    found = Difference.of(Effect("a", 1.0, -1e9, 1e9, 1.0, 1, 1))
 
     assert (found.percent_low, found.percent_high) == (-100, None)
 
@@ -190,7 +191,7 @@ def test_a_percentage_is_that_of_the_numbers_whatever_is_better() -> None:
     """A fall of the level by ln 1.25 is a rise of the CPU time by 25 %."""
     cpu = "inet4~cpu.percent.lower"
     ends = [-math.log(number) for number in (1.25, 1.5, 1.1)]
-    found = difference(Effect(cpu, *ends, 0.001, 5, 5))
+    found = Difference.of(Effect(cpu, *ends, 0.001, 5, 5))
 
     assert (found.percent, found.percent_low, found.percent_high) == pytest.approx((25, 10, 50))
     assert words.change(found, cpu) == "+25.0 % (+10.0 to +50.0)"

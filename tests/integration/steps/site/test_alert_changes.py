@@ -16,7 +16,7 @@ from netbisect.cli import main
 from netbisect.reports.console import status
 from netbisect.reports.mail import alerts, digest
 from netbisect.steps.policy.alert_actions import change_mail
-from netbisect.steps.queries.case import alert_case
+from netbisect.steps.queries.changes import of_alert
 from netbisect.steps.queries.digest import gather
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
@@ -40,7 +40,7 @@ def places(quiet_house: Path, filled: Path, tmp_path: Path) -> dict[str, str]:
     source = SiteSource(url, lab=lab, home=settings)
     live = LivePages(source, ledger, patience=math.inf)
     builder = PageBuilder(source, ledger, AlertIndex.of(ledger))
-    case = alert_case(builder.lab, ledger, found, found.opened_at)
+    case = of_alert(builder.lab, ledger, found, found.opened_at)
     assert case is not None
     pages = {
         name: live.file(name) or ""

@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.results import (
-    Confirmed,
-    Suspects,
     Unfinished,
 )
 from netbisect.reports.mail import alerts
-from netbisect.reports.model.case import Case, KernelFailure
+from netbisect.reports.model.changes import BisectionDocument, KernelFailure
 from netbisect.reports.render import plaintext
-from netbisect.reports.site import cases
+from netbisect.reports.site import changes
 
 HERE = Path(__file__).parents[3]
 made = runpy.run_path(str(HERE / "fixtures" / "report_cases.py"))
@@ -33,8 +31,8 @@ text_of_people = st.text(st.characters(), min_size=1, max_size=300) | st.text(
 )
 
 
-def make(name: str, **changes: object) -> Case:
-    case: Case = made[name](**changes)
+def make(name: str, **changes: object) -> BisectionDocument:
+    case: BisectionDocument = made[name](**changes)
     return case
 
 
@@ -51,24 +49,31 @@ def section(text: str, heading: str) -> str:
     return text.split(f"\n{heading}\n\n", 1)[1].split("\n\n", 1)[0]
 
 
-def hostile(case: Case, subject: str) -> Case:
-    commits = tuple(
-        replace(commit, subject=subject, author=subject, body=f"Reviewed by: {subject}")
-        for commit in case.commits
+def hostile(case: BisectionDocument, subject: str) -> BisectionDocument:
+    candidates = tuple(
+        replace(
+            one,
+            commit=replace(
+                one.commit, subject=subject, author=subject, trailers=(("Reviewed by", subject),)
+            ),
+        )
+        for one in case.candidates
     )
     return replace(
         case,
-        commits=commits,
-        bad=commits[-1],
+        candidates=candidates,
+        bad=candidates[-1].commit,
         skipped=dict.fromkeys(case.skipped, subject),
-        unmoved=(subject,),
+        unaffected=(subject,),
         conditions={subject: subject, "b": "2"},
         hardware=subject,
     )
 
 
 @pytest.mark.parametrize(("name", "write"), [("alert", alerts.alert), ("outcome", alerts.outcome)])
-def test_mails_equal_the_golden_files(name: str, write: Callable[[Case], alerts.Mail]) -> None:
+def test_mails_equal_the_golden_files(
+    name: str, write: Callable[[BisectionDocument], alerts.Mail]
+) -> None:
     """Mails equal those in tests/fixtures/golden."""
     mail = write(make({"alert": "alert_case", "outcome": "culprit_case"}[name]))
 
@@ -79,7 +84,7 @@ def test_mails_equal_the_golden_files(name: str, write: Callable[[Case], alerts.
 def test_a_panic_under_load_has_its_own_section() -> None:
     """In its own words; those that did not come up stand where they were skipped."""
     case = make("culprit_case")
-    name, why = case.commits[5].revision, "the router went down: panic: page fault"
+    name, why = case.candidates[5].commit.revision, "the router went down: panic: page fault"
     failures = (
         KernelFailure(name, case.lead, why, "#0"),
         KernelFailure(name, "", "panic: x", "#0"),
@@ -94,12 +99,12 @@ def test_a_panic_under_load_has_its_own_section() -> None:
 
 
 def test_an_alert_requires_a_confirmed_drop() -> None:
-    with pytest.raises(ValueError, match="case 17: no drop was confirmed"):
-        alerts.alert(make("alert_case", confirmed=None))
+    with pytest.raises(ValueError, match="alert 17: no drop was confirmed"):
+        alerts.alert(make("alert_case", retest=()))
 
 
 def test_a_result_requires_a_finished_search() -> None:
-    with pytest.raises(ValueError, match="case 17: the search has not ended"):
+    with pytest.raises(ValueError, match="alert 17: the search has not ended"):
         alerts.outcome(make("alert_case"))
 
 
@@ -112,11 +117,13 @@ def test_only_a_verified_commit_has_an_author(name: str) -> None:
     assert "Probability that it is this commit" not in text
 
 
-def with_nights(case: Case, *numbers: int) -> Case:
+def with_nights(case: BisectionDocument, *numbers: int) -> BisectionDocument:
     """The case with nightly levels of these commits only."""
-    level = case.series["fwd4"][0]
-    levels = tuple(replace(level, revision=made["revision"](one)) for one in numbers)
-    return replace(case, series={"fwd4": levels})
+    level = case.levels[0]
+    levels = tuple(
+        replace(level, revision=made["revision"](one), label=made["label"](one)) for one in numbers
+    )
+    return replace(case, levels=levels)
 
 
 @pytest.mark.parametrize(
@@ -136,10 +143,10 @@ def test_the_trend_falls_at_a_known_culprit(nights: tuple[int, ...], first: int)
 def test_a_commit_that_stands_in_for_the_culprit_is_named() -> None:
     culprit, twin = made["revision"](40), made["revision"](41)
     case = make("culprit_case")
-    attempts = tuple(
-        replace(one, revision=twin) if one.revision == culprit else one for one in case.attempts
+    steps = tuple(
+        replace(one, revision=twin) if one.revision == culprit else one for one in case.steps
     )
-    case = replace(case, attempts=attempts, stand_ins={culprit: twin})
+    case = replace(case, steps=steps, stand_ins={culprit: twin})
     stops = section(
         alerts.outcome(case).text,
         "Revisions in the order of testing; changes relative to the good end",
@@ -150,18 +157,17 @@ def test_a_commit_that_stands_in_for_the_culprit_is_named() -> None:
     assert rows[place + 1].startswith(f"{case.label(culprit)} same kernel as")
     assert case.label(twin) in " ".join(rows[place + 1 : place + 3])
     twins = f"{case.label(culprit)} has the same kernel image as {case.label(twin)}"
-    assert twins in cases.bisection(1, case, None).html()
+    assert twins in changes.bisection(case).html()
 
 
 def test_the_ten_worst_series_are_listed() -> None:
     case = make("alert_case")
-    assert case.confirmed is not None
-    lead = case.confirmed.effects[0]
-    effects = tuple(
-        replace(lead, scenario=f"s{i}", ln_ratio=-0.01 * i, low=-0.5, high=0.0)
+    lead = case.retest[0]
+    differences = tuple(
+        replace(lead, scenario=f"s{i}", ln_ratio=-0.01 * i, ln_low=-0.5, ln_high=0.0)
         for i in range(1, 15)
     )
-    text = alerts.alert(replace(case, lead="s1", confirmed=Confirmed(effects))).text
+    text = alerts.alert(replace(case, lead="s1", differences=differences)).text
     shown = section(text, "Changes between the two ends").splitlines()
 
     assert [line.split()[0] for line in shown[1:11]] == [f"s{i}" for i in range(14, 4, -1)]
@@ -170,18 +176,15 @@ def test_the_ten_worst_series_are_listed() -> None:
 
 def test_long_lists_are_cut_and_counted() -> None:
     revisions = tuple(made["revision"](number) for number in range(9, 40))
-    finding = make("suspects_case").finding
-    assert isinstance(finding, Suspects)
-    finding = replace(finding, revisions=revisions)
     conditions = {f"sysctl.{number}": "1" for number in range(14)}
 
-    text = alerts.outcome(make("suspects_case", finding=finding, conditions=conditions)).text
+    text = alerts.outcome(make("suspects_case", suspects=revisions, conditions=conditions)).text
     assert "\n  and 19 more in the report\n" in text
     assert "\n  and 2 more in the report\n" in text
 
 
 def test_an_unknown_culprit_appears_as_its_hash() -> None:
-    text = alerts.outcome(make("culprit_case", commits=(), labels={})).text
+    text = alerts.outcome(make("culprit_case", candidates=(), labels={})).text
 
     assert text.splitlines()[0] == "  what          commit 84363a3ebf"
     assert "\nThe commit\n" not in text
@@ -191,7 +194,7 @@ def test_an_unknown_culprit_appears_as_its_hash() -> None:
 def test_mails_have_single_blank_lines_and_no_blame(name: str) -> None:
     case = make(name)
 
-    text = (alerts.alert if case.finding is None else alerts.outcome)(case).text
+    text = (alerts.alert if case.outcome == "running" else alerts.outcome)(case).text
     assert "\n\n\n" not in text
     assert text.endswith(".\n")
     assert not re.search(r"\b(broke|broken|blame)", text)
@@ -203,7 +206,7 @@ def test_mails_have_single_blank_lines_and_no_blame(name: str) -> None:
 def test_any_commit_subject_fits_and_is_encodable(subject: str, name: str) -> None:
     case = hostile(make(name), subject)
 
-    for mail in (alerts.outcome(case), alerts.alert(replace(case, finding=None))):
+    for mail in (alerts.outcome(case), alerts.alert(replace(case, outcome="running"))):
         assert too_wide(mail.text) == []
         assert mail.subject.splitlines() == [mail.subject]
         mail.text.encode()

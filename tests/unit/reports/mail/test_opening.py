@@ -8,34 +8,36 @@ from pathlib import Path
 
 import pytest
 
-from netbisect.bisect.model.results import SeveralCulprits
 from netbisect.reports.mail import alerts
-from netbisect.reports.model.case import Case
+from netbisect.reports.model.changes import BisectionDocument
 
 made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
 
 
-def make(name: str, **changes: object) -> Case:
-    case: Case = made[name](**changes)
+def make(name: str, **changes: object) -> BisectionDocument:
+    case: BisectionDocument = made[name](**changes)
     return case
 
 
 @pytest.mark.parametrize("name", ["suspects_case", "not_reproduced_case", "unfinished_case"])
 def test_a_result_without_a_commit_replies_to_its_alert(name: str) -> None:
     case = make(name)
-    first = alerts.alert(replace(case, finding=None))
+    first = alerts.alert(replace(case, outcome="running"))
 
     assert alerts.outcome(case).subject == f"Re: {first.subject}"
 
 
-def with_subject(case: Case, subject: str) -> Case:
+def with_subject(case: BisectionDocument, subject: str) -> BisectionDocument:
     """The same with another subject of every commit."""
-    return replace(case, commits=tuple(replace(one, subject=subject) for one in case.commits))
+    candidates = tuple(
+        replace(one, commit=replace(one.commit, subject=subject)) for one in case.candidates
+    )
+    return replace(case, candidates=candidates)
 
 
 def test_the_subject_names_a_verified_commit() -> None:
     case = with_subject(make("culprit_case"), "e1000: Migrate igb(4) to iflib")
-    several = replace(case, finding=SeveralCulprits((case.finding,) * 3, case.finding.belief))  # type: ignore[arg-type, union-attr]
+    several = replace(case, outcome="several", culprits=case.culprits * 3)
     start = "[netbisect] main: 84363a3ebf e1000: Migrate igb(4) to iflib"
 
     assert alerts.outcome(case).subject == f"{start}: forwarding, inet4 -10.9 % on c2558"
@@ -44,9 +46,9 @@ def test_the_subject_names_a_verified_commit() -> None:
 
 def test_a_gain_beside_the_drop_is_in_the_first_lines() -> None:
     case = make("culprit_case")
-    drop, *others = case.finding.effects  # type: ignore[union-attr]
-    gain = replace(others[0], ln_ratio=0.07, low=0.05, high=0.09)
-    case = replace(case, finding=replace(case.finding, effects=(drop, gain, *others[1:])))  # type: ignore[type-var, arg-type]
+    drop, *others = case.differences
+    gain = replace(others[0], ln_ratio=0.07, ln_low=0.05, ln_high=0.09)
+    case = replace(case, differences=(drop, gain, *others[1:]))
 
     assert "  but           +7.3 % (+5.1 to +9.4), forwarding, inet6\n" in alerts.outcome(case).text
     assert "  but  " not in alerts.outcome(make("culprit_case")).text
@@ -63,7 +65,7 @@ def test_long_commits_and_scenarios_are_cut_in_the_subject() -> None:
 
 def test_the_only_commit_of_a_range_is_not_named_before_it_is_verified() -> None:
     case = make("alert_case")
-    text = alerts.alert(replace(case, commits=case.commits[-1:])).text
+    text = alerts.alert(replace(case, candidates=case.candidates[-1:])).text
 
     assert "committed by  not known; the only commit is not verified" in text
 
@@ -93,7 +95,7 @@ def test_the_first_five_lines_summarize_the_alert(
 ) -> None:
     """What, how much, how sure, by whom, and what to do."""
     case = make(name)
-    text = (alerts.alert if case.finding is None else alerts.outcome)(case).text
+    text = (alerts.alert if case.outcome == "running" else alerts.outcome)(case).text
     lines = text.splitlines()[:6]
 
     assert [line[2:14].rstrip() for line in lines] == [
@@ -105,11 +107,11 @@ def test_the_first_five_lines_summarize_the_alert(
 
 
 def test_a_result_without_an_alert_is_not_a_reply() -> None:
-    mail = alerts.outcome(make("culprit_case", confirmed=None))
+    mail = alerts.outcome(make("culprit_case", retest=()))
 
     assert mail.subject == (
         "[netbisect] main: 84363a3ebf net: tidy up the route lookup, part 40: "
         "forwarding, inet4 -10.9 % on c2558"
     )
-    unknown = alerts.outcome(make("unfinished_case", confirmed=None))
+    unknown = alerts.outcome(make("unfinished_case", retest=(), differences=()))
     assert unknown.subject == "[netbisect] main: forwarding, inet4 on c2558 between n8 and n72"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from netbisect.bisect.model.entities import Profile
 from netbisect.bisect.model.profile_stacks import Stacks, total
-from netbisect.reports.model.case import ProfilePair, StoredProfile
+from netbisect.reports.model.profiles import ProfilePair, StoredProfile
 from netbisect.reports.pages.profiles import grown, sections
 from netbisect.reports.site.requests import profile
 

@@ -11,15 +11,15 @@ from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
 
-from netbisect.reports.model.case import Case
+from netbisect.reports.model.changes import BisectionDocument
 from netbisect.reports.plots import chart
 
 made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def make(name: str, **changes: object) -> Case:
-    case: Case = made[name](**changes)
+def make(name: str, **changes: object) -> BisectionDocument:
+    case: BisectionDocument = made[name](**changes)
     return case
 
 
@@ -70,11 +70,12 @@ def test_the_search_has_a_row_per_step_and_one_for_the_result() -> None:
 
 def test_a_long_search_is_condensed() -> None:
     case = make("unfinished_case")
-    commits = tuple(
-        replace(case.bad, revision=f"{number:040x}", number=number) for number in range(1000)
+    candidates = tuple(
+        replace(case.candidates[-1], commit=replace(case.bad, revision=f"{number:040x}"))
+        for number in range(1000)
     )
-    attempts = case.attempts * 10
-    long = replace(case, commits=commits, bad=commits[-1], attempts=attempts)
+    bad = candidates[-1].commit
+    long = replace(case, candidates=candidates, bad=bad, steps=case.steps * 10)
 
     svg = chart.path(long)
     assert described(svg).startswith("40 steps;")
@@ -84,7 +85,7 @@ def test_a_long_search_is_condensed() -> None:
 def test_a_chart_is_the_same_in_every_thread_and_changes_no_global_style() -> None:
     before = dict(mpl.rcParams)
     with ThreadPoolExecutor(4) as pool:
-        drawn = set(pool.map(lambda _: chart.trend(make("culprit_case"), "fwd4"), range(4)))
+        drawn = set(pool.map(lambda _: chart.trend(make("culprit_case")), range(4)))
 
     assert len(drawn) == 1
     assert dict(mpl.rcParams) == before

@@ -11,25 +11,25 @@ from netbisect.bisect.model.entities import Kernel, Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.reports.mail.alerts import outcome
-from netbisect.reports.model.case import Attempt, Case
+from netbisect.reports.model.changes import BisectionDocument
 from netbisect.reports.render import summary
-from netbisect.reports.site import cases
-from netbisect.steps.queries.case import _of, _places
+from netbisect.reports.site import changes
+from netbisect.steps.queries.change_evidence import of_testbed, places
 
 made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
-APART = math.log(0.94)
+APART = 0.94
 
 
-def shared_case() -> Case:
+def shared_case() -> BisectionDocument:
     """Every second boot was made on another testbed, 6 % below."""
-    case: Case = made["culprit_case"](testbeds=("c2558", "c2558-2"), shown="c2558")
-    attempts = [
-        replace(one, testbed="c2558-2", ln_pps=one.ln_pps + APART)
-        if one.ln_pps is not None and one.seq % 2
+    case: BisectionDocument = made["culprit_case"](testbeds=("c2558", "c2558-2"), shown="c2558")
+    steps = tuple(
+        replace(one, testbed="c2558-2", pps=one.pps * APART)
+        if one.pps is not None and one.place % 2
         else one
-        for one in case.attempts
-    ]
-    return replace(case, attempts=tuple(attempts))
+        for one in case.steps
+    )
+    return replace(case, steps=steps)
 
 
 def test_mails_and_pages_list_the_measuring_testbeds() -> None:
@@ -38,30 +38,19 @@ def test_mails_and_pages_list_the_measuring_testbeds() -> None:
     text = outcome(shared_case()).text
     assert testbeds in " ".join(text.split())
     assert max(len(line) for line in text.splitlines() if "://" not in line) <= 76
-    written = cases.bisection(1, shared_case(), None).html()
+    written = changes.bisection(shared_case()).html()
     assert f'<tr><th scope="row">measured on</th><td>{testbeds}</td></tr>' in written
     assert ">boot and runs on c2558-2</td>" in written
-    alone: Case = made["culprit_case"]()
-    assert "measured on" not in outcome(alone).text + cases.bisection(1, alone, None).html()
-    assert "boot and runs on" not in cases.bisection(1, alone, None).html()
+    alone: BisectionDocument = made["culprit_case"]()
+    assert "measured on" not in outcome(alone).text + changes.bisection(alone).html()
+    assert "boot and runs on" not in changes.bisection(alone).html()
 
 
 def test_a_testbed_without_the_good_end_has_no_rates() -> None:
     """Nobody knows how far it lies from the others."""
-    case: Case = made["culprit_case"](testbeds=("c2558", "c2558-2"), shown="c2558")
-    lost = Attempt(
-        seq=99,
-        stage="trial",
-        revision=case.bad.revision,
-        why="",
-        outcome="measured",
-        belief=None,
-        ln_pps=1.0,
-        at=0.0,
-        seconds=1.0,
-        testbed="c2558-2",
-    )
-    with_it = replace(case, attempts=(*case.attempts, lost))
+    case: BisectionDocument = made["culprit_case"](testbeds=("c2558", "c2558-2"), shown="c2558")
+    lost = made["step"](99, case.bad.revision, pps=math.e, testbed="c2558-2")
+    with_it = replace(case, steps=(*case.steps, lost))
     assert summary.path(with_it) == summary.path(case)
 
 
@@ -87,7 +76,12 @@ def test_displayed_rates_come_from_the_testbed_with_most_boots() -> None:
         reading(9, "culprit", "one", fresh=False),
     ]
     evidence = Evidence(tuple(boots), {"culprit": twin})
-    used, shown = _places(search("two", "three"), evidence, {"parent", "culprit"})
+    used, shown = places(search("two", "three"), evidence, {"parent", "culprit"})
 
     assert (used, shown) == (("one", "two"), "two")
-    assert [one.boot for one in _of(evidence, shown).observations] == ["b4", "b5", "b6", "b7"]
+    assert [one.boot for one in of_testbed(evidence, shown).observations] == [
+        "b4",
+        "b5",
+        "b6",
+        "b7",
+    ]

@@ -15,8 +15,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from netbisect.bisect.model.alert_state import HistoryEntry
-from netbisect.reports.model.case import Case, KernelFailure, Links
-from netbisect.reports.site import cases
+from netbisect.reports.model.changes import BisectionDocument, KernelFailure
+from netbisect.reports.site import changes
 
 made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
 ENDINGS = ("culprit_case", "suspects_case", "not_reproduced_case", "unfinished_case")
@@ -24,14 +24,13 @@ SVG = "{http://www.w3.org/2000/svg}"
 VOID = {"meta", "br", "img", "link", "hr", "input"}
 
 
-def make(name: str, **changes: object) -> Case:
-    case: Case = made[name](**changes)
+def make(name: str, **changes: object) -> BisectionDocument:
+    case: BisectionDocument = made[name](**changes)
     return case
 
 
-def page(case: Case) -> str:
-    document = replace(made["alert_document"](), history=case.history)
-    return cases.alert(document, case, title=case.title, jobs=[]).html()
+def page(case: BisectionDocument) -> str:
+    return changes.alert(made["alert_document"](), case, title=case.title, jobs=[]).html()
 
 
 @cache
@@ -148,7 +147,7 @@ def test_every_page_is_one_file_without_script(name: str) -> None:
 def test_every_plot_has_a_title_and_a_description(name: str) -> None:
     pictures = re.findall(r"<svg.*?</svg>", page_of(name), flags=re.DOTALL)
 
-    assert len(pictures) == (6 if name == "alert_case" else 7)
+    assert len(pictures) == (4 if name == "alert_case" else 5)
     for picture in pictures:
         root = ET.fromstring(picture)  # noqa: S314 - our own
         space = "{http://www.w3.org/2000/svg}"
@@ -187,22 +186,25 @@ def test_panics_have_backtraces() -> None:
 def test_commit_messages_are_escaped() -> None:
     evil = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}\x00\ud800\u202e$x$'
     case = make("culprit_case")
-    commits = tuple(
-        replace(commit, subject=evil, author=evil, body=f"Reviewed by: {evil}\n")
-        for commit in case.commits
+    candidates = tuple(
+        replace(
+            one,
+            commit=replace(
+                one.commit, subject=evil, author=evil, trailers=(("Reviewed by", evil),)
+            ),
+        )
+        for one in case.candidates
     )
     case = replace(
         case,
-        commits=commits,
+        candidates=candidates,
         good=replace(case.good, subject=evil),
         titles={evil: evil, **case.titles},
         labels=dict.fromkeys(case.labels, evil),
         skipped=dict.fromkeys(case.skipped, evil),
-        attempts=tuple(
-            replace(attempt, why=evil, outcome=evil, ln_pps=None) for attempt in case.attempts
-        ),
+        steps=tuple(replace(one, why=evil, result=evil, pps=None) for one in case.steps),
         conditions={evil: evil},
-        unmoved=(evil,),
+        unaffected=(evil,),
         branch=evil,
         testbed=evil,
         hardware=evil,
@@ -238,24 +240,22 @@ def test_each_step_has_the_most_probable_answer(culprit: str) -> None:
 
 def test_no_change_can_be_the_most_probable_answer() -> None:
     case = make("not_reproduced_case")
-    attempts = tuple(
-        replace(attempt, belief=case.finding.belief if case.finding else None)
-        for attempt in case.attempts
-    )
+    steps = tuple(replace(one, belief=case.belief) for one in case.steps)
 
-    assert "no change, 97.0 %" in Outline(page(replace(case, attempts=attempts))).text
+    assert "no change, 97.0 %" in Outline(page(replace(case, steps=steps))).text
 
 
 def test_an_empty_case_has_a_page() -> None:
     case = make(
         "alert_case",
-        confirmed=None,
+        retest=(),
+        differences=(),
         pps={},
-        series={},
-        links=Links(),
+        levels=(),
+        address="",
         conditions={},
         command="",
-        unmoved=(),
+        unaffected=(),
         hardware="",
     )
 
@@ -267,12 +267,15 @@ def test_an_empty_case_has_a_page() -> None:
 @pytest.mark.slow
 def test_the_page_of_the_largest_case_is_small() -> None:
     """Twelve scenarios, 256 commits, 60 visits, panics and profiles: below 500 kB, and whole."""
-    text = page(make("large_case"))
+    case = made["large_case"]()
+    taken = made["profiles"]()
+    alert = made["alert_document"]()
+    text = changes.alert(alert, case, title=case.title, jobs=[], taken=taken).html()
     outline = Outline(text)
 
     assert len(text.encode()) < 500_000
     assert text.count('class="fg"') == 3
-    assert text.count("<figure") == 10
+    assert text.count("<figure") == 8
     assert "Without plots: 9 scenarios with smaller changes" in outline.text
     assert outline.text.count("splits what is left") == 60
 
@@ -280,17 +283,19 @@ def test_the_page_of_the_largest_case_is_small() -> None:
 def test_long_lists_on_a_page_are_cut_and_counted() -> None:
     """A thousand commits and visits: the likeliest and the latest, and how many are left out."""
     case = make("culprit_case")
-    commits = tuple(
-        replace(commit, revision=f"{i:03}{commit.revision}")
+    more = tuple(
+        replace(
+            one, chance=None, commit=replace(one.commit, revision=f"{i:03}{one.commit.revision}")
+        )
         for i in range(16)
-        for commit in case.commits
+        for one in case.candidates
     )
-    case = replace(case, commits=(*commits, *case.commits), attempts=case.attempts * 12)
+    case = replace(case, candidates=(*more, *case.candidates), steps=case.steps * 12)
     text = page(case)
 
     assert "The 256 most probable; 832 commits more are in the range." in text
     assert made["label"](made["CULPRIT"]) in text.split('id="candidates"')[1]
-    assert f"The latest 100 attempts; {len(case.attempts) - 100} came before." in text
+    assert f"The latest 100 attempts; {len(case.steps) - 100} came before." in text
     assert len(text.encode()) < 500_000
 
 
@@ -310,9 +315,14 @@ def test_pages_are_valid_for_any_texts(name: str, texts: tuple[str, ...], times:
     subject, why, value, log = (one * times for one in texts[4:])
     hostile = replace(
         case,
-        commits=tuple(
-            replace(one, subject=subject, author=value, body=f"MFC after:\t{why}\n{log}")
-            for one in case.commits
+        candidates=tuple(
+            replace(
+                one,
+                commit=replace(
+                    one.commit, subject=subject, author=value, trailers=(("MFC after", why),)
+                ),
+            )
+            for one in case.candidates
         ),
         titles={**dict.fromkeys(case.titles, title), case.lead: label},
         labels=dict.fromkeys(case.labels, label),
@@ -320,29 +330,29 @@ def test_pages_are_valid_for_any_texts(name: str, texts: tuple[str, ...], times:
         testbed=testbed,
         hardware=value,
         skipped={case.bad.revision: why},
-        attempts=tuple(replace(one, why=why, outcome=value) for one in case.attempts[-3:]),
+        steps=tuple(replace(one, why=why, result=value) for one in case.steps[-3:]),
         failures=(KernelFailure(case.bad.revision, title, why, log),),
         conditions={title: value},
-        stable=(why,),
-        unmoved=(testbed,),
-        history=(HistoryEntry(0.0, value, why, None),),
+        backports=(why,),
+        unaffected=(testbed,),
         command=log,
-        links=Links("", "https://example.org/{revision}", ""),
+        address="",
+        number=2,
     )
     line = replace(
         made["alert_summary"](), testbed=testbed, title=title, branch=branch, good=label, bad=value
     )
     document = replace(
         made["alert_document"](),
-        history=hostile.history,
+        history=(HistoryEntry(0.0, value, why, None),),
         testbed=testbed,
         branch=branch,
         lead=title,
     )
     pages = [
-        cases.alert(document, hostile, title=str, jobs=[]),
-        cases.comparison(1, hostile, None, alert=line),
-        cases.bisection(2, hostile, line),
+        changes.alert(document, hostile, title=str, jobs=[]),
+        changes.comparison(made["compared"](hostile), line),
+        changes.bisection(hostile, line),
     ]
 
     for text in (one.html() for one in pages):

@@ -14,9 +14,9 @@ from netbisect.bisect.model.entities import Profile
 from netbisect.bisect.model.jobs import ProfileJob
 from netbisect.bisect.model.results import Culprit, ProfileResult
 from netbisect.reports.mail import alerts
-from netbisect.reports.site import cases
+from netbisect.reports.site import changes
 from netbisect.steps.policy import profiles
-from netbisect.steps.queries.case import alert_case
+from netbisect.steps.queries.changes import of_alert
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service import control
@@ -45,11 +45,11 @@ class FilledCase:
 
     def case(self, now: float | None = None) -> Any:
         at = view_models.latest(self.ledger) if now is None else now
-        return alert_case(self.names, self.ledger, self.alert, at)
+        return of_alert(self.names, self.ledger, self.alert, at)
 
     def page(self, case: Any) -> str:
         document = DocumentQueries(self.ledger).alert(self.alert.id)
-        return cases.alert(document, case, title=self.names.title, jobs=[]).html()
+        return changes.alert(document, case, title=self.names.title, jobs=[]).html()
 
     def take_profiles(self) -> None:
         """What `pmcstat` would leave of the culprit and of its parent."""
@@ -84,15 +84,15 @@ def case_of_alert(quiet_house: Path, filled: Path, tmp_path: Path) -> FilledCase
 def test_page_and_mail_agree(case_of_alert: FilledCase, read_page: Any) -> None:
     """How much, what did not move, what becomes of it elsewhere, what to type."""
     case = replace(
-        case_of_alert.case(), stable=("It is due on stable/15 on 2026-03-16.",), command="run it"
+        case_of_alert.case(), backports=("It is due on stable/15 on 2026-03-16.",), command="run it"
     )
     letter = alerts.outcome(case).text
     page = read_page(case_of_alert.page(case))
 
-    assert case.unmoved == ("testbed-01 (inet4-path-00 and inet4-path-02)",)
+    assert case.unaffected == ("testbed-01 (inet4-path-00 and inet4-path-02)",)
     for sentence in (
-        *case.unmoved,
-        *case.stable,
+        *case.unaffected,
+        *case.backports,
         case.command,
         f"alerts ack {case_of_alert.alert.id}",
     ):
@@ -130,5 +130,5 @@ def test_alerts_are_followed_for_90_days_after_their_end(case_of_alert: FilledCa
     closed = case_of_alert.alert.closed_at
     assert closed is not None
 
-    assert case_of_alert.case(closed + 86400.0).unmoved
-    assert case_of_alert.case(closed + 100 * 86400.0).unmoved == ()
+    assert case_of_alert.case(closed + 86400.0).unaffected
+    assert case_of_alert.case(closed + 100 * 86400.0).unaffected == ()

@@ -10,10 +10,14 @@ from typing import Any
 from markupsafe import Markup
 
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.results import Confirmed, Result
-from netbisect.reports.model.case import Case
+from netbisect.reports.model.changes import (
+    BisectionDocument,
+    ChangeDocument,
+    ComparisonDocument,
+)
+from netbisect.reports.model.profiles import ProfilePair
 from netbisect.reports.model.types import AlertDocument, AlertSummary, SeenIn
-from netbisect.reports.pages import page as case_page
+from netbisect.reports.pages import page as change_page
 from netbisect.reports.pages import profiles
 from netbisect.reports.plots import chart
 from netbisect.reports.render import words
@@ -49,24 +53,27 @@ class JobLink:
 
 def alert(
     document: AlertDocument,
-    case: Case | None,
+    change: ChangeDocument | None,
     *,
     title: Callable[[str], str],
     jobs: Sequence[JobLink],
+    taken: tuple[ProfilePair, ...] = (),
     verbs: Sequence[tuple[str, str]] = (),
 ) -> Page:
     """The page of an alert.
 
     Args:
         document: The alert.
-        case: Its measurements; None without a retest.
+        change: Its measurements; None without a retest.
         title: Returns the name of a scenario for people.
         jobs: Its comparison and its search.
+        taken: Profiles of every culprit and its parent, if available.
         verbs: Names and texts of what people can do with it.
     """
-    values = _drawn(case) if case else {"case": None}
+    values = _drawn(change) if change else {"document": None}
     values |= {
         "alert": document,
+        "settling": document.state.standing,
         "mood": _mood(document.state),
         "state_words": words.state(document),
         "seen": _latest_series(document),
@@ -84,28 +91,25 @@ def alert(
         trail=[("alerts.html", "Alerts")],
     )
     plain = page(**values)
-    if case is None or not case.profiles:
+    if change is None or not taken:
         return plain
     rest = _BYTES - len(plain.html().encode("utf-8", "replace"))
     room = min(max(rest, _FLAMES_LEAST), profiles.BYTES)
-    flames = profiles.sections(case.profiles, case.label, room, stem=_stem(document.number))
+    flames = profiles.sections(taken, change.label, room, stem=_stem(document.number))
     return page(**values | {"profiles": flames})
 
 
-def _drawn(case: Case) -> dict[str, Any]:
-    """Values of the templates of a case, with its pictures but for flame graphs."""
-    shown = case_page.pictured(case, case_page.PICTURED)
-    return case_page.template_values(case) | {
+def _drawn(document: ChangeDocument) -> dict[str, Any]:
+    """Values of the templates of a change, with its pictures but for flame graphs."""
+    shown = change_page.pictured(document, change_page.PICTURED)
+    return change_page.template_values(document) | {
+        "trend": Markup(chart.trend(document)),  # noqa: S704 - our own drawing
         "pictures": [
-            {
-                "title": case.title(name),
-                "trend": Markup(chart.trend(case, name)),  # noqa: S704 - our own drawing
-                "boxes": Markup(chart.boxplot(case, name)),  # noqa: S704 - our own drawing
-            }
+            (document.title(name), Markup(chart.boxplot(document, name)))  # noqa: S704 - as above
             for name in shown
         ],
-        "undrawn": len(case_page.scenarios(case)) - len(shown),
-        "search": Markup(chart.path(case)),  # noqa: S704 - our own drawing
+        "undrawn": len(document.titles) - len(shown),
+        "search": Markup(chart.path(document)),  # noqa: S704 - as above
     }
 
 
@@ -124,9 +128,9 @@ def _trail(alert: AlertSummary | None) -> list[tuple[str, str]]:
     return [("alerts.html", "Alerts"), (alert_page(alert.id), f"Alert {alert.id}")]
 
 
-def drawings(case: Case) -> dict[str, str]:
+def drawings(taken: tuple[ProfilePair, ...], change: ChangeDocument, alert: int) -> dict[str, str]:
     """Full flame graphs of an alert, by file name."""
-    return profiles.files(case.profiles, case.label, _stem(case.number))
+    return profiles.files(taken, change.label, _stem(alert))
 
 
 def _stem(alert: int) -> str:
@@ -140,64 +144,58 @@ def _mood(state: AlertState) -> str:
 
 
 def comparison(
-    number: int,
-    case: Case,
-    finding: Result | None,
-    *,
+    document: ComparisonDocument,
     alert: AlertSummary | None = None,
     following: JobLink | None = None,
 ) -> Page:
     """The page of a comparison.
 
     Args:
-        number: Of the question.
-        case: Its measurements.
-        finding: Its answer.
+        document: The comparison.
         alert: That it is for.
         following: The search that followed from it.
     """
-    state, headline = ("open", "running"), "The comparison is running."
-    if finding is not None:
-        headline = words.sentence(finding, case.label, case.title)
-        confirmed = isinstance(finding, Confirmed)
-        state = ("range", "confirmed") if confirmed else ("calm", "not confirmed")
-    values = case_page.template_values(case) | {"state": state, "headline": headline}
-    if not isinstance(finding, Confirmed):
+    running = document.outcome == "running"
+    values = change_page.template_values(document)
+    if running:
+        values |= {"state": ("open", "running"), "headline": "The comparison is running."}
+    else:
+        values |= {"headline": document.sentence}
+    if document.outcome != "confirmed":
         values["remark"] = ""
     return make_page(
         "comparison.html",
-        f"Comparison {number}: {case.title(case.lead)} on {case.testbed}",
+        f"Comparison {document.number}: {document.title(document.lead)} on {document.testbed}",
         current="searches.html",
         trail=_trail(alert),
-        changing=finding is None,
-        alternates=[as_document(question_page("comparison", number))],
+        changing=running,
+        alternates=[as_document(question_page("comparison", document.number))],
         **values,
         alert=alert,
         next=following,
         pictures=[
-            (case.title(name), Markup(chart.boxplot(case, name)))  # noqa: S704 - our own drawing
-            for name in case_page.pictured(case, _PICTURED)
+            (document.title(name), Markup(chart.boxplot(document, name)))  # noqa: S704 - our own
+            for name in change_page.pictured(document, _PICTURED)
         ],
     )
 
 
-def bisection(number: int, case: Case, alert: AlertSummary | None) -> Page:
+def bisection(document: BisectionDocument, alert: AlertSummary | None = None) -> Page:
     """The page of a bisection.
 
     Args:
-        number: Of the question.
-        case: Its measurements.
+        document: The bisection.
         alert: That it is for.
     """
     return make_page(
         "bisection.html",
-        f"Bisection {number}: {case.title(case.lead)} on {case.testbed}",
+        f"Bisection {document.number}: {document.title(document.lead)} on {document.testbed}",
         current="searches.html",
         trail=_trail(alert),
-        changing=case.finding is None,
-        alternates=[as_document(question_page("bisection", number))],
-        **case_page.template_values(case),
+        changing=document.outcome == "running",
+        alternates=[as_document(question_page("bisection", document.number))],
+        **change_page.template_values(document),
         alert=alert,
-        line=Markup(plots.commit_line(case)),  # noqa: S704 - our own drawing
-        search=Markup(chart.path(case)),  # noqa: S704 - our own drawing
+        line=Markup(plots.commit_line(document)),  # noqa: S704 - our own drawing
+        search=Markup(chart.path(document)),  # noqa: S704 - our own drawing
     )

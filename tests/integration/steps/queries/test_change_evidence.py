@@ -11,16 +11,8 @@ from netbisect.bisect.model.entities import Boot, Failure, Kernel, Noise, Reacti
 from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Culprit, Posterior, SeveralCulprits
-from netbisect.reports.model.case import Attempt, KernelFailure
-from netbisect.steps.queries.case import (
-    _attempt,
-    _built_ahead,
-    _compared,
-    _failures,
-    _overlays,
-    _pps,
-    _stand_ins,
-)
+from netbisect.reports.model.changes import KernelFailure, StepDocument
+from netbisect.steps.queries import change_evidence
 from netbisect.store.db.records import Action, ActionStage, Outcome
 
 
@@ -46,7 +38,7 @@ def test_a_culprit_that_was_never_booted_itself_shows_the_boots_of_its_twin() ->
             "page": kernel("page", "slow"),
         },
     )
-    pps = _pps(evidence, ("forwarding",), {"parent", "culprit"})["forwarding"]
+    pps = change_evidence.pps(evidence, ("forwarding",), {"parent", "culprit"})["forwarding"]
 
     assert [round(value) for value in pps["culprit"]] == [840, 850]
     assert [round(value) for value in pps["page"]] == [840, 850]
@@ -84,17 +76,17 @@ def test_prefetched_builds_are_no_outcome_of_a_trial() -> None:
         Sample("t", "boot", "c2558", "forwarding", 902.0, 1e3, (), (), (), "c", 12.5, 30.0),
         Failure("dud", "last", Stage.BUILD, Reaction.SKIP, "no rule", 13.0, 5.0),
     ]
-    trial = _attempt(decision, facts, "forwarding")
-    later, last = _built_ahead(decision, facts)
+    trial = change_evidence.step_of(decision, facts, "forwarding")
+    later, last = change_evidence.built_ahead(decision, facts)
 
-    assert (trial.outcome, trial.seconds, trial.stage) == ("booted", 120.0, "trial")
-    assert trial.ln_pps == pytest.approx((math.log(900.0) + math.log(902.0)) / 2)
-    assert (later.revision, later.outcome, later.stage) == (
+    assert (trial.result, trial.seconds, trial.stage) == ("booted", 120.0, "trial")
+    assert trial.pps == pytest.approx(math.sqrt(900.0 * 902.0))
+    assert (later.revision, later.result, later.stage) == (
         "later",
         "built v with fix-igb",
         "kernel",
     )
-    assert (last.revision, last.outcome, last.seconds) == ("last", "no rule", 5.0)
+    assert (last.revision, last.result, last.seconds) == ("last", "no rule", 5.0)
 
 
 def test_panics_are_listed_once() -> None:
@@ -108,7 +100,7 @@ def test_panics_are_listed_once() -> None:
     lab = failure("no room", Stage.DEPLOY, "df")
     mute = failure("hangs", Stage.BOOT, " \n")
 
-    assert _failures([panic, lab, crash, replace(panic, id="again"), mute]) == (
+    assert change_evidence.failures([panic, lab, crash, replace(panic, id="again"), mute]) == (
         KernelFailure("r", "", "panic: x", "panic: x\n#0 y"),
         KernelFailure("r", "forwarding", "went down: panic: z", "panic: z"),
     )
@@ -122,15 +114,17 @@ def test_overlays_of_a_build_are_named() -> None:
         "c": kernel("c", "3", "GENERIC+fix-igb+fix-pf"),
     }
 
-    assert _overlays(Evidence(kernels=kernels)) == {
+    assert change_evidence.overlays(Evidence(kernels=kernels)) == {
         "with fix-igb applied": "2 of 3 kernels",
         "with fix-pf applied": "1 of 3 kernels",
     }
-    assert _overlays(Evidence(kernels={"a": kernels["a"]})) == {}
+    assert change_evidence.overlays(Evidence(kernels={"a": kernels["a"]})) == {}
 
 
-def attempt(revision: str) -> Attempt:
-    return Attempt(1, "trial", revision, "", "booted", None, 13.0, 0.0, 1.0)
+def boot(revision: str) -> StepDocument:
+    return StepDocument(
+        1, "trial", revision, "c2558", "", "ok", "", 0.0, 1.0, 1, 1, "booted", 1e6, 1.0, None
+    )
 
 
 def test_a_commit_that_stands_in_for_the_culprit_is_known() -> None:
@@ -143,11 +137,11 @@ def test_a_commit_that_stands_in_for_the_culprit_is_known() -> None:
             "page": kernel("page", "slow"),
         },
     )
-    attempts = [attempt("parent"), attempt("page"), attempt("page")]
+    steps = [boot("parent"), boot("page"), boot("page")]
 
-    assert _stand_ins(evidence, attempts, {"parent", "culprit"}) == {"culprit": "page"}
-    assert _stand_ins(evidence, attempts, {"parent", "page"}) == {}
-    assert _stand_ins(evidence, attempts, {"not built"}) == {}
+    assert change_evidence.stand_ins(evidence, steps, {"parent", "culprit"}) == {"culprit": "page"}
+    assert change_evidence.stand_ins(evidence, steps, {"parent", "page"}) == {}
+    assert change_evidence.stand_ins(evidence, steps, {"not built"}) == {}
 
 
 def test_a_known_culprit_is_measured_again_with_its_parent() -> None:
@@ -161,7 +155,9 @@ def test_a_known_culprit_is_measured_again_with_its_parent() -> None:
         for parent, revision in (("parent", "culprit"), ("culprit", "bad"))
     ]
 
-    assert _compared(record, None) == (("good", "bad"),)
-    assert _compared(record, found[0]) == (("parent", "culprit"),)
+    assert change_evidence.compared(record, None) == (("good", "bad"),)
+    assert change_evidence.compared(record, found[0]) == (("parent", "culprit"),)
     both = (("parent", "culprit"), ("culprit", "bad"))
-    assert _compared(record, SeveralCulprits(tuple(found), Posterior({}, 0.0))) == both
+    assert (
+        change_evidence.compared(record, SeveralCulprits(tuple(found), Posterior({}, 0.0))) == both
+    )

@@ -1,0 +1,371 @@
+"""Queries of the documents of comparisons and bisections."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.alert_change import change_of
+from netbisect.bisect.model.entities import Commit
+from netbisect.bisect.model.jobs import BisectJob, CompareJob
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Culprit,
+    Drift,
+    Effect,
+    NotConfirmed,
+    NotReproduced,
+    Posterior,
+    Result,
+    SeveralCulprits,
+    Suspects,
+)
+from netbisect.reports.model.changes import (
+    BisectionDocument,
+    CandidateDocument,
+    Chances,
+    Compared,
+    ComparisonDocument,
+    Searched,
+    StepDocument,
+    VerifiedCommit,
+)
+from netbisect.reports.model.types import Difference
+from netbisect.reports.render import words
+from netbisect.steps.policy.retests import chain
+from netbisect.steps.policy.unaffected import unaffected_testbeds
+from netbisect.steps.queries import change_evidence
+from netbisect.steps.queries.lab_context import LabContext
+from netbisect.store.db.database import StoreError
+from netbisect.store.db.records import Alert, JobRecord
+from netbisect.store.ledger import Ledger
+
+Change: TypeAlias = ComparisonDocument | BisectionDocument
+
+_FOLLOWED = 90 * 86400.0
+"""Seconds after the end of an alert in which its culprit is followed."""
+
+
+def comparison(
+    lab: LabContext,
+    ledger: Ledger,
+    record: JobRecord,
+    *,
+    finding: Result | None = None,
+    commits: Sequence[Commit] = (),
+    until: float | None = None,
+) -> ComparisonDocument:
+    """The document of a comparison.
+
+    Args:
+        lab: Names, hardware and links.
+        ledger: The ledger.
+        record: The comparison.
+        finding: Its result, if that is not in the ledger yet; of several comparisons about one
+            change, their common result.
+        commits: Those after the good end, to the bad one, if known.
+        until: Latest time of the measurements of unaffected testbeds, seconds since the epoch;
+            None to leave these out.
+
+    Raises:
+        StoreError: It is another job.
+    """
+    job = record.job
+    if not isinstance(job, CompareJob):
+        raise StoreError(
+            f"question {record.id} is no comparison but a {serialization.tag_of(record.job)}"
+        )
+    pairs = chain(ledger, record)
+    first = pairs[0].job  # its ends are those of the alert
+    assert isinstance(first, CompareJob)
+    finding = finding or record.finding
+    effects = finding.effects if isinstance(finding, Confirmed | NotConfirmed) else ()
+    retest = tuple(map(Difference.of, effects))
+    commits = tuple(commits) or (_commit(ledger, first.bad),)
+    outcome: Compared = "running" if finding is None else "unfinished"
+    if isinstance(finding, Confirmed | NotConfirmed):
+        outcome = "confirmed" if isinstance(finding, Confirmed) else "not-confirmed"
+    return ComparisonDocument(
+        **_shared(lab, ledger, pairs[0], pairs, finding, [(one, 0.0) for one in commits]),
+        number=record.id,
+        opened_at=record.opened_at,
+        closed_at=record.closed_at,
+        outcome=outcome,
+        differences=retest,
+        retest=retest,
+        boots=change_evidence.boots_of(ledger.facts.of_job(record.id)),
+        unaffected=_unaffected(lab, ledger, first, effects, until),
+    )
+
+
+def bisection(
+    lab: LabContext,
+    ledger: Ledger,
+    record: JobRecord,
+    *,
+    finding: Result | None = None,
+    until: float | None = None,
+    alert: Alert | None = None,
+) -> BisectionDocument:
+    """The document of a bisection; see `comparison`.
+
+    With an alert, which may be of a peer's testbed, it is the search as that alert sees it.
+
+    Raises:
+        StoreError: It is another job.
+    """
+    job = record.job
+    if not isinstance(job, BisectJob):
+        raise StoreError(
+            f"question {record.id} is no bisection but a {serialization.tag_of(record.job)}"
+        )
+    parent = ledger.jobs.get(record.parent) if record.parent is not None else None
+    pairs = chain(ledger, parent) if parent is not None else []
+    finding = finding or record.finding
+    confirmed = _confirmed(ledger, pairs)
+    commits = [(_commit(ledger, one.revision), one.weight) for one in job.candidates]
+    culprits = _verified(finding)
+    first = culprits[0].revision if culprits else ""
+    unaffected = _unaffected(lab, ledger, job, confirmed, until)
+    peer = alert is not None and alert.testbed != job.testbed
+    if alert is not None and peer:
+        confirmed = alert.retest
+    document = BisectionDocument(
+        **_shared(lab, ledger, record, [*pairs, record], finding, commits),
+        number=record.id,
+        opened_at=record.opened_at,
+        closed_at=record.closed_at,
+        outcome=_searched(finding),
+        differences=tuple(map(Difference.of, change_of(confirmed, finding).effects)),
+        retest=tuple(map(Difference.of, confirmed)),
+        culprits=tuple(
+            VerifiedCommit(
+                revision=one.revision,
+                parent=one.parent,
+                chance=max(one.chance, one.belief.chances.get(one.revision, 0.0)),
+                differences=tuple(map(Difference.of, one.effects)),
+            )
+            for one in culprits
+        ),
+        suspects=finding.revisions if isinstance(finding, Suspects) else (),
+        marks=tuple(ledger.marks.of_search(record.id)),
+        diffstat=lab.diffstat(first),
+        committer=lab.committer(first),
+        unaffected=unaffected,
+    )
+    if alert is None or not peer:
+        return document
+    return replace(
+        document,
+        testbed=alert.testbed,
+        hardware=lab.hardware(alert.testbed),
+        levels=lab.levels(ledger, replace(job, testbed=alert.testbed)),
+        testbeds=document.testbeds or (job.testbed,),
+        shown=document.shown or job.testbed,
+    )
+
+
+def of_job(lab: LabContext, ledger: Ledger, record: JobRecord) -> Change:
+    """The document of a comparison or a bisection.
+
+    Raises:
+        StoreError: It is another job.
+    """
+    make = bisection if isinstance(record.job, BisectJob) else comparison
+    return make(lab, ledger, record)
+
+
+def of_alert(
+    lab: LabContext,
+    ledger: Ledger,
+    alert: Alert,
+    now: float,
+    finding: Result | None = None,
+) -> Change | None:
+    """The latest search or comparison of an alert, as seen from its testbed; None without one.
+
+    Unaffected testbeds and backports are followed until some time after the end of the alert.
+
+    Args:
+        lab: Names, hardware and links.
+        ledger: The ledger.
+        alert: The alert.
+        now: Seconds since the epoch.
+        finding: Of its search, if that is not in the ledger yet.
+    """
+    last = alert.bisection or alert.comparison
+    if last is None:
+        return None
+    record = ledger.jobs.get(last)
+    finding = finding or record.finding
+    end = math.inf if alert.closed_at is None else alert.closed_at
+    followed = now < end + _FOLLOWED
+    until = end if followed else None
+    found: Change
+    if isinstance(record.job, BisectJob):
+        found = bisection(lab, ledger, record, finding=finding, until=until, alert=alert)
+    else:
+        if isinstance(finding, Confirmed):
+            finding = Confirmed(alert.retest)
+        found = comparison(lab, ledger, record, finding=finding, until=until)
+    culprit = found.culprits[0].revision if found.culprits and followed else None
+    return replace(
+        found,
+        alert=alert.id,
+        address=lab.alert_link(alert.id),
+        backports=lab.stable(culprit, alert.branch, found.label, now),
+    )
+
+
+def _shared(
+    lab: LabContext,
+    ledger: Ledger,
+    record: JobRecord,
+    records: Sequence[JobRecord],
+    finding: Result | None,
+    commits: Sequence[tuple[Commit, float]],
+) -> dict[str, Any]:
+    """Fields that a comparison and a bisection have in common.
+
+    Args:
+        lab: Names, hardware and links.
+        ledger: The ledger.
+        record: The job with the ends.
+        records: All whose steps are shown, oldest first.
+        finding: The result.
+        commits: The candidates, oldest first, with their prior weights.
+    """
+    job = record.job
+    assert isinstance(job, CompareJob | BisectJob)
+    done = [
+        (action, ledger.facts.of_action(action.id))
+        for one in records
+        for action in ledger.actions.of_job(one.id)
+    ]
+    facts = [fact for _, of_action in done for fact in of_action]
+    steps = [
+        step
+        for action, of_action in done
+        for step in (
+            change_evidence.step_of(action, of_action, job.lead),
+            *change_evidence.built_ahead(action, of_action),
+        )
+    ]
+    evidence = lab.evidence(ledger, record)
+    ends = change_evidence.compared(job, finding)
+    sides = {end for pair in ends for end in pair}
+    testbeds, shown = change_evidence.places(job, evidence, sides)
+    levels = lab.levels(ledger, job)
+    bad = _commit(ledger, job.bad if isinstance(job, CompareJob) else job.candidates[-1].revision)
+    revisions = {job.good, bad.revision, *(one.revision for one, _ in commits)}
+    revisions |= {one.revision for one in evidence.observations}
+    revisions |= {one.revision for one in steps} | {one.revision for one in levels}
+    known = ledger.commits.find(revisions)
+    alert = ledger.alerts.of_job(records[-1].id)
+    belief = _belief(finding, steps)
+    return {
+        "alert": alert.id if alert is not None else None,
+        "branch": job.branch,
+        "testbed": job.testbed,
+        "hardware": lab.hardware(job.testbed),
+        "lead": job.lead,
+        "scenarios": job.scenarios,
+        "titles": {name: lab.title(name) for name in job.scenarios},
+        "good": lab.revision(_commit(ledger, job.good)),
+        "bad": lab.revision(bad),
+        "candidates": tuple(
+            CandidateDocument(
+                lab.revision(one), weight, belief.chances.get(one.revision) if belief else None
+            )
+            for one, weight in commits
+        ),
+        "labels": {name: known[name].label for name in sorted(known)},
+        "sentence": _sentence(lab, ledger, finding),
+        "chances": Chances(belief.none, belief.two, belief.drift) if belief else None,
+        "steps": tuple(replace(step, place=place) for place, step in enumerate(steps, 1)),
+        "spent": ledger.costs.of_jobs([one.id for one in records]),
+        "pps": change_evidence.pps(
+            change_evidence.of_testbed(evidence, shown), job.scenarios, sides
+        ),
+        "levels": levels,
+        "skipped": evidence.skipped,
+        "failures": change_evidence.failures(facts),
+        "conditions": {
+            **change_evidence.conditions(facts, job.lead),
+            **change_evidence.overlays(evidence),
+        },
+        "command": lab.command(job.testbed, evidence.kernels, ends[0]),
+        "testbeds": testbeds,
+        "shown": shown,
+        "stand_ins": change_evidence.stand_ins(evidence, steps, sides),
+    }
+
+
+def _unaffected(
+    lab: LabContext,
+    ledger: Ledger,
+    job: CompareJob | BisectJob,
+    effects: Sequence[Effect],
+    until: float | None,
+) -> tuple[str, ...]:
+    if not effects or until is None:
+        return ()
+    bad = job.bad if isinstance(job, CompareJob) else job.candidates[-1].revision
+    ends = _commit(ledger, job.good), _commit(ledger, bad)
+    place = job.branch, job.testbed
+    return unaffected_testbeds(ledger, lab.title, place, ends, effects[0].ln_ratio, until)
+
+
+def _sentence(lab: LabContext, ledger: Ledger, finding: Result | None) -> str:
+    if finding is None:
+        return "Running."
+    return words.sentence(finding, ledger.commits.label, lab.title)
+
+
+def _searched(finding: Result | None) -> Searched:  # noqa: PLR0911 - one for every ending
+    match finding:
+        case None:
+            return "running"
+        case Culprit():
+            return "culprit"
+        case SeveralCulprits():
+            return "several"
+        case Suspects():
+            return "suspects"
+        case Drift():
+            return "drift"
+        case NotReproduced():
+            return "not-reproduced"
+        case _:
+            return "unfinished"
+
+
+def _verified(finding: Result | None) -> tuple[Culprit, ...]:
+    if isinstance(finding, SeveralCulprits):
+        return finding.culprits
+    return (finding,) if isinstance(finding, Culprit) else ()
+
+
+def _belief(finding: Result | None, steps: Sequence[StepDocument]) -> Posterior | None:
+    """That of the result, or of the last step."""
+    beliefs = [one.belief for one in steps if one.belief is not None]
+    found: Posterior | None = getattr(finding, "belief", None)
+    return found or (beliefs[-1] if beliefs else None)
+
+
+def _confirmed(ledger: Ledger, pairs: Sequence[JobRecord]) -> tuple[Effect, ...]:
+    """The confirmed effects of the comparisons before a search."""
+    if not pairs:
+        return ()
+    alert = ledger.alerts.of_job(pairs[-1].id)
+    if alert is not None:
+        return alert.retest
+    return pairs[0].finding.effects if isinstance(pairs[0].finding, Confirmed) else ()
+
+
+def _commit(ledger: Ledger, revision: str) -> Commit:
+    known = ledger.commits.get(revision)
+    return known or Commit(revision, 0, "", "", "", "", 0.0)
