@@ -370,6 +370,16 @@ class SecondRun:
     ln_high: LnRatio
     consistent: bool
 
+    @property
+    def low(self) -> float:
+        """Lower end of the interval, as an ln ratio."""
+        return self.ln_low
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval, as an ln ratio."""
+        return self.ln_high
+
 
 @dataclass(frozen=True, slots=True)
 class RequestPart:
@@ -425,8 +435,15 @@ class RequestDocument:
     differences: tuple[ComparedRevision, ...]
     settings: tuple[ComparedSetting, ...]
     repeats: tuple[SecondRun, ...]
+    remarks: Annotated[tuple[str, ...], "Sentences about undecided differences."] = ()
+    values: Annotated[tuple[str, ...], "Addresses of its folders of values."] = ()
     spent: Cost
     opened_at: Time
     closed_at: Time | None
     history: tuple[RequestEntry, ...]
     address: Address
+
+    @property
+    def margin(self) -> float:
+        """A drop that matters, as |ln ratio|."""
+        return -math.log1p(-self.margin_percent / 100)

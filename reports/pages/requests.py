@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from netbisect.bisect.model.detection_results import DifferenceVerdict, RepeatedDifference
 from netbisect.bisect.model.metric import metric_of
-from netbisect.bisect.model.results import Effect
-from netbisect.reports.model.types import Difference, RequestDocument, RequestPart
+from netbisect.reports.model.types import (
+    ComparedRevision,
+    ComparedSetting,
+    RequestDocument,
+    RequestPart,
+)
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table, wrap
-
-_WORDS = {
-    DifferenceVerdict.SLOWER: "slower",
-    DifferenceVerdict.FASTER: "faster",
-    DifferenceVerdict.SAME: "no regression",
-    DifferenceVerdict.OPEN: "not settled",
-}
-
 
 SETTINGS_NOTE = (
     "The settings, each compared with the scenario without it on the same kernel, trial by trial:"
@@ -36,63 +30,6 @@ class Head:
     subjects: tuple[str, ...]
     """For people."""
     testbeds: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DifferenceLine:
-    """A revision compared with the first one, in a scenario on a testbed."""
-
-    testbed: str
-    run: int
-    scenario: str
-    """For people."""
-    subject: str
-    """For people."""
-    effect: Effect | None
-    """None without a measurement."""
-    low: float
-    high: float
-    """95 % interval when the offsets of the two images count, ln ratio."""
-    word: DifferenceVerdict
-    why: str = ""
-    """Why there is no measurement."""
-
-
-@dataclass(frozen=True, slots=True)
-class SettingLine:
-    """A setting compared with the scenario without it, on one kernel."""
-
-    testbed: str
-    run: int
-    scenario: str
-    """Without the setting, for people."""
-    setting: str
-    subject: str
-    """For people."""
-    effect: Effect
-
-
-@dataclass(frozen=True, slots=True)
-class RequestAnswer:
-    """Result of a finished request."""
-
-    head: Head
-    verdict: str
-    """regression, no regression, inconclusive or failed."""
-    sentence: str
-    margin: float
-    """A drop that matters, as |ln ratio|."""
-    lines: tuple[DifferenceLine, ...]
-    settings: tuple[SettingLine, ...] = ()
-    repeats: tuple[tuple[str, str, RepeatedDifference], ...] = ()
-    """Testbed, subject, and how the second run lies to the first."""
-    remarks: tuple[str, ...] = ()
-    """Sentences."""
-    cost: str = ""
-    address: str = ""
-    """Of its page."""
-    folders: tuple[str, ...] = field(default=())
-    """Where its values are, as netbenches keeps them."""
 
 
 def subject_line(head: Head) -> str:
@@ -153,85 +90,94 @@ def news(head: Head, headline: str, address: str) -> tuple[str, str]:
     return f"Re: {subject_line(head)}", "\n\n".join(text) + "\n"
 
 
-def mail(answer: RequestAnswer) -> tuple[str, str]:
+def mail(found: RequestDocument) -> tuple[str, str]:
     """Subject and text of the mail with the answer."""
-    text = [wrap(words.clean(answer.sentence))]
-    if answer.lines:
-        text.append(table(rows(answer)))
-    if answer.settings:
-        text += [wrap(SETTINGS_NOTE), table(setting_rows(answer))]
-    text += [wrap(words.clean(one)) for one in (*consistency(answer), *answer.remarks)]
-    if answer.cost:
-        text.append(wrap(f"Cost: {answer.cost}."))
-    places = [one for one in (answer.address, *answer.folders) if one]
+    text = [wrap(words.clean(found.sentence)), *_tables(found)]
+    text += [wrap(words.clean(one)) for one in (*consistency(found), *found.remarks)]
+    text.append(wrap(f"Cost: {cost(found)}."))
+    places = [one for one in (found.address, *found.values) if one]
     if places:
         text.append("\n".join(["Values, pictures and how it came about:", *places]))
-    return f"Re: {subject_line(answer.head)}", "\n\n".join(text) + "\n"
+    subject = subject_line(Head(found.number, found.kind, found.labels, ()))
+    return f"Re: {subject}", "\n\n".join(text) + "\n"
 
 
-def rows(answer: RequestAnswer) -> list[tuple[str, ...]]:
+def _tables(found: RequestDocument) -> Iterator[str]:
+    """The differences, and the effects of settings."""
+    if found.differences:
+        yield table(rows(found))
+    if found.settings:
+        yield wrap(SETTINGS_NOTE)
+        yield table(setting_rows(found))
+
+
+def cost(found: RequestDocument) -> str:
+    """Cost of a request so far."""
+    builds, boots = words.count(found.spent.builds, "build"), words.count(found.spent.boots, "boot")
+    return f"{builds}, {boots}, {words.duration(found.spent.seconds)} of the lab"
+
+
+def rows(found: RequestDocument) -> list[tuple[str, ...]]:
     """The differences as a table, its head first."""
-    found: list[tuple[str, ...]] = [("testbed", "scenario", "revision", "change", "boots", "")]
-    for line in answer.lines:
-        place = _place(answer, line)
-        effect = line.effect
-        change = words.change(effect) if effect else "none"
-        boots = f"{effect.good_boots}+{effect.bad_boots}" if effect else ""
-        remark = _WORDS[line.word] if effect else line.why
-        row = (place, line.scenario, line.subject, change, boots, remark)
-        found.append(tuple(map(words.clean, row)))
-    return found
+    lines: list[tuple[str, ...]] = [("testbed", "scenario", "revision", "change", "boots", "")]
+    for one in found.differences:
+        change, boots, remark = "none", "", one.why
+        if one.difference is not None:
+            change = words.change(one.difference)
+            boots = f"{one.difference.good_boots}+{one.difference.bad_boots}"
+            remark = "not settled" if one.word == "inconclusive" else one.word
+        row = (_place(found, one), one.scenario, one.subject, change, boots, remark)
+        lines.append(tuple(map(words.clean, row)))
+    return lines
 
 
-def setting_rows(answer: RequestAnswer) -> list[tuple[str, ...]]:
+def setting_rows(found: RequestDocument) -> list[tuple[str, ...]]:
     """The effects of settings as a table, its head first."""
     head = ("testbed", "scenario", "setting", "revision", "change", "boots")
-    found: list[tuple[str, ...]] = [head]
-    for line in answer.settings:
-        change, boots = words.change(line.effect), str(line.effect.bad_boots)
-        row = (_place(answer, line), line.scenario, line.setting, line.subject, change, boots)
-        found.append(tuple(map(words.clean, row)))
-    return found
+    lines: list[tuple[str, ...]] = [head]
+    for one in found.settings:
+        change, boots = words.change(one.difference), str(one.difference.bad_boots)
+        row = (_place(found, one), one.scenario, one.setting, one.subject, change, boots)
+        lines.append(tuple(map(words.clean, row)))
+    return lines
 
 
-def _place(answer: RequestAnswer, line: DifferenceLine | SettingLine) -> str:
-    runs = {one.run for one in answer.lines} | {one.run for one in answer.settings}
+def _place(found: RequestDocument, line: ComparedRevision | ComparedSetting) -> str:
+    runs = {one.run for one in found.differences} | {one.run for one in found.settings}
     return f"{line.testbed}, run {line.run}" if len(runs) > 1 else line.testbed
 
 
-def consistency(answer: RequestAnswer) -> list[str]:
+def consistency(found: RequestDocument) -> list[str]:
     """Sentences that compare the second run with the first."""
     sentences = []
-    for testbed, subject, one in answer.repeats:
-        apart = words.change(_as_effect(one))
+    for one in found.repeats:
+        what = f"on {one.subject} in {one.scenario} on {one.testbed}: the second lies"
+        apart = words.change(one, one.scenario)
         if one.consistent:
             sentences.append(
-                f"The two runs agree on {subject} in {one.scenario} on {testbed}: the second lies "
-                f"{apart} from the first. Both have booted the same images, so this says how well "
-                "these kernels are known, and nothing of whether it is the code."
+                f"The two runs agree {what} {apart} from the first. Both have booted the same "
+                "images, so this says how well these kernels are known, and nothing of whether it "
+                "is the code."
             )
         else:
             sentences.append(
-                f"The two runs differ on {subject} in {one.scenario} on {testbed}: the second lies "
-                f"{apart} from the first, more than the scatter of boots explains."
+                f"The two runs differ {what} {apart} from the first, more than the scatter of "
+                "boots explains."
             )
     return sentences
 
 
-def _as_effect(one: RepeatedDifference) -> Effect:
-    return Effect(one.scenario, one.ln_ratio, one.low, one.high, math.nan, 0, 0)
-
-
-def hidden(line: DifferenceLine) -> str:
+def hidden(line: ComparedRevision) -> str:
     """Remark on the code if only the kernels differ; "" if none."""
-    if line.effect is None or line.word is not DifferenceVerdict.SAME:
+    low, high = line.code_low, line.code_high
+    if line.difference is None or low is None or high is None or line.word != "no regression":
         return ""
-    series = line.effect.scenario
-    low, high = metric_of(series).ends(line.low, line.high)
+    series = line.difference.scenario
+    ends = [words.percent(one, series) for one in metric_of(series).ends(low, high)]
     return (
         f"{line.scenario} on {line.testbed}: the two kernels of {line.subject} do not differ so "
         f"much. As images of the same code differ too, a change of the code between "
-        f"{words.percent(low, series)} and {words.percent(high, series)} is not excluded."
+        f"{ends[0]} and {ends[1]} is not excluded."
     )
 
 
@@ -267,16 +213,7 @@ def as_text(found: RequestDocument) -> str:
         lines.append(wrap(words.clean(found.sentence)))
     if found.state == "open":
         lines += [wrap(part_line(one), indent=2) for one in found.parts if one.state == "open"]
-    if found.differences:
-        rows: list[tuple[str, ...]] = [("testbed", "scenario", "revision", "change", "")]
-        for one in found.differences:
-            change = _change(one.difference) if one.difference else "none"
-            place = f"{one.testbed}, run {one.run}" if found.runs > 1 else one.testbed
-            row = (place, one.scenario, one.subject, change, one.why or one.word)
-            rows.append(tuple(map(words.clean, row)))
-        lines.append(table(rows))
-    if found.settings:
-        lines += [wrap(SETTINGS_NOTE), table(list(_setting_lines(found)))]
+    lines += _tables(found)
     for again in found.repeats:
         agrees = "agrees with" if again.consistent else "differs from"
         sentence = f"The second run on {again.testbed} {agrees} the first: {again.subject} in"
@@ -286,17 +223,3 @@ def as_text(found: RequestDocument) -> str:
     ]
     lines += [table(history), found.address]
     return "\n".join(lines)
-
-
-def _setting_lines(found: RequestDocument) -> Iterator[tuple[str, ...]]:
-    yield ("testbed", "scenario", "setting", "revision", "change")
-    for one in found.settings:
-        place = f"{one.testbed}, run {one.run}" if found.runs > 1 else one.testbed
-        row = (place, one.scenario, one.setting, one.subject, _change(one.difference))
-        yield tuple(map(words.clean, row))
-
-
-def _change(one: Difference) -> str:
-    low = "?" if one.percent_low is None else f"{one.percent_low:+.1f}"
-    high = "?" if one.percent_high is None else f"{one.percent_high:+.1f}"
-    return f"{one.percent:+.1f} % ({low} to {high}), {one.good_boots}+{one.bad_boots} boots"

@@ -14,9 +14,8 @@ from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import Effect
 from netbisect.reports.model.changes import BisectionDocument
 from netbisect.reports.model.profiles import ProfilePair
-from netbisect.reports.model.types import RequestDocument, RequestPart
+from netbisect.reports.model.types import Difference, RequestDocument, RequestPart
 from netbisect.reports.pages import profiles, requests
-from netbisect.reports.pages.requests import RequestAnswer
 from netbisect.reports.plots import chart, progress
 from netbisect.reports.plots.figure import dots, draw, segments
 from netbisect.reports.plots.progress import ScenarioProgress
@@ -64,7 +63,6 @@ class PartView:
 
 def page(
     found: RequestDocument,
-    answer: RequestAnswer,
     parts: Sequence[PartView],
     files: Sequence[str],
     document: str,
@@ -73,12 +71,11 @@ def page(
 
     Args:
         found: The request.
-        answer: Its answer, as far as there is one.
         parts: Its jobs.
         files: Addresses of its values.
         document: Address of the request as JSON.
     """
-    pictures = [*_factors(answer), *_pictures(parts)]
+    pictures = [*_factors(found), *_pictures(parts)]
     return make_page(
         "request.html",
         f"Request {found.number}: {found.kind} {words.listing(list(found.labels))}",
@@ -89,13 +86,12 @@ def page(
         found=found,
         mood=_MOODS.get(found.verdict, "open"),
         revisions=list(_revisions(found)),
-        answer=answer if found.state in {"answered", "failed"} else None,
-        rows=requests.rows(answer) if answer.lines else [],
-        settings=requests.setting_rows(answer) if answer.settings else [],
+        rows=requests.rows(found) if found.differences else [],
+        settings=requests.setting_rows(found) if found.settings else [],
         settings_note=requests.SETTINGS_NOTE,
-        remarks=[*requests.consistency(answer), *answer.remarks],
-        hidden=[one for one in map(requests.hidden, answer.lines) if one],
-        cost=answer.cost,
+        remarks=[*requests.consistency(found), *found.remarks],
+        hidden=[one for one in map(requests.hidden, found.differences) if one],
+        cost=requests.cost(found),
         parts=[(one, requests.part_line(one.part)) for one in parts],
         pictures=pictures[:_PICTURES_MAX],
         undrawn=max(len(pictures) - _PICTURES_MAX, 0),
@@ -121,30 +117,29 @@ def _pictures(parts: Sequence[PartView]) -> Iterator[tuple[Markup, str]]:
             yield progress.boots(scenario, f"boots-{i}-{j}"), "One mark per boot."
 
 
-def _factors(answer: RequestAnswer) -> Iterator[tuple[Markup, str]]:
+def _factors(found: RequestDocument) -> Iterator[tuple[Markup, str]]:
     """A drawing of the effects for each factor with settings: revisions, and settings."""
-    if not answer.settings:
+    if not found.settings:
         return
-    several = len({(line.testbed, line.run) for line in answer.settings}) > 1
-    revisions = [(f"{line.subject}, {line.scenario}", line, line.effect) for line in answer.lines]
+    several = len({(line.testbed, line.run) for line in found.settings}) > 1
+    revisions = [(f"{line.subject}, {line.scenario}", line) for line in found.differences]
     settings = [
-        (f"{line.setting}, {line.scenario}, {line.subject}", line, line.effect)
-        for line in answer.settings
+        (f"{line.setting}, {line.scenario}, {line.subject}", line) for line in found.settings
     ]
     for factor, lines, margin in (
-        ("revisions", revisions, answer.margin),
+        ("revisions", revisions, found.margin),
         ("settings", settings, 0.0),
     ):
         rows = [
-            (f"{name}, {line.testbed} {line.run}" if several else name, effect)
-            for name, line, effect in lines
-            if effect is not None
+            (f"{name}, {line.testbed} {line.run}" if several else name, line.difference)
+            for name, line in lines
+            if line.difference is not None
         ]
         if rows:
             yield _effects(rows, factor, margin), _FACTOR
 
 
-def _effects(rows: Sequence[tuple[str, Effect]], factor: str, margin: float) -> Markup:
+def _effects(rows: Sequence[tuple[str, Difference]], factor: str, margin: float) -> Markup:
     """Effects with their intervals, a row each.
 
     Args:

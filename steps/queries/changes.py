@@ -35,6 +35,7 @@ from netbisect.reports.model.changes import (
 )
 from netbisect.reports.model.types import Difference
 from netbisect.reports.render import words
+from netbisect.steps.policy.bisections import culprits_of
 from netbisect.steps.policy.retests import chain
 from netbisect.steps.policy.unaffected import unaffected_testbeds
 from netbisect.steps.queries import change_evidence
@@ -127,7 +128,7 @@ def bisection(
     finding = finding or record.finding
     confirmed = _confirmed(ledger, pairs)
     commits = [(_commit(ledger, one.revision), one.weight) for one in job.candidates]
-    culprits = _verified(finding)
+    culprits = culprits_of(finding)
     first = culprits[0].revision if culprits else ""
     unaffected = _unaffected(lab, ledger, job, confirmed, until)
     peer = alert is not None and alert.testbed != job.testbed
@@ -341,12 +342,6 @@ def _searched(finding: Result | None) -> Searched:  # noqa: PLR0911 - one for ev
             return "not-reproduced"
         case _:
             return "unfinished"
-
-
-def _verified(finding: Result | None) -> tuple[Culprit, ...]:
-    if isinstance(finding, SeveralCulprits):
-        return finding.culprits
-    return (finding,) if isinstance(finding, Culprit) else ()
 
 
 def _belief(finding: Result | None, steps: Sequence[StepDocument]) -> Posterior | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
-from netbisect.bisect.model.detection_results import DifferenceVerdict, RepeatedDifference
+from netbisect.bisect.model.detection_results import DifferenceVerdict
+from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import (
     BisectJob,
     CompareJob,
@@ -26,8 +28,14 @@ from netbisect.bisect.model.results import (
     Suspects,
     Unfinished,
 )
+from netbisect.reports.model.types import (
+    ComparedRevision,
+    ComparedSetting,
+    Difference,
+    SecondRun,
+)
 from netbisect.reports.pages import requests
-from netbisect.reports.pages.requests import DifferenceLine, Head, RequestAnswer, SettingLine
+from netbisect.reports.pages.requests import Head
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN
 from netbisect.steps.service.numeric import measurement
@@ -59,37 +67,17 @@ def exit_status(request: Request) -> int:
     return EXIT.get(request.verdict, EXIT[FAILED])
 
 
-def answer(
-    ledger: Ledger, settings: Settings, lab: Lab, request: Request, parts: Sequence[JobRecord]
-) -> RequestAnswer:
-    """The answer to a request.
+def answer(ledger: Ledger, lab: Lab, parts: Sequence[JobRecord]) -> tuple[str, str]:
+    """Verdict and sentence about a request.
 
     Args:
         ledger: Database.
-        settings: For its address.
         lab: For titles of scenarios.
-        request: The request.
-        parts: Its jobs, with or without results.
+        parts: Its jobs, all with results.
     """
     last = last_of(parts)
-    lines = [line for one in parts for line in _lines(ledger, lab, one)]
     verdict = verdict_of(last)
-    cost = ledger.costs.of_jobs([one.id for one in parts])
-    repeats = _repeats(ledger, parts)
-    return RequestAnswer(
-        head=head_of(ledger, request),
-        verdict=verdict,
-        sentence=_sentence(ledger, lab, verdict, last, repeats),
-        margin=_margin(parts),
-        lines=tuple(lines),
-        settings=tuple(line for one in parts for line in _setting_lines(ledger, lab, one)),
-        repeats=tuple(repeats),
-        remarks=tuple(remark for one in last for remark in remarks_of(ledger, lab, one)),
-        folders=tuple(_readmes(settings, request, parts)),
-        cost=f"{words.count(cost.builds, 'build')}, {words.count(cost.boots, 'boot')}, "
-        f"{words.duration(cost.seconds)} of the lab",
-        address=settings.request_address(request.id),
-    )
+    return verdict, _sentence(ledger, lab, verdict, last, repeats(ledger, parts))
 
 
 def head_of(ledger: Ledger, request: Request) -> Head:
@@ -107,9 +95,9 @@ def folder_name(record: JobRecord) -> str:
     return f"{record.job.testbed}-{record.run}"
 
 
-def _readmes(settings: Settings, request: Request, parts: Sequence[JobRecord]) -> list[str]:
+def folders(settings: Settings, request: Request, parts: Sequence[JobRecord]) -> tuple[str, ...]:
     """Addresses of the netbenches folders, if there are enough boots."""
-    return [
+    return tuple(
         settings.request_file_address(request.id, f"{folder_name(one)}/README.md")
         for one in parts
         if isinstance(one.finding, MeasureResult)
@@ -118,7 +106,7 @@ def _readmes(settings: Settings, request: Request, parts: Sequence[JobRecord]) -
             for held in one.finding.held
             for effect in held.effects
         )
-    ]
+    )
 
 
 def news(ledger: Ledger, settings: Settings, request: int, headline: str) -> tuple[str, str]:
@@ -183,31 +171,59 @@ def title_of(lab: Lab, scenario: str) -> str:
 # ---------------------------------------------------------------------------------- the lines
 
 
-def _lines(ledger: Ledger, lab: Lab, record: JobRecord) -> list[DifferenceLine]:
+def differences(ledger: Ledger, lab: Lab, record: JobRecord) -> list[ComparedRevision]:
+    """Revisions compared by a job."""
     job, finding = record.job, record.finding
     if isinstance(job, MeasureJob) and isinstance(finding, MeasureResult):
         return [line for held in finding.held for line in _of_held(ledger, lab, record, job, held)]
     effects, name = _effects(job, finding)
     noise = job.noise if isinstance(job, CompareJob | BisectJob) else None
     least = job.min_effect if isinstance(job, CompareJob) else _ANY
-    lines = []
-    for effect in effects:
-        low, high = measurement.code_interval(effect, noise)
-        word = measurement.classify(effect, None, least)
-        title = title_of(lab, effect.scenario)
-        label = ledger.commits.label(name)
-        lines.append(DifferenceLine(job.testbed, record.run, title, label, effect, low, high, word))
-    return lines
+    return [
+        _compared(
+            ledger, lab, record, name, effect, noise, measurement.classify(effect, None, least)
+        )
+        for effect in effects
+    ]
 
 
-def _setting_lines(ledger: Ledger, lab: Lab, record: JobRecord) -> Iterator[SettingLine]:
+def _compared(
+    ledger: Ledger,
+    lab: Lab,
+    record: JobRecord,
+    revision: str,
+    effect: Effect,
+    noise: Noise | None,
+    word: DifferenceVerdict,
+) -> ComparedRevision:
+    low, high = measurement.code_interval(effect, noise)
+    return ComparedRevision(
+        testbed=record.job.testbed,
+        run=record.run,
+        scenario=title_of(lab, effect.scenario),
+        subject=ledger.commits.label(revision),
+        difference=Difference.of(effect),
+        code_low=low if math.isfinite(low) else None,
+        code_high=high if math.isfinite(high) else None,
+        word=word.value,
+        why="",
+    )
+
+
+def setting_effects(ledger: Ledger, lab: Lab, record: JobRecord) -> Iterator[ComparedSetting]:
+    """Settings compared by a job."""
     if not isinstance(record.finding, MeasureResult):
         return
     for one in record.finding.settings:
         plain, setting = split_settings(one.effect.scenario)
-        label = ledger.commits.label(one.revision)
-        place = record.job.testbed, record.run
-        yield SettingLine(*place, title_of(lab, plain), setting, label, one.effect)
+        yield ComparedSetting(
+            record.job.testbed,
+            record.run,
+            title_of(lab, plain),
+            setting,
+            ledger.commits.label(one.revision),
+            Difference.of(one.effect),
+        )
 
 
 def _effects(job: Job, finding: Result | None) -> tuple[Sequence[Effect], str]:
@@ -224,26 +240,27 @@ def _effects(job: Job, finding: Result | None) -> tuple[Sequence[Effect], str]:
 
 def _of_held(
     ledger: Ledger, lab: Lab, record: JobRecord, job: MeasureJob, held: RevisionComparison
-) -> list[DifferenceLine]:
-    label, place = ledger.commits.label(held.revision), (job.testbed, record.run)
+) -> list[ComparedRevision]:
     found = measurement.classify_all(job, held)
-    lines = []
-    for effect in held.effects:
-        low, high = measurement.code_interval(effect, job.noise.get(effect.scenario))
-        title = title_of(lab, effect.scenario)
-        lines.append(
-            DifferenceLine(*place, title, label, effect, low, high, found[effect.scenario])
+    if held.effects:
+        return [
+            _compared(
+                ledger, lab, record, held.revision, effect,
+                job.noise.get(effect.scenario), found[effect.scenario],
+            )
+            for effect in held.effects
+        ]  # fmt: skip
+    scenarios = ", ".join(title_of(lab, one) for one in job.scenarios)
+    label = ledger.commits.label(held.revision)
+    word = DifferenceVerdict.SAME if held.same else DifferenceVerdict.OPEN
+    return [
+        ComparedRevision(
+            job.testbed, record.run, scenarios, label, None, None, None, word.value, held.why
         )
-    if not lines:
-        scenarios = ", ".join(title_of(lab, one) for one in job.scenarios)
-        word = DifferenceVerdict.SAME if held.same else DifferenceVerdict.OPEN
-        lines.append(DifferenceLine(*place, scenarios, label, None, 0.0, 0.0, word, held.why))
-    return lines
+    ]
 
 
-def _repeats(
-    ledger: Ledger, parts: Sequence[JobRecord]
-) -> list[tuple[str, str, RepeatedDifference]]:
+def repeats(ledger: Ledger, parts: Sequence[JobRecord]) -> list[SecondRun]:
     """The second run compared with the first, by testbed, subject and scenario."""
     by_run: dict[tuple[str, str], dict[int, RevisionComparison]] = {}
     for one in parts:
@@ -252,11 +269,14 @@ def _repeats(
                 key = (one.job.testbed, held.revision)
                 by_run.setdefault(key, {})[one.run] = held
     return [
-        (testbed, ledger.commits.label(revision), repeated)
+        SecondRun(
+            testbed, one.scenario, ledger.commits.label(revision),
+            one.ln_ratio, one.low, one.high, one.consistent,
+        )
         for (testbed, revision), runs in by_run.items()
         if {1, 2} <= set(runs)
-        for repeated in measurement.compare_repeats(runs[1].effects, runs[2].effects)
-    ]
+        for one in measurement.compare_repeats(runs[1].effects, runs[2].effects)
+    ]  # fmt: skip
 
 
 # ------------------------------------------------------------------------------- the sentences
@@ -267,7 +287,7 @@ def _sentence(
     lab: Lab,
     verdict: str,
     last: Sequence[JobRecord],
-    repeats: Sequence[tuple[str, str, RepeatedDifference]],
+    again: Sequence[SecondRun],
 ) -> str:
     first = {
         REGRESSION: "There is a regression.",
@@ -284,7 +304,7 @@ def _sentence(
     ]
     if verdict in {REGRESSION, NO_REGRESSION}:
         more = [*_largest(ledger, lab, last, drop=verdict == REGRESSION), *more]
-    if any(not one.consistent for _, _, one in repeats):
+    if any(not one.consistent for one in again):
         more.append("The second run does not agree with the first.")
     return " ".join([first, *more])
 

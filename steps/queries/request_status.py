@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 from netbisect.bisect.model.entities import Boot
@@ -16,7 +16,6 @@ from netbisect.bisect.model.jobs import (
 )
 from netbisect.bisect.model.results import MeasureResult
 from netbisect.reports.model import types
-from netbisect.reports.pages.requests import RequestAnswer
 from netbisect.reports.render import words
 from netbisect.steps.policy import fair_share
 from netbisect.steps.policy.kernels import Kernels
@@ -30,6 +29,7 @@ from netbisect.store.db.records import (
     ActionStage,
     JobRecord,
     JobState,
+    Request,
     RequestState,
 )
 from netbisect.store.git.history import History
@@ -40,19 +40,45 @@ from netbisect.workers.config.lab import Lab
 def follow(
     ledger: Ledger, settings: Settings, lab: Lab, history: History, number: int
 ) -> types.RequestDocument:
-    """The document of a request.
+    """The document of a request in the ledger.
 
     Raises:
         StoreError: there is none.
     """
     request = ledger.requests.get(number)
-    record = ledger.requests.jobs(number)
-    answer = request_answer.answer(ledger, settings, lab, request, record)
+    return document(ledger, settings, lab, history, request, ledger.requests.jobs(number))
+
+
+def answered(
+    ledger: Ledger,
+    settings: Settings,
+    lab: Lab,
+    history: History,
+    request: Request,
+    parts: Sequence[JobRecord],
+) -> types.RequestDocument:
+    """The document of a request whose jobs have all ended, with its answer."""
+    verdict, sentence = request_answer.answer(ledger, lab, parts)
+    failed = verdict == request_answer.FAILED
+    state = RequestState.FAILED if failed else RequestState.ANSWERED
+    ended = replace(request, state=state, verdict=verdict, why=sentence)
+    return document(ledger, settings, lab, history, ended, parts)
+
+
+def document(
+    ledger: Ledger,
+    settings: Settings,
+    lab: Lab,
+    history: History,
+    request: Request,
+    parts: Sequence[JobRecord],
+) -> types.RequestDocument:
+    """The document of a request; its answer need not be in the ledger yet."""
     view = _View(ledger, settings, lab, Kernels(lab, history))
     over = request.state in {RequestState.ANSWERED, RequestState.FAILED}
     wish = request.wish
     return types.RequestDocument(
-        number=number,
+        number=request.id,
         kind=cast(types.RequestKind, request.kind),
         state=request.state.value,
         verdict=request.verdict,
@@ -67,59 +93,33 @@ def follow(
         boots=wish["boots"],
         runs=wish["runs"],
         margin_percent=wish["margin_percent"],
-        parts=tuple(view.part(one) for one in record),
-        differences=_differences(answer),
+        parts=tuple(map(view.part, parts)),
+        differences=tuple(
+            line for one in parts for line in request_answer.differences(ledger, lab, one)
+        ),
         settings=tuple(
-            types.ComparedSetting(
-                line.testbed,
-                line.run,
-                line.scenario,
-                line.setting,
-                line.subject,
-                types.Difference.of(line.effect),
-            )
-            for line in answer.settings
+            line for one in parts for line in request_answer.setting_effects(ledger, lab, one)
         ),
-        repeats=tuple(
-            types.SecondRun(
-                testbed, one.scenario, subject, one.ln_ratio, one.low, one.high, one.consistent
-            )
-            for testbed, subject, one in answer.repeats
+        repeats=tuple(request_answer.repeats(ledger, parts)),
+        remarks=tuple(
+            remark
+            for one in request_answer.last_of(parts)
+            for remark in request_answer.remarks_of(ledger, lab, one)
         ),
-        spent=types.CostSpent(**asdict(ledger.costs.of_jobs([one.id for one in record]))),
+        values=request_answer.folders(settings, request, parts),
+        spent=ledger.costs.of_jobs([one.id for one in parts]),
         opened_at=request.opened_at,
         closed_at=request.closed_at,
         history=tuple(
             types.RequestEntry(one.at, one.who, one.via, cast(types.RequestChange, one.what))
-            for one in ledger.requests.audit(request=number)
+            for one in ledger.requests.audit(request=request.id)
         ),
-        address=settings.request_address(number),
+        address=settings.request_address(request.id),
     )
 
 
 def _priority(number: int) -> str:
     return next((name for name, value in PRIORITIES.items() if value == number), str(number))
-
-
-def _differences(answer: RequestAnswer) -> tuple[types.ComparedRevision, ...]:
-    return tuple(
-        types.ComparedRevision(
-            testbed=line.testbed,
-            run=line.run,
-            scenario=line.scenario,
-            subject=line.subject,
-            difference=types.Difference.of(line.effect) if line.effect else None,
-            code_low=_finite(line.low) if line.effect else None,
-            code_high=_finite(line.high) if line.effect else None,
-            word=line.word.value,
-            why=line.why,
-        )
-        for line in answer.lines
-    )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 class _View:

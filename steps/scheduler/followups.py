@@ -40,7 +40,7 @@ from netbisect.steps.policy.alert_recovery import close_recovered, end_mutes
 from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.recipients import recipients
 from netbisect.steps.policy.repeats import is_repeat, repeat_night
-from netbisect.steps.queries import changes, request_answer, request_files
+from netbisect.steps.queries import changes, request_files, request_status
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.numeric import confirmation
@@ -342,14 +342,15 @@ class Followups:
         further, run = self._further(ledger, request, parts, record, finding)
         answer = None
         if further is None and all(one.state is JobState.CLOSED for one in parts):
-            answer = request_answer.answer(ledger, self.settings, self.lab, request, parts)
+            answer = request_status.answered(
+                ledger, self.settings, self.lab, self.history, request, parts
+            )
         with ledger.jobs.closing(record, finding) as closing:
             if further is not None:
                 return [closing.ask_more(further, run=run)]
             if answer is not None:
-                failed = answer.verdict == request_answer.FAILED
                 closing.end_request(
-                    state=RequestState.FAILED if failed else RequestState.ANSWERED,
+                    state=RequestState(answer.state),
                     verdict=answer.verdict,
                     why=answer.sentence,
                     letter=requests.mail(answer),

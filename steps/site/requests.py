@@ -10,7 +10,6 @@ from netbisect.reports.site import requests as request_pages
 from netbisect.reports.site.frame import File
 from netbisect.reports.site.requests import Narrowing, PartView
 from netbisect.steps.policy import profiles
-from netbisect.steps.queries import request_answer
 from netbisect.steps.queries.progress import measured_sides
 from netbisect.steps.queries.request_files import addresses
 from netbisect.steps.queries.request_status import follow
@@ -30,12 +29,10 @@ def request_files(builder: PageBuilder, source: SiteSource, number: int) -> dict
     ledger, settings, lab = builder.ledger, source.home, source.lab
     if settings is None or lab is None:
         return {}
-    request = ledger.requests.get(number)
     records = ledger.requests.jobs(number)
     found = follow(ledger, settings, lab, open_history(settings, lab), number)
     page = request_pages.page(
         found,
-        request_answer.answer(ledger, settings, lab, request, records),
         [_part(builder, one, part) for one, part in zip(records, found.parts, strict=True)],
         addresses(settings, number),
         f"api/v1/requests/{number}",

@@ -15,13 +15,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.evidence import Cost
 from netbisect.bisect.model.results import Effect
 from netbisect.cli import main
 from netbisect.reports.console import health, status
 from netbisect.reports.documents import json_schema
 from netbisect.reports.documents.digest_types import DigestDocument, MissingScenarios
-from netbisect.reports.model import types
 from netbisect.reports.model.types import Difference
 from netbisect.reports.render import words
 from netbisect.steps.queries.documents import DocumentQueries
@@ -50,51 +48,12 @@ def digest(_: Any) -> Any:
     )
 
 
-def request(_: Any) -> Any:
-    """With all that can be null as null and not."""
-    no_end = types.Difference(HOSTILE, -10.0, None, None, -0.1, None, None, None, 5, 5)
-    return types.RequestDocument(
-        number=7,
-        kind="compare",
-        state="answered",
-        verdict="regression",
-        status=1,
-        sentence=HOSTILE,
-        who=HOSTILE,
-        via="command",
-        priority="normal",
-        branch=HOSTILE,
-        subjects=(HOSTILE,),
-        labels=(HOSTILE,),
-        boots=5,
-        runs=1,
-        margin_percent=2.0,
-        parts=(
-            types.RequestPart(
-                1, "Measurement", HOSTILE, 1, (HOSTILE,), "open", 1, 10, 2, 60.0, HOSTILE, HOSTILE
-            ),
-            types.RequestPart(2, "Bisection", "c2558", 1, (), "closed", 1, 10, None, None, "", ""),
-        ),
-        differences=(
-            types.ComparedRevision("c2558", 1, HOSTILE, HOSTILE, no_end, -0.2, 0.1, "slower", ""),
-            types.ComparedRevision("c2558", 1, "", "", None, None, None, "inconclusive", HOSTILE),
-        ),
-        settings=(types.ComparedSetting("c2558", 1, HOSTILE, HOSTILE, HOSTILE, no_end),),
-        repeats=(types.SecondRun("c2558", "", HOSTILE, 0.0, -0.1, 0.1, True),),
-        spent=Cost(1, 2, 3, 4.0),
-        opened_at=1.0,
-        closed_at=None,
-        history=(types.RequestEntry(1.0, HOSTILE, HOSTILE, "ask"),),
-        address="",
-    )
-
-
 MAKERS: dict[str, Callable[[Any], Any]] = {
     "alert": lambda filled: DocumentQueries(filled.ledger).alert(filled.alert),
     "bisection": lambda filled: DocumentQueries(filled.ledger).bisection(filled.bisection),
     "comparison": lambda filled: DocumentQueries(filled.ledger).comparison(filled.comparison),
     "digest": digest,
-    "request": request,
+    "request": lambda _: runpy.run_path(str(CASES))["request_document"](HOSTILE),
     "health": lambda filled: health.document(judge(filled.ledger)),
     "series": lambda filled: DocumentQueries(filled.ledger).series(
         SeriesName("c2558", "inet4-forwarding", "stable/15")
