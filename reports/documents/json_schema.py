@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 from netbisect.reports.documents.digest_types import DigestDocument
 from netbisect.reports.model import types as documents
 from netbisect.reports.model.changes import BisectionDocument, ComparisonDocument
+from netbisect.reports.model.series import SeriesDocument
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _HALVES = re.compile(r"\\ud[89a-f]")
@@ -27,7 +28,7 @@ Document: TypeAlias = (
     | DigestDocument
     | documents.HealthDocument
     | documents.RequestDocument
-    | documents.SeriesDocument
+    | SeriesDocument
     | documents.StatusDocument
 )
 

@@ -13,12 +13,12 @@ from typing import Annotated, Literal, TypeAlias
 from netbisect.bisect.model.evidence import Cost
 from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.results import Posterior
+from netbisect.reports.model.series import LevelDocument
 from netbisect.reports.model.types import (
     HASH_LENGTH,
     Chance,
     Difference,
     Hash,
-    LevelDocument,
     Pps,
     RevisionDocument,
     Seconds,

@@ -19,7 +19,7 @@ from netbisect.bisect.model.detection_results import (
     SeriesReport,
     SplitHalfTest,
 )
-from netbisect.bisect.model.entities import Commit, Level
+from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.evidence import Cost
 from netbisect.bisect.model.metric import SeriesMetric, metric_of
 from netbisect.bisect.model.results import Effect, Posterior
@@ -119,11 +119,6 @@ class Difference:
         return math.inf if self.ln_high is None else self.ln_high
 
 
-def _rounded(number: float) -> float:
-    """A number of a series, to seven digits: boots differ in the third."""
-    return float(f"{number:.7g}")
-
-
 def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
@@ -188,62 +183,6 @@ class AlertDocument:
     def changed_at(self) -> float:
         """When it was changed last."""
         return self.history[-1].at if self.history else self.since
-
-
-@dataclass(frozen=True, slots=True)
-class LevelDocument:
-    """All boots of one kernel in a series."""
-
-    revision: Hash
-    label: str
-    kernel: Annotated[str, "Identity of the kernel: what runs, without dates and paths."]
-    at: Time
-    pps: Annotated[float, "Geometric mean over its boots, in the unit of the series."]
-    boots: Annotated[tuple[float, ...], "One value per boot, in the unit of the series."]
-    saturated: Annotated[bool, "The generator was the limit."]
-    baseline: Annotated[bool, "Measured since the last confirmed change."]
-
-    @property
-    def short(self) -> str:
-        """As that of its revision."""
-        return short_label(self.label)
-
-    @classmethod
-    def of(cls, level: Level, scenario: str, label: str, *, baseline: bool) -> Self:
-        """The document of a level in the series of a scenario."""
-        number = metric_of(scenario).number
-        return cls(
-            revision=level.revision,
-            label=label,
-            kernel=level.identity,
-            at=level.at,
-            pps=_rounded(number(level.mean)),
-            boots=tuple(_rounded(number(one)) for one in level.ln_pps),
-            saturated=level.saturated,
-            baseline=baseline,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesDocument:
-    """The levels of a scenario on a testbed along a branch, under the newest conditions."""
-
-    format: Literal["netbisect-series/1"] = "netbisect-series/1"
-    testbed: str
-    scenario: str
-    branch: str
-    unit: Annotated[str, "Of the levels: pps, or that of the metric."]
-    better: Annotated[Literal["higher", "lower"], "Direction of better numbers."]
-    conditions: dict[str, str]
-    levels: Annotated[tuple[LevelDocument, ...], "In the order of the branch."]
-    boot_noise: Annotated[
-        float | None, "Between boots of one image, standard deviation of ln numbers."
-    ]
-    image_noise: Annotated[float | None, "Between images that do the same, likewise."]
-    smallest_drop: Annotated[
-        float | None, "That one night shows four times out of five, as a positive ln ratio."
-    ]
-    alerts: Annotated[tuple[int, ...], "Numbers of those that were seen here."]
 
 
 @dataclass(frozen=True, slots=True)

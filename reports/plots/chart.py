@@ -17,7 +17,8 @@ from matplotlib.path import Path
 
 from netbisect.bisect.model.results import Posterior
 from netbisect.reports.model.changes import ChangeDocument, StepDocument
-from netbisect.reports.model.types import LevelDocument, short_label
+from netbisect.reports.model.series import LevelDocument
+from netbisect.reports.model.types import short_label
 from netbisect.reports.plots.figure import (
     box,
     dots,

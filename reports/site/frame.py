@@ -16,6 +16,7 @@ from netbisect.reports.site.view_models import (
     alert_page,
     document_file,
     revision_page,
+    series_file,
     series_page,
     when,
 )
@@ -84,6 +85,7 @@ environment.filters.update(
     culprit_or_range=culprit_or_range,
     document_file=document_file,
     revision_page=revision_page,
+    series_file=series_file,
     when=when,
 )
 

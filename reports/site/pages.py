@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from netbisect.bisect.model.detection_results import STALE_DAYS, STALE_NIGHTS
+from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import AlertSummary, Difference
 from netbisect.reports.render import words
 from netbisect.reports.site.frame import (
@@ -20,17 +22,19 @@ from netbisect.reports.site.frame import (
     short_distance,
     spread,
 )
+from netbisect.reports.site.plots import SPARK, spark
 from netbisect.reports.site.view_models import (
     NightProgress,
     Overview,
     RunningJob,
-    SeriesSummary,
     question_page,
     revisions_page,
+    series_file,
     testbed_page,
 )
 
 _DAY = 86400.0
+_TESTBED = attrgetter("testbed")
 _RECENT = 30 * _DAY
 _NOISY = 0.1
 """Smallest drop that one night shows, from which on a series is called noisy; a ln ratio."""
@@ -120,7 +124,7 @@ def _several(scenarios: Sequence[str]) -> str:
     return words.listing([*named, f"{more} more scenarios"] if more > 1 else list(scenarios))
 
 
-def branches_of(series: Sequence[SeriesSummary]) -> list[str]:
+def branches_of(series: Sequence[SeriesDocument]) -> list[str]:
     """Those with the most series first."""
     names = [one.branch for one in series]
     return sorted(set(names), key=lambda name: (-names.count(name), name))
@@ -159,7 +163,7 @@ def grid(view: Overview, branch: str) -> dict[str, Any]:
 
 
 def _map_cell(
-    one: SeriesSummary, moved: tuple[AlertSummary, Difference | None] | None, now: float
+    one: SeriesDocument, moved: tuple[AlertSummary, Difference | None] | None, now: float
 ) -> dict[str, str]:
     old = one.latest.at < now - STALE_DAYS * _DAY
     looks, sign = ["old"] if old else [], ""
@@ -171,15 +175,15 @@ def _map_cell(
             f"{'▲' if up else '▼'} {words.percent(effect.ln_ratio, one.scenario)}, alert {alert.id}"
         )
     remark = sign or short_distance(one.against, one.scenario) or "learning"
-    if one.saturated and not sign:
+    if one.health.saturated and not sign:
         remark = "at the generator's limit"
     elif (one.smallest_drop or 0.0) > _NOISY and not sign:
         remark = f"± {remark}"
     return {
-        "page": one.page,
+        "page": series_file(one),
         "look": " ".join(looks),
-        "level": words.level(one.latest.mean, one.scenario),
-        "spark": one.spark,
+        "level": words.level(one.estimates[-1].mean, one.scenario),
+        "spark": spark([each.mean for each in one.estimates[-SPARK:]]),
         "remark": f"{remark}, {words.day(one.latest.at)}"
         if old and one.latest.at > _DAY
         else remark,
@@ -214,7 +218,7 @@ def searches(running: Sequence[RunningJob], ended: Sequence[FinishedLine]) -> Pa
 def testbeds(view: Overview) -> Page:
     """All testbeds."""
     rows = []
-    for name, group in groupby(sorted(view.series, key=lambda one: one.testbed), _testbed):
+    for name, group in groupby(sorted(view.series, key=_TESTBED), _TESTBED):
         mine = list(group)
         rows.append(
             {
@@ -222,7 +226,7 @@ def testbeds(view: Overview) -> Page:
                 "page": testbed_page(name),
                 "hardware": mine[0].hardware,
                 "series": len(mine),
-                "kernels": f"{max(one.levels for one in mine):,}",
+                "kernels": f"{max(one.kernels for one in mine):,}",
                 "boots": f"{max(one.boots for one in mine):,}",
                 "at": max(one.latest.at for one in mine),
                 "alerts": [one for one in view.alerts if one.state.active and one.testbed == name],
@@ -231,11 +235,7 @@ def testbeds(view: Overview) -> Page:
     return make_page("testbeds.html", "Testbeds", current="testbeds.html", testbeds=rows)
 
 
-def _testbed(one: SeriesSummary) -> str:
-    return one.testbed
-
-
-def testbed(series: Sequence[SeriesSummary], alerts: Sequence[AlertSummary]) -> Page:
+def testbed(series: Sequence[SeriesDocument], alerts: Sequence[AlertSummary]) -> Page:
     """A testbed and its series.
 
     Args:
@@ -261,20 +261,20 @@ def testbed(series: Sequence[SeriesSummary], alerts: Sequence[AlertSummary]) -> 
     )
 
 
-def _line(one: SeriesSummary) -> dict[str, Any]:
-    remarks = ["at the generator's limit"] if one.saturated else []
+def _line(one: SeriesDocument) -> dict[str, Any]:
+    remarks = ["at the generator's limit"] if one.health.saturated else []
     return {
-        "page": one.page,
+        "page": series_file(one),
         "title": one.title,
-        "level": words.level(one.latest.mean, one.scenario),
-        "spark": one.spark,
+        "level": words.level(one.estimates[-1].mean, one.scenario),
+        "spark": spark([each.mean for each in one.estimates[-SPARK:]]),
         "against": distance_text(one.against, one.scenario) or "learning",
         "one": drop(one.smallest_drop),
-        "five": drop(one.smallest_lasting_drop),
-        "boot": spread(one.boot_noise),
-        "image": spread(one.image_noise),
+        "five": drop(one.health.smallest_lasting_drop),
+        "boot": spread(one.noise.boot),
+        "image": spread(one.noise.image),
         "at": one.latest.at,
-        "remarks": ", ".join([*remarks, "slow mode"] if one.bimodal else remarks),
+        "remarks": ", ".join([*remarks, "slow mode"] if one.health.modes is not None else remarks),
     }
 
 
@@ -331,5 +331,7 @@ def health(view: Overview) -> Page:
     )
 
 
-def _sees_little(one: SeriesSummary) -> bool:
-    return one.saturated or one.bimodal or (one.smallest_drop or 0.0) > _NOISY
+def _sees_little(one: SeriesDocument) -> bool:
+    return (
+        one.health.saturated or one.health.modes is not None or (one.smallest_drop or 0.0) > _NOISY
+    )

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
+from typing import TypeAlias
 
 from matplotlib.axes import Axes
 
-from netbisect.bisect.model.entities import Commit, Level
 from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.model.changes import ChangeDocument
+from netbisect.reports.model.series import LevelDocument, SeriesDocument
 from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.plots.chart import short
 from netbisect.reports.plots.figure import dots, draw, marker_line, rate_axis, segments, x_ticks
@@ -19,7 +20,6 @@ from netbisect.reports.render import words
 from netbisect.reports.render.palette import BAD, BOOT, CULPRIT, GOOD, GRID, INK, WIDTH
 from netbisect.reports.site.view_models import (
     LISTED,
-    SeriesView,
     alert_page,
     revision_page,
     when,
@@ -36,43 +36,51 @@ SPARK = 24
 _SPARK_WIDTH, _SPARK_HEIGHT = 72, 16
 _SPARK_SPAN = 0.06
 """ln ratio from bottom to top, unless more is needed: the noise of all series looks alike."""
+MarkedAlert: TypeAlias = tuple[AlertSummary, int | None]
+"""An alert, and the number of its culprit or None."""
 _NAMED = 12
 """Alerts whose lines have a name; more would stand on one another."""
 
 
-def recent(view: SeriesView, levels: Sequence[Level], name: str) -> str:
+def recent(
+    view: SeriesDocument,
+    levels: Sequence[LevelDocument],
+    alerts: Sequence[MarkedAlert],
+    name: str,
+) -> str:
     """Boots of the latest levels, with the baseline and the alerts; SVG.
 
     Args:
         view: The series.
         levels: The latest of the last epoch.
+        alerts: Those that moved it.
         name: Prefix of all ids in the element, unique in the page.
     """
-    boots = sum(len(level.ln_pps) for level in levels)
+    boots = sum(len(level.boots) for level in levels)
     drawn = draw(
-        lambda axes: _recent(axes, view, levels),
+        lambda axes: _recent(axes, view, levels, alerts),
         _RECENT_HEIGHT,
         _MARGINS,
         name=name,
         title=f"{words.clean(view.title)} on {words.clean(view.testbed)}: every boot",
         text=(
             f"{words.count(boots, 'boot')} of {words.count(len(levels), 'kernel')}, from "
-            f"{words.level(levels[0].mean, view.scenario)} on {when(levels[0].at)} to "
-            f"{words.level(levels[-1].mean, view.scenario)} on {when(levels[-1].at)}."
+            f"{words.number(levels[0].pps, view.scenario)} on {when(levels[0].at)} to "
+            f"{words.number(levels[-1].pps, view.scenario)} on {when(levels[-1].at)}."
         ),
     )
     return drawn.replace("</svg>", f"{''.join(_tips(view, levels))}</svg>")
 
 
-def _tips(view: SeriesView, levels: Sequence[Level]) -> Iterator[str]:
+def _tips(view: SeriesDocument, levels: Sequence[LevelDocument]) -> Iterator[str]:
     """A transparent column over each kernel, with its text as tooltip and a link."""
     left, bottom, right, top = (_POINTS * one for one in _MARGINS)
     height = _POINTS * _RECENT_HEIGHT - bottom - top
     wide = (_POINTS * WIDTH - left - right) / (max(len(levels), 10) + 1)
     for x, level in enumerate(levels):
         tooltip = (
-            f"{view.label(level.revision)}: {words.level(level.mean, view.scenario)}, "
-            f"{words.count(len(level.ln_pps), 'boot')}, {when(level.at)}"
+            f"{words.clean(level.label)}: {words.number(level.pps, view.scenario)}, "
+            f"{words.count(len(level.boots), 'boot')}, {when(level.at)}"
         )
         box = (
             f'<title>{escape(words.clean(tooltip))}</title><rect x="{left + (x + 0.5) * wide:.1f}" '
@@ -83,50 +91,59 @@ def _tips(view: SeriesView, levels: Sequence[Level]) -> Iterator[str]:
         yield f'<a href="{escape(page)}">{box}</a>' if page else f"<g>{box}</g>"
 
 
-def _recent(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
-    number = metric_of(view.scenario).number
-    rates = [(x, number(ln)) for x, level in enumerate(levels) for ln in level.ln_pps]
-    base = number(view.baseline.mean) if view.baseline else None
+def _recent(
+    axes: Axes,
+    view: SeriesDocument,
+    levels: Sequence[LevelDocument],
+    alerts: Sequence[MarkedAlert],
+) -> None:
+    rates = [(x, rate) for x, level in enumerate(levels) for rate in level.boots]
+    base = metric_of(view.scenario).number(view.baseline.mean) if view.baseline else None
     every = [rate for _, rate in rates] + ([base] if base else [])
     label = "% against baseline"
     scale = rate_axis(axes, every, series=view.scenario, reference=base, label=label)
     axes.set_xlim(-1, max(len(levels), 10))
     if base:
-        sd = math.sqrt(view.noise.image**2 + view.noise.boot**2 / len(levels[-1].ln_pps))
+        sd = math.sqrt(view.noise.image**2 + view.noise.boot**2 / len(levels[-1].boots))
         low, high = (base * math.exp(sign * sd) / scale for sign in (-1, 1))
         axes.axhspan(low, high, color=GRID, alpha=0.5, linewidth=0)
         axes.axhline(base / scale, color=GOOD, linewidth=1.0, linestyle="--")
     dots(axes, [(x, rate / scale) for x, rate in rates], BOOT, 2.4)
-    means = ((x, number(level.mean) / scale) for x, level in enumerate(levels))
+    means = ((x, level.pps / scale) for x, level in enumerate(levels))
     segments(axes, ((x - 0.4, y, x + 0.4, y) for x, y in means), INK, 1.3)
-    _days(axes, view, levels)
-    _alerts(axes, view, levels)
+    _days(axes, levels)
+    _alerts(axes, alerts, levels)
 
 
-def history(view: SeriesView) -> str:
+def history(view: SeriesDocument, alerts: Sequence[MarkedAlert]) -> str:
     """All levels, a bar from the slowest to the fastest boot of each; SVG.
 
     Horizontal lines are the levels between steps, vertical ones the starts of epochs.
     """
-    levels = [level for epoch in view.epochs for level in epoch.levels]
+    levels = [*(level for epoch in view.earlier for level in epoch.levels), *view.levels]
     first, last = min(one.at for one in levels), max(one.at for one in levels)
     return draw(
-        lambda axes: _history(axes, view, levels),
+        lambda axes: _history(axes, view, levels, alerts),
         2.2,
         _MARGINS,
         name="history",
         title=f"{words.clean(view.title)} on {words.clean(view.testbed)}: since the beginning",
         text=(
             f"{words.count(len(levels), 'kernel')} from {when(first)} to {when(last)} in "
-            f"{words.count(len(view.epochs), 'epoch')}, with "
+            f"{words.count(len(view.earlier) + 1, 'epoch')}, with "
             f"{words.count(len(view.steps), 'step')}."
         ),
     )
 
 
-def _history(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
+def _history(
+    axes: Axes,
+    view: SeriesDocument,
+    levels: Sequence[LevelDocument],
+    alerts: Sequence[MarkedAlert],
+) -> None:
     number_of = metric_of(view.scenario).number
-    edges = [(number_of(min(level.ln_pps)), number_of(max(level.ln_pps))) for level in levels]
+    edges = [(min(level.boots), max(level.boots)) for level in levels]
     scale = rate_axis(axes, [edge for pair in edges for edge in pair], series=view.scenario)
     axes.set_xlim(-1, max(len(levels), 10))
     bars = ((x, low / scale, x, high / scale) for x, (low, high) in enumerate(edges))
@@ -138,36 +155,36 @@ def _history(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
     )
     segments(axes, stretches, INK, 1.4)
     place = 0
-    for number, epoch in enumerate(view.epochs[:-1], 2):
+    for number, epoch in enumerate(view.earlier, 2):
         place += len(epoch.levels)
         marker_line(axes, place - 0.5, f"epoch {number}", INK, style=":")
-    _days(axes, view, levels)
-    _alerts(axes, view, view.levels, earlier)
+    _days(axes, levels)
+    _alerts(axes, alerts, view.levels, earlier)
 
 
-def _stretches(view: SeriesView) -> Iterator[tuple[int, int, float]]:
+def _stretches(view: SeriesDocument) -> Iterator[tuple[int, int, float]]:
     """First and last place of the levels between two steps, and where they lie, ln pps."""
     places = {level.revision: x for x, level in enumerate(view.levels)}
     cuts = [places[step.at] for step in view.steps]
     for start, stop in itertools.pairwise([0, *cuts, len(view.levels)]):
-        means = sorted(one.mean for one in view.standings[start:stop])
+        means = sorted(one.mean for one in view.estimates[start:stop])
         if means:
             yield start, stop, means[len(means) // 2]
 
 
-def _alerts(axes: Axes, view: SeriesView, levels: Sequence[Level], start: int = 0) -> None:
+def _alerts(
+    axes: Axes, alerts: Sequence[MarkedAlert], levels: Sequence[LevelDocument], start: int = 0
+) -> None:
     """Draws a line for each alert, with a linked name if there is room.
 
     Args:
         axes: The axes.
-        view: The series.
+        alerts: Those that moved the series.
         levels: Of the figure.
         start: Place of the first of them.
     """
-    found = []
-    for one in view.alerts:
-        x = first_changed(one, levels, view.numbers, view.commits.get(one.culprit))
-        found += [] if x is None else [(start + x, one)]
+    places = [(first_changed(one, levels, culprit), one) for one, culprit in alerts]
+    found = [(start + x, one) for x, one in places if x is not None]
     for x, alert in found:
         name = f"alert {alert.id}" if len(found) <= _NAMED else ""
         style = "-." if alert.state.active else ":"
@@ -175,37 +192,30 @@ def _alerts(axes: Axes, view: SeriesView, levels: Sequence[Level], start: int = 
 
 
 def first_changed(
-    alert: AlertSummary,
-    levels: Sequence[Level],
-    numbers: Mapping[str, int],
-    culprit: Commit | None,
+    alert: AlertSummary, levels: Sequence[LevelDocument], culprit: int | None
 ) -> int | None:
     """Place of the first level with the change of an alert; None if it is not among the levels.
 
     Args:
         alert: The alert.
         levels: In the order of the branch.
-        numbers: Their places on the branch, by revision.
-        culprit: The verified commit, which need not have a level; None if it is not known.
+        culprit: Number of the verified commit, which need not have a level; None if unknown.
     """
     places = {level.revision: x for x, level in enumerate(levels)}
     bad = places.get(alert.bad)
     if culprit is None or bad is None:
         return places.get(alert.culprit, bad)
-    later = (x for x, one in enumerate(levels) if numbers.get(one.revision, 0) >= culprit.number)
+    later = (x for x, one in enumerate(levels) if one.number >= culprit)
     return min(next(later, bad), bad)
 
 
-def _days(axes: Axes, view: SeriesView, levels: Sequence[Level]) -> None:
+def _days(axes: Axes, levels: Sequence[LevelDocument]) -> None:
     """Labels the lower axis with days and revisions, always with the last one."""
     step = math.ceil(max(len(levels), 10) / _TICKS)
     shown = [(x, levels[x]) for x in range(len(levels) - 1, -1, -step)]
     x_ticks(
         axes,
-        [
-            (x, [when(one.at), view.label(one.revision).split("-", maxsplit=1)[0][:12]])
-            for x, one in shown
-        ],
+        [(x, [when(one.at), words.clean(one.short)]) for x, one in shown],
     )
 
 

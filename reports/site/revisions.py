@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from netbisect.bisect.detection.level_difference import LevelDifference, level_difference
+from netbisect.reports.model.series import LevelDocument, SeriesDocument
 from netbisect.reports.model.types import AlertSummary, RevisionDocument
 from netbisect.reports.render import words
 from netbisect.reports.site.frame import Page, distance_text, make_page, short_distance
 from netbisect.reports.site.view_models import (
     LISTED,
-    Point,
-    SeriesSummary,
     pair_page,
     revision_page,
+    series_file,
     testbed_page,
 )
 
@@ -23,19 +23,19 @@ _CELLS = 1200
 _ROWS = 60
 
 
-def page(summaries: Sequence[SeriesSummary]) -> Page:
+def page(summaries: Sequence[SeriesDocument]) -> Page:
     """The levels of one testbed and branch, a row for every revision.
 
     Args:
         summaries: Of all its scenarios, at least one.
     """
     first = summaries[0]
-    found: dict[str, Point] = {}
+    found: dict[str, LevelDocument] = {}
     for one in summaries:
-        found.update({point.revision: point for point in one.points})
-    newest = sorted(found.values(), key=lambda point: -point.number)
+        found.update({level.revision: level for level in one.levels})
+    newest = sorted(found.values(), key=lambda level: -level.number)
     rows = newest[: max(min(_ROWS, _CELLS // len(summaries)), 2)]
-    places = [{point.revision: at for at, point in enumerate(one.points)} for one in summaries]
+    places = [{level.revision: at for at, level in enumerate(one.levels)} for one in summaries]
     return make_page(
         "revisions.html",
         f"Revisions of {first.branch} on {first.testbed}",
@@ -44,7 +44,7 @@ def page(summaries: Sequence[SeriesSummary]) -> Page:
         columns=summaries,
         rows=[
             {
-                "label": row.label,
+                "label": words.clean(row.label),
                 "page": revision_page(row.revision),
                 "at": row.at,
                 "cells": [
@@ -57,19 +57,19 @@ def page(summaries: Sequence[SeriesSummary]) -> Page:
     )
 
 
-def _cell(one: SeriesSummary, at: int | None) -> dict[str, str] | None:
+def _cell(one: SeriesDocument, at: int | None) -> dict[str, str] | None:
     if at is None:
         return None
-    point = one.points[at]
-    against, base = _distances(one, point, one.points[at - 1] if at else None)
+    against, base = _distances(one, at)
     clear = base is not None and base.clear
     look = ("down-text" if base.ln_ratio < 0 else "up-text") if base and clear else ""
     distances = " / ".join(short_distance(each, one.scenario) or "-" for each in (against, base))
-    return {"level": words.level(point.mean, one.scenario), "distances": distances, "look": look}
+    level = words.level(one.estimates[at].mean, one.scenario)
+    return {"level": level, "distances": distances, "look": look}
 
 
 def revision(
-    commit: RevisionDocument, series: Sequence[SeriesSummary], alerts: Sequence[AlertSummary]
+    commit: RevisionDocument, series: Sequence[SeriesDocument], alerts: Sequence[AlertSummary]
 ) -> Page:
     """A revision in all series that have it among their latest levels.
 
@@ -80,12 +80,11 @@ def revision(
     """
     rows, previous = [], ""
     for one in series:
-        at = next((i for i, p in enumerate(one.points) if p.revision == commit.revision), None)
+        at = next((i for i, p in enumerate(one.levels) if p.revision == commit.revision), None)
         if at is None:
             continue
-        before = one.points[at - 1] if at else None
-        previous = previous or (before.revision if before else "")
-        rows.append(_row(one, one.points[at], before))
+        previous = previous or (one.levels[at - 1].revision if at else "")
+        rows.append(_row(one, at))
     return make_page(
         "revision.html",
         commit.label,
@@ -98,25 +97,25 @@ def revision(
     )
 
 
-def _row(one: SeriesSummary, point: Point, before: Point | None) -> dict[str, Any]:
-    against, base = _distances(one, point, before)
+def _row(one: SeriesDocument, at: int) -> dict[str, Any]:
+    against, base = _distances(one, at)
     return {
-        "page": one.page,
+        "page": series_file(one),
         "name": f"{one.title} on {one.testbed}, {one.branch}",
-        "level": words.level(point.mean, one.scenario),
-        "boots": point.boots,
+        "level": words.level(one.estimates[at].mean, one.scenario),
+        "boots": len(one.levels[at].boots),
         "previous": distance_text(against, one.scenario),
         "baseline": distance_text(base, one.scenario),
     }
 
 
 def _distances(
-    one: SeriesSummary, point: Point, before: Point | None
+    one: SeriesDocument, at: int
 ) -> tuple[LevelDifference | None, LevelDifference | None]:
     """Of a level to the previous one, and to the baseline."""
-    against = None
-    if before is not None:
-        twins = before.identity == point.identity != ""
-        against = level_difference(before.standing, point.standing, one.noise, twins=twins)
-    base = level_difference(one.baseline, point.standing, one.noise) if one.baseline else None
+    against, estimate = None, one.estimates[at]
+    if at:
+        twins = one.levels[at - 1].kernel == one.levels[at].kernel != ""
+        against = level_difference(one.estimates[at - 1], estimate, one.noise, twins=twins)
+    base = level_difference(one.baseline, estimate, one.noise) if one.baseline else None
     return against, base

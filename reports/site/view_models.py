@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from netbisect.bisect.detection.level_difference import LevelDifference, LevelEstimate
-from netbisect.bisect.model.detection_results import LevelStep, SeriesHealth
-from netbisect.bisect.model.entities import Commit, Level, Noise
 from netbisect.reports.documents.digest_types import MissingScenarios
-from netbisect.reports.model.types import HASH_LENGTH, AlertSummary
+from netbisect.reports.model.series import SeriesDocument
+from netbisect.reports.model.types import HASH_LENGTH, AlertSummary, QuarantineDocument
 from netbisect.reports.render import words
 
 SAFE = re.compile(r"[^A-Za-z0-9_]+")
@@ -86,135 +84,9 @@ def badge_file(branch: str, testbed: str = "") -> str:
     return f"badge-{slug(branch)}{f'.{slug(testbed)}' if testbed else ''}.svg"
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesEpoch:
-    """Levels under the same conditions."""
-
-    values: Mapping[str, str]
-    levels: Sequence[Level]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesView:
-    """A series, as its page shows it."""
-
-    testbed: str
-    scenario: str
-    branch: str
-    title: str
-    """Of the scenario, for people."""
-    hardware: str
-    epochs: Sequence[SeriesEpoch]
-    """Oldest first, at least one; the last one is compared."""
-    standings: Sequence[LevelEstimate]
-    """Of the levels of the last epoch."""
-    baseline: LevelEstimate | None
-    """Of the levels before the latest one, since the last confirmed change."""
-    baseline_from: str
-    """Revision of the first of them; "" without any."""
-    baselined: int
-    """How many they are."""
-    least: float
-    """Smallest reported step, as a positive ln ratio."""
-    numbers: Mapping[str, int]
-    """By revision: its place on the branch."""
-    noise: Noise
-    health: SeriesHealth
-    steps: Sequence[LevelStep]
-    alerts: Sequence[AlertSummary] = ()
-    commits: Mapping[str, Commit] = field(default_factory=dict)
-    """By revision, of the levels that are listed."""
-    commit_link: str = ""
-    """Address of a commit, with `{revision}` for its hash."""
-
-    @property
-    def levels(self) -> Sequence[Level]:
-        """Those of the last epoch."""
-        return self.epochs[-1].levels
-
-    @property
-    def page(self) -> str:
-        """Its file."""
-        return series_page(self.testbed, self.scenario, self.branch)
-
-    def link(self, revision: str) -> str:
-        """Address of a commit; "" if none."""
-        return self.commit_link.replace("{revision}", revision)
-
-    def label(self, revision: str) -> str:
-        """Short name of a revision."""
-        commit = self.commits.get(revision)
-        return words.clean(commit.label if commit else revision[:HASH_LENGTH])
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A level in few numbers, for tables of many revisions."""
-
-    number: int
-    """Place of its commit on the branch."""
-    revision: str
-    label: str
-    at: float
-    mean: float
-    """ln pps."""
-    variance: float
-    """Of its boots' mean."""
-    boots: int
-    identity: str
-    """Of the kernel, shortened."""
-
-    @property
-    def standing(self) -> LevelEstimate:
-        """As the core has it."""
-        return LevelEstimate(self.mean, self.variance)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeriesSummary:
-    """A series in brief."""
-
-    testbed: str
-    scenario: str
-    branch: str
-    title: str
-    hardware: str
-    points: Sequence[Point]
-    """The latest levels, oldest first; at least one."""
-    levels: int
-    boots: int
-    baseline: LevelEstimate | None
-    against: LevelDifference | None
-    """The latest level compared with the baseline."""
-    image_noise: float
-    boot_noise: float
-    smallest_drop: float | None
-    """That one night shows, as a positive ln ratio."""
-    smallest_lasting_drop: float | None
-    saturated: bool
-    bimodal: bool
-    spark: str
-    """The path of a small picture of the latest levels."""
-
-    @property
-    def page(self) -> str:
-        """Its file."""
-        return series_page(self.testbed, self.scenario, self.branch)
-
-    @property
-    def latest(self) -> Point:
-        """The newest level of the branch."""
-        return self.points[-1]
-
-    @property
-    def noise(self) -> Noise:
-        """Its noise."""
-        return Noise(boot=self.boot_noise, image=self.image_noise)
-
-    @property
-    def name(self) -> tuple[str, str, str]:
-        """Testbed, scenario and branch."""
-        return self.testbed, self.scenario, self.branch
+def series_file(one: SeriesDocument) -> str:
+    """The file of a series."""
+    return series_page(one.testbed, one.scenario, one.branch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,15 +127,6 @@ class RunningJob:
         return question_page(self.kind, self.number) if self.kind in JOB_KINDS else ""
 
 
-@dataclass(frozen=True, slots=True)
-class QuarantineLine:
-    """A testbed in quarantine."""
-
-    testbed: str
-    since: float
-    why: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """Data of the pages about many series."""
@@ -274,8 +137,9 @@ class Overview:
     alerts: Sequence[AlertSummary]
     """All that were announced, the newest first."""
     running: Sequence[RunningJob]
-    series: Sequence[SeriesSummary]
-    held: Sequence[QuarantineLine] = ()
+    series: Sequence[SeriesDocument]
+    """Their latest levels."""
+    held: Sequence[QuarantineDocument] = ()
     pairs: Sequence[tuple[str, str, str]] = ()
     """Requested comparisons: file and labels of the two revisions."""
     stalls: Sequence[str] = ()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from netbisect.bisect.model.detection_results import MIN_EFFECT, SeriesHealth
-from netbisect.bisect.model.entities import Commit, Level
+from netbisect.bisect.detection.level_difference import pooled
+from netbisect.bisect.model.detection_results import MIN_EFFECT
+from netbisect.bisect.model.entities import Commit, Noise
 from netbisect.bisect.model.jobs import (
     BisectJob,
     CompareJob,
@@ -20,6 +21,7 @@ from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.documents import atom as feed
 from netbisect.reports.model import types
 from netbisect.reports.model.changes import BisectionDocument, ComparisonDocument
+from netbisect.reports.model.series import EpochDocument, LevelDocument, SeriesDocument
 from netbisect.reports.model.types import Difference, RevisionDocument
 from netbisect.steps.queries import changes
 from netbisect.steps.queries.lab_context import LabContext
@@ -29,6 +31,7 @@ from netbisect.steps.service.settings import Settings
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Alert, JobRecord, Quarantine, SeriesName
 from netbisect.store.ledger import Ledger
+from netbisect.store.repositories.series import SeriesHistory
 
 KINDS: Mapping[type[Job], types.Kind] = {
     NightlyJob: "Night",
@@ -139,28 +142,84 @@ class DocumentQueries:
 
     # -------------------------------------------------------------------------------- a series
 
-    def series(self, name: SeriesName) -> types.SeriesDocument:
+    def series(self, name: SeriesName) -> SeriesDocument:
         """A series.
 
         Raises:
             StoreError: nothing was measured of it.
         """
-        place = (name.testbed, name.scenario, name.branch)
-        levels = self.ledger.series.with_baseline(*place)
-        if not levels.whole:
-            raise StoreError(f"nothing was measured of the series {'/'.join(place)}")
-        conditions = self.ledger.series.conditions(name.testbed, name.scenario)
-        noise = histories.estimate_noise(levels.whole[:-1]) if levels.whole[1:] else None
-        health = series_health.series_health(levels.baseline, self.min_effect, noise)
-        touching = self.ledger.alerts.of_series(*place)
-        return series_document(
-            name,
-            levels.whole,
-            {id(one) for one in levels.baseline},
-            conditions=conditions.values if conditions else {},
+        for one in self.ledger.series_histories.of(name.testbed, name.scenario):
+            if one.name == name:
+                touching = self.ledger.alerts.of_series(name.testbed, name.scenario, name.branch)
+                numbers = [one.id for one in touching if one.announced_at is not None]
+                return self.series_of(one, numbers)
+        place = f"{name.testbed}/{name.scenario}/{name.branch}"
+        raise StoreError(f"nothing was measured of the series {place}")
+
+    def series_of(self, history: SeriesHistory, alerts: Sequence[int]) -> SeriesDocument:
+        """A series that was read.
+
+        Args:
+            history: The series.
+            alerts: Numbers of the announced ones that were seen in it.
+        """
+        name, levels = history.name, history.epochs[-1].levels
+        noise = histories.estimate_noise(levels[:-1]) if levels[1:] else None
+        health = series_health.series_health(
+            history.baseline or levels[-1:], self.min_effect, noise
+        )
+        noise = noise or Noise()
+        estimates = series_health.level_estimates(levels, noise)
+        baseline = {id(one) for one in history.baseline}
+        before = [
+            estimate
+            for level, estimate in zip(levels[:-1], estimates, strict=False)
+            if id(level) in baseline
+        ]
+        commits = self.ledger.commits.find(
+            {level.revision for epoch in history.epochs for level in epoch.levels}
+        )
+        metric = metric_of(name.scenario)
+        epochs = [
+            EpochDocument(
+                dict(epoch.values),
+                tuple(
+                    LevelDocument.of(
+                        one,
+                        name.scenario,
+                        commits[one.revision].label,
+                        baseline=id(one) in baseline,
+                        number=history.numbers.get(one.revision, 0),
+                    )
+                    for one in epoch.levels
+                ),
+            )
+            for epoch in history.epochs
+        ]
+        return SeriesDocument(
+            testbed=name.testbed,
+            scenario=name.scenario,
+            branch=name.branch,
+            unit=metric.unit,
+            better=metric.better,
+            conditions=epochs[-1].conditions,
+            levels=epochs[-1].levels,
+            boot_noise=health.boot_noise,
+            image_noise=health.image_noise,
+            smallest_drop=health.smallest_drop,
+            alerts=tuple(alerts),
+            title=self.lab.title(name.scenario),
+            hardware=self.lab.hardware(name.testbed),
+            commit_link=self.lab.commit_link,
+            earlier=tuple(epochs[:-1]),
+            estimates=tuple(estimates),
+            baseline=pooled(before, noise),
+            noise=noise,
             health=health,
-            alerts=[one.id for one in touching if one.announced_at is not None],
-            commits=self.ledger.commits.find({one.revision for one in levels.whole}),
+            steps=tuple(histories.analyze(levels, self.min_effect).steps),
+            least=self.min_effect,
+            kernels=len(levels),
+            boots=sum(len(one.ln_pps) for one in levels),
         )
 
     # ------------------------------------------------------------------------- what is going on
@@ -174,7 +233,7 @@ class DocumentQueries:
             questions=tuple(map(self._open, self.ledger.jobs.all_open()[:_SHOWN])),
             alerts=alert_summaries(self.ledger, alerts),
             quarantines=tuple(
-                _quarantine(one) for _, one in sorted(self.ledger.quarantines.current().items())
+                quarantine(one) for _, one in sorted(self.ledger.quarantines.current().items())
             ),
         )
 
@@ -206,7 +265,8 @@ class DocumentQueries:
         )
 
 
-def _quarantine(found: Quarantine) -> types.QuarantineDocument:
+def quarantine(found: Quarantine) -> types.QuarantineDocument:
+    """A testbed in quarantine."""
     return types.QuarantineDocument(
         id=found.id,
         testbed=found.testbed,
@@ -218,48 +278,6 @@ def _quarantine(found: Quarantine) -> types.QuarantineDocument:
         wanted_by=found.wanted_by,
         note=found.note,
         refused=found.refused,
-    )
-
-
-def series_document(
-    name: SeriesName,
-    levels: Sequence[Level],
-    baseline: Collection[int],
-    *,
-    conditions: Mapping[str, str],
-    health: SeriesHealth,
-    alerts: Sequence[int],
-    commits: Mapping[str, Commit],
-) -> types.SeriesDocument:
-    """The document of a series.
-
-    Args:
-        name: Of the series.
-        levels: In the order of the branch.
-        baseline: The `id` of those since the last confirmed change.
-        conditions: Under which they were measured.
-        health: What the baseline shows.
-        alerts: Numbers of those that were seen in it.
-        commits: By revision, of all levels.
-    """
-    metric = metric_of(name.scenario)
-    return types.SeriesDocument(
-        testbed=name.testbed,
-        scenario=name.scenario,
-        branch=name.branch,
-        unit=metric.unit,
-        better=metric.better,
-        conditions=dict(conditions),
-        levels=tuple(
-            types.LevelDocument.of(
-                one, name.scenario, commits[one.revision].label, baseline=id(one) in baseline
-            )
-            for one in levels
-        ),
-        boot_noise=health.boot_noise,
-        image_noise=health.image_noise,
-        smallest_drop=health.smallest_drop,
-        alerts=tuple(alerts),
     )
 
 

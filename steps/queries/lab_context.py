@@ -11,7 +11,8 @@ from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.reports.model.profiles import ProfilePair
-from netbisect.reports.model.types import HASH_LENGTH, LevelDocument, RevisionDocument
+from netbisect.reports.model.series import LevelDocument
+from netbisect.reports.model.types import HASH_LENGTH, RevisionDocument
 from netbisect.reports.render import summary, words
 from netbisect.steps.policy import bisections, profiles
 from netbisect.steps.service.settings import Settings

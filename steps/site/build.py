@@ -13,6 +13,7 @@ from netbisect.bisect.model.jobs import BisectJob
 from netbisect.reports.documents import json_schema
 from netbisect.reports.documents.json_schema import Document
 from netbisect.reports.model.changes import BisectionDocument
+from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.site import changes
 from netbisect.reports.site import series as series_pages
@@ -20,11 +21,11 @@ from netbisect.reports.site.changes import JobLink
 from netbisect.reports.site.frame import File, Page, as_document
 from netbisect.reports.site.view_models import (
     JOB_KINDS,
-    SeriesSummary,
-    SeriesView,
+    LISTED,
     alert_page,
     document_file,
     question_page,
+    series_file,
 )
 from netbisect.steps.policy.alert_actions import ACTIONS
 from netbisect.steps.queries import documents
@@ -107,11 +108,11 @@ class PageBuilder:
         ]
         for name in dict.fromkeys(name for name, moved in series if moved):
             self._moved[name].insert(0, line)
-        for name in dict.fromkeys(name for name, _ in series):
+        for name in dict.fromkeys(name for name, _ in series if alert.announced_at is not None):
             self._seen[name].append(number)
         self._by_job |= {job: line for job in (alert.comparison, alert.bisection) if job}
 
-    def make(self, part: PagesOfTestbed, folder: Path) -> list[SeriesSummary]:
+    def make(self, part: PagesOfTestbed, folder: Path) -> list[SeriesDocument]:
         """Writes the pages of a testbed; returns its series, for pages about many of them."""
         for number in part.alerts:
             put(folder, self.alert(number))
@@ -120,30 +121,25 @@ class PageBuilder:
         found = []
         for histories in self.ledger.series_histories.of_scenarios(part.testbed, part.scenarios):
             for one in histories:
-                view = self.view(one)
-                put(folder, self.series(one, view))
-                found.append(series_pages.summary(view))
+                document = self.document(one)
+                put(folder, self.series(document))
+                found.append(document.latest_only(LISTED))
         return found
 
-    def view(self, history: SeriesHistory) -> SeriesView:
-        """The view model of a series."""
-        alerts = self._moved.get(history.name, ())
-        return view_models.view_of(self.ledger, history, self.lab, alerts, self.min_effect)
+    def document(self, history: SeriesHistory) -> SeriesDocument:
+        """The document of a series."""
+        return self.documents.series_of(history, self._seen[history.name])
 
-    def series(self, history: SeriesHistory, view: SeriesView) -> dict[str, File]:
+    def series(self, document: SeriesDocument) -> dict[str, File]:
         """The page of a series and its document, which has every boot in one line."""
-        document = documents.series_document(
-            history.name,
-            view.levels,
-            {id(one) for one in history.baseline},
-            conditions=view.epochs[-1].values,
-            health=view.health,
-            alerts=self._seen[history.name],
-            commits=self.ledger.commits.find({one.revision for one in view.levels}),
-        )
+        alerts = self._moved.get(SeriesName(*document.name), [])
+        culprits = self.ledger.commits.find({one.culprit for one in alerts if one.culprit})
+        numbers = {name: one.number for name, one in culprits.items()}
+        marked = [(one, numbers.get(one.culprit)) for one in alerts]
+        file = series_file(document)
         return {
-            view.page: series_pages.page(view, [as_document(view.page)]),
-            document_file(view.page): f"{json_schema.as_line(document)}\n",
+            file: series_pages.page(document, marked, [as_document(file)]),
+            document_file(file): f"{json_schema.as_line(document)}\n",
         }
 
     def alert(self, number: int) -> dict[str, File]:

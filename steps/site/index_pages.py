@@ -8,6 +8,7 @@ from typing import Any
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
+from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.plots import badge
 from netbisect.reports.render import words
 from netbisect.reports.site import pages, revisions
@@ -16,9 +17,7 @@ from netbisect.reports.site.pages import FinishedLine
 from netbisect.reports.site.view_models import (
     JOB_KINDS,
     Overview,
-    QuarantineLine,
     RunningJob,
-    SeriesSummary,
     badge_file,
     pair_page,
     revision_page,
@@ -26,6 +25,7 @@ from netbisect.reports.site.view_models import (
     testbed_page,
 )
 from netbisect.steps.queries import badges, progress
+from netbisect.steps.queries.documents import quarantine
 from netbisect.steps.site import pair as site_pair
 from netbisect.steps.site import view_models
 from netbisect.steps.site.build import PageBuilder
@@ -77,24 +77,24 @@ class IndexPages:
             "health": pages.health,
         }[name](self.overview)
 
-    def by_testbed(self) -> Mapping[str, Sequence[SeriesSummary]]:
+    def by_testbed(self) -> Mapping[str, Sequence[SeriesDocument]]:
         """The series of each testbed, by its page."""
         return _grouped((testbed_page(one.testbed), one) for one in self.overview.series)
 
-    def by_branch(self) -> Mapping[str, Sequence[SeriesSummary]]:
+    def by_branch(self) -> Mapping[str, Sequence[SeriesDocument]]:
         """The series of each testbed and branch, by its page of revisions."""
         return _grouped(
             (revisions_page(one.testbed, one.branch), one) for one in self.overview.series
         )
 
-    def testbed(self, series: Sequence[SeriesSummary]) -> Page:
+    def testbed(self, series: Sequence[SeriesDocument]) -> Page:
         """The page of a testbed, from its series."""
         name = series[0].testbed
         return pages.testbed(series, [one for one in self.overview.alerts if one.testbed == name])
 
     def revisions(self) -> dict[str, str]:
         """The latest revisions, and those named by alerts, by their page."""
-        found = {one.revision for of in self.overview.series for one in of.points}
+        found = {one.revision for of in self.overview.series for one in of.levels}
         for alert in self.overview.alerts:
             found |= {alert.good, alert.bad, alert.culprit} - {""}
         return {revision_page(name): name for name in sorted(found)}
@@ -139,9 +139,9 @@ class IndexPages:
 
 
 def _grouped(
-    named: Iterator[tuple[str, SeriesSummary]],
-) -> dict[str, list[SeriesSummary]]:
-    found: dict[str, list[SeriesSummary]] = {}
+    named: Iterator[tuple[str, SeriesDocument]],
+) -> dict[str, list[SeriesDocument]]:
+    found: dict[str, list[SeriesDocument]] = {}
     for name, one in named:
         found.setdefault(name, []).append(one)
     return found
@@ -149,7 +149,7 @@ def _grouped(
 
 def overview(
     builder: PageBuilder,
-    series: Sequence[SeriesSummary],
+    series: Sequence[SeriesDocument],
     running: Sequence[RunningJob],
     at: float,
     **more: Any,
@@ -170,10 +170,7 @@ def overview(
         alerts=list(reversed(builder.lines.values())),
         running=running,
         series=series,
-        held=[
-            QuarantineLine(one.testbed, one.since, one.why)
-            for _, one in sorted(ledger.quarantines.current().items())
-        ],
+        held=[quarantine(one) for _, one in sorted(ledger.quarantines.current().items())],
         mails_given_up=len(ledger.mails.given_up()),
         **more,
     )

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from netbisect.bisect.model.entities import Commit
-from netbisect.reports.site import pages, revisions, series
+from netbisect.reports.model.series import SeriesDocument
+from netbisect.reports.site import pages, revisions
 from netbisect.reports.site.frame import File, Page, Serving, message
 from netbisect.reports.site.pages import RequestListing
 from netbisect.reports.site.view_models import (
+    LISTED,
     Overview,
     RunningJob,
-    SeriesSummary,
     pair_page,
     revision_page,
     series_page,
@@ -53,7 +54,7 @@ class LivePages:
         self.ledger = ledger
         self.patience = patience
         self._event = -1
-        self._series: dict[_Place, tuple[str, list[SeriesSummary]]] = {}
+        self._series: dict[_Place, tuple[str, list[SeriesDocument]]] = {}
         """With the version of their samples and alerts."""
         self._running: dict[int, tuple[tuple[int, int], RunningJob]] = {}
         """By job, with its numbers of actions and finished actions."""
@@ -102,7 +103,7 @@ class LivePages:
             if series_page(one.testbed, one.scenario, one.branch) == page:
                 for history in self.ledger.series_histories.of(one.testbed, one.scenario):
                     if history.name == one:
-                        return self.builder.series(history, self.builder.view(history)).get(name)
+                        return self.builder.series(self.builder.document(history)).get(name)
         return None
 
     def _of_many(self, name: str) -> Page | None:
@@ -162,7 +163,10 @@ class LivePages:
         while stale and time.monotonic() < end:
             place, version = stale.pop(0)
             found = self.ledger.series_histories.of(*place)
-            self._series[place] = version, [series.summary(self.builder.view(h)) for h in found]
+            self._series[place] = (
+                version,
+                [self.builder.document(one).latest_only(LISTED) for one in found],
+            )
         every = [one for _, found in self._series.values() for one in found]
         home = self.source.home
         return overview(

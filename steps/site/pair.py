@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 from netbisect.bisect.detection.health import level_estimates
 from netbisect.bisect.model.entities import Level
+from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import RevisionDocument
 from netbisect.reports.site.frame import Page
 from netbisect.reports.site.pair import SeriesPair, pair
-from netbisect.reports.site.view_models import SeriesSummary
 from netbisect.store.ledger import Ledger
 
 
 def page(
     ledger: Ledger,
     ends: tuple[RevisionDocument, RevisionDocument],
-    series: Sequence[SeriesSummary],
+    series: Sequence[SeriesDocument],
 ) -> Page:
     """Two revisions in all series that have both."""
     before, after = ends
@@ -25,23 +25,23 @@ def page(
 
 
 def _both_in(
-    ledger: Ledger, ends: tuple[str, str], series: Sequence[SeriesSummary]
+    ledger: Ledger, ends: tuple[str, str], series: Sequence[SeriesDocument]
 ) -> list[SeriesPair]:
     """The series that have both revisions under their newest conditions."""
     found = []
-    by_place: defaultdict[tuple[str, str], list[SeriesSummary]] = defaultdict(list)
+    by_place: defaultdict[tuple[str, str], list[SeriesDocument]] = defaultdict(list)
     for one in series:
         by_place[one.testbed, one.scenario].append(one)
     for place, levels in sorted(ledger.series.of_revisions(ends).items()):
         if not set(ends) <= set(levels) or not by_place[place]:
             continue
         # Where both are on several branches, their boots are the same ones.
-        one = max(by_place[place], key=lambda series: series.levels)
+        one = max(by_place[place], key=lambda series: series.kernels)
         found.append(_both(one, levels[ends[0]], levels[ends[1]]))
     return found
 
 
-def _both(one: SeriesSummary, before: Level, after: Level) -> SeriesPair:
+def _both(one: SeriesDocument, before: Level, after: Level) -> SeriesPair:
     first, second = level_estimates([before, after], one.noise)
     return SeriesPair(
         testbed=one.testbed,

@@ -11,7 +11,8 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
-from netbisect.reports.site.view_models import JOB_KINDS, SeriesSummary, pair_page
+from netbisect.reports.model.series import SeriesDocument
+from netbisect.reports.site.view_models import JOB_KINDS, pair_page
 from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.service import compute
 from netbisect.steps.site import view_models
@@ -108,7 +109,7 @@ def _made(
     folder: Path,
     processes: int,
     source: SiteSource,
-) -> list[SeriesSummary]:
+) -> list[SeriesDocument]:
     """Makes the pages of testbeds; returns all series."""
     workers = min(processes, len(parts))
     if workers <= 1:
@@ -124,7 +125,7 @@ def _made(
             ) from None
 
 
-def _joined(found: Iterable[Sequence[SeriesSummary]]) -> list[SeriesSummary]:
+def _joined(found: Iterable[Sequence[SeriesDocument]]) -> list[SeriesDocument]:
     return sorted((one for series in found for one in series), key=lambda one: one.name)
 
 
@@ -134,6 +135,6 @@ def _begin(source: SiteSource, folder: Path, alerts: AlertIndex) -> None:
     _child[:] = [(PageBuilder(source, source.ledger(), alerts), folder)]
 
 
-def _make(part: PagesOfTestbed) -> list[SeriesSummary]:
+def _make(part: PagesOfTestbed) -> list[SeriesDocument]:
     builder, folder = _child[0]
     return builder.make(part, folder)

@@ -1,88 +1,11 @@
-"""Queries of the site: view models from the ledger."""
+"""Queries of the site: revisions by name, and the time of the latest change."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from netbisect.bisect.detection.level_difference import pooled
-from netbisect.bisect.model.detection_results import LevelStep
-from netbisect.bisect.model.entities import Commit, Noise
-from netbisect.reports.model.types import AlertSummary
-from netbisect.reports.site.view_models import RECENT, SeriesEpoch, SeriesView
+from netbisect.bisect.model.entities import Commit
 from netbisect.steps.queries import progress
-from netbisect.steps.queries.lab_context import LabContext
-from netbisect.steps.service.numeric import health, histories
 from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.store.ledger import Ledger
-from netbisect.store.repositories.series import SeriesHistory
-
-# -------------------------------------------------------------------------------------- series
-
-
-def view_of(
-    ledger: Ledger,
-    trail: SeriesHistory,
-    lab: LabContext,
-    alerts: Sequence[AlertSummary],
-    min_effect: float,
-) -> SeriesView:
-    """The view model of a series.
-
-    Args:
-        ledger: Where commits are looked up.
-        trail: The series.
-        lab: Names, hardware and links.
-        alerts: That moved it.
-        min_effect: Smallest step reported, as a positive ln ratio.
-    """
-    levels = trail.epochs[-1].levels
-    noise = histories.estimate_noise(levels[:-1]) if levels[1:] else Noise()
-    found = histories.analyze(levels, min_effect).steps
-    standing = health.level_estimates(levels, noise)
-    place = {id(level): i for i, level in enumerate(levels)}
-    before = [level for level in trail.baseline if level is not levels[-1]]
-    baseline = pooled([standing[place[id(level)]] for level in before], noise)
-    named = {*(one.revision for one in levels[-RECENT:]), *_axis(trail), *_named(found)}
-    named |= {one.culprit for one in alerts if one.culprit}
-    named |= {before[0].revision} if before else set()
-    judged = health.series_health(
-        trail.baseline or levels[-1:], min_effect, noise if levels[1:] else None
-    )
-    named |= {judged.drift.best} if judged.drift else set()
-    return SeriesView(
-        testbed=trail.name.testbed,
-        scenario=trail.name.scenario,
-        branch=trail.name.branch,
-        title=lab.title(trail.name.scenario),
-        hardware=lab.hardware(trail.name.testbed),
-        epochs=[SeriesEpoch(one.values, one.levels) for one in trail.epochs],
-        standings=standing,
-        baseline=baseline,
-        baseline_from=before[0].revision if before else "",
-        baselined=len(before),
-        least=min_effect,
-        numbers=trail.numbers,
-        noise=noise,
-        health=judged,
-        steps=found,
-        alerts=alerts,
-        commits=ledger.commits.find(named),
-        commit_link=lab.commit_link,
-    )
-
-
-def _axis(trail: SeriesHistory) -> Iterator[str]:
-    """Those that an axis with few ticks names: counted from the end, as it does."""
-    levels = [level for epoch in trail.epochs for level in epoch.levels]
-    step = max(-(-len(levels) // 7), 1)
-    return (levels[i].revision for i in range(len(levels) - 1, -1, -step))
-
-
-def _named(found: Sequence[LevelStep]) -> set[str]:
-    return {name for step in found for name in (step.before, step.at)}
-
-
-# ----------------------------------------------------------------------------------- questions
 
 
 def latest(ledger: Ledger) -> float:

@@ -6,15 +6,17 @@ import re
 from dataclasses import replace
 
 import report_cases
+import report_documents
 
 from netbisect.bisect.model.alert_change import ChangeBasis
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
-from netbisect.bisect.model.entities import Commit, Level
+from netbisect.bisect.model.entities import Level
 from netbisect.bisect.model.results import Effect
+from netbisect.reports.model.series import LevelDocument, SeriesDocument
 from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.site import pages
 from netbisect.reports.site.plots import first_changed
-from netbisect.reports.site.view_models import NightProgress, Overview, Point, SeriesSummary
+from netbisect.reports.site.view_models import NightProgress, Overview
 from netbisect.steps.queries.documents import alert_summary
 from netbisect.store.db.records import Alert, AlertSeries
 
@@ -23,27 +25,10 @@ def effect(scenario: str, ln_ratio: float) -> Effect:
     return Effect(scenario, ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 1e-9, 12, 12)
 
 
-def summary(scenario: str) -> SeriesSummary:
-    point = Point(1, "a" * 40, "n1-aaaaaaaaaaaa", 1e9, 14.0, 1e-6, 5, "k")
-    return SeriesSummary(
-        testbed="c2558",
-        scenario=scenario,
-        branch="main",
-        title=scenario,
-        hardware="",
-        points=[point],
-        levels=1,
-        boots=5,
-        baseline=None,
-        against=None,
-        image_noise=0.0,
-        boot_noise=0.0,
-        smallest_drop=None,
-        smallest_lasting_drop=None,
-        saturated=False,
-        bimodal=False,
-        spark="",
-    )
+def summary(scenario: str) -> SeriesDocument:
+    level = Level("a" * 40, "k", 1e9, (14.0,) * 5)
+    document = report_documents.series_document([level])
+    return replace(document, scenario=scenario, title=scenario)
 
 
 def test_each_cell_of_the_map_shows_the_change_of_its_own_series() -> None:
@@ -88,22 +73,21 @@ def test_each_cell_of_the_map_shows_the_change_of_its_own_series() -> None:
     assert re.findall("▼ (.*?), alert 7", pages.index(view).html()) == ["-10.4 %", "-4.9 %"]
 
 
-def level(number: int) -> Level:
-    return Level(f"{number}", "", 0.0, (14.0,))
+def level(number: int) -> LevelDocument:
+    found = Level(f"{number}", "", 0.0, (14.0,))
+    return LevelDocument.of(found, "fwd4", f"n{number}", baseline=False, number=number)
 
 
 def test_a_series_falls_at_a_known_culprit() -> None:
     """At its own level, at the next one, or at the first bad one."""
     found = replace(report_cases.alert_summary(), good="8", bad="72")
     known = replace(found, culprit="48")
-    culprit = replace(report_cases.commit(48), revision="48")
 
-    def place(numbers: list[int], alert: AlertSummary, commit: Commit | None) -> int | None:
-        levels = [level(one) for one in numbers]
-        return first_changed(alert, levels, {f"{one}": one for one in numbers}, commit)
+    def place(numbers: list[int], alert: AlertSummary, culprit: int | None) -> int | None:
+        return first_changed(alert, [level(one) for one in numbers], culprit)
 
-    assert place([8, 24, 48, 72], known, culprit) == 2
-    assert place([8, 24, 60, 72], known, culprit) == 2
-    assert place([8, 24, 72], known, culprit) == 2
+    assert place([8, 24, 48, 72], known, 48) == 2
+    assert place([8, 24, 60, 72], known, 48) == 2
+    assert place([8, 24, 72], known, 48) == 2
     assert place([8, 48, 60, 72], found, None) == 3
-    assert place([8, 24], known, culprit) is None
+    assert place([8, 24], known, 48) is None

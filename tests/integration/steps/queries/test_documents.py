@@ -27,6 +27,7 @@ from netbisect.steps.queries.health import judge
 from netbisect.store.db.records import SeriesName
 
 CASES = Path(__file__).parents[3] / "fixtures" / "report_cases.py"
+DOCUMENTS = CASES.with_name("report_documents.py")
 HOSTILE = "]]> \ud800 \x00 <b>"
 
 
@@ -53,7 +54,7 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "bisection": lambda filled: DocumentQueries(filled.ledger).bisection(filled.bisection),
     "comparison": lambda filled: DocumentQueries(filled.ledger).comparison(filled.comparison),
     "digest": digest,
-    "request": lambda _: runpy.run_path(str(CASES))["request_document"](HOSTILE),
+    "request": lambda _: runpy.run_path(str(DOCUMENTS))["request_document"](HOSTILE),
     "health": lambda filled: health.document(judge(filled.ledger)),
     "series": lambda filled: DocumentQueries(filled.ledger).series(
         SeriesName("c2558", "inet4-forwarding", "stable/15")

@@ -18,11 +18,9 @@ from typing import Any
 
 import pytest
 
-from netbisect.bisect.model.detection_results import MIN_EFFECT
-from netbisect.reports.site import revisions, series
-from netbisect.steps.queries.lab_context import LabContext
+from netbisect.reports.site import revisions
+from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.service.database_thread import open_ledger
-from netbisect.steps.site import view_models
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chrome") or shutil.which("chromium-browser")
 PAGES = (
@@ -172,7 +170,7 @@ def test_many_scenarios_fit_on_paper(whole_site: Any, tmp_path: Path) -> None:
     """25 of them across a sheet in Letter format, which is the narrower of the usual two."""
     ledger = open_ledger(whole_site.database)
     trail = ledger.series_histories.of("testbed-00", "inet4-path-00")[0]
-    one = series.summary(view_models.view_of(ledger, trail, LabContext(), [], MIN_EFFECT))
+    one = DocumentQueries(ledger).series_of(trail, ())
     text = revisions.page([replace(one, title=f"inet4-path-{i:02}") for i in range(25)]).html()
     measure = "<script>document.title = document.documentElement.scrollWidth</script></body>"
     text = re.sub(r"<meta http-equiv=.Content-Security-Policy.[^>]*>", "", text)
