@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+import report_cases
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Reaction, Sample, Stage
@@ -26,7 +26,6 @@ from netbisect.steps.service.settings import load
 from netbisect.store.db.records import ActionStage, JobRecord, OutboxMail
 from netbisect.store.ledger import Ledger
 
-CASES = Path(__file__).parents[3] / "fixtures" / "report_cases.py"
 TESTBED = "c2558"
 MORNING = datetime(2026, 11, 21, 8).astimezone().timestamp()
 HOUR = 3600.0
@@ -216,7 +215,7 @@ def test_it_can_be_switched_off(desk: Desk) -> None:
 def test_a_long_day_fits_the_columns() -> None:
     """Whatever things are called, and however many there are."""
     item = replace(
-        runpy.run_path(str(CASES))["alert_summary"](),
+        report_cases.alert_summary(),
         title="forwarding, inet6 with a rather long name",
         testbed="some-testbed",
         branch="stable/15",

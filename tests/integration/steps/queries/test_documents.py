@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import runpy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import Any
 
 import jsonschema
 import pytest
+import report_cases
+import report_documents
 from click.testing import CliRunner, Result
 
 from netbisect.bisect.model.alert_state import AlertState
@@ -26,8 +27,6 @@ from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.health import judge
 from netbisect.store.db.records import SeriesName
 
-CASES = Path(__file__).parents[3] / "fixtures" / "report_cases.py"
-DOCUMENTS = CASES.with_name("report_documents.py")
 HOSTILE = "]]> \ud800 \x00 <b>"
 
 
@@ -36,7 +35,7 @@ def run(*arguments: str) -> Result:
 
 
 def digest(_: Any) -> Any:
-    item = replace(runpy.run_path(str(CASES))["alert_summary"](), title=HOSTILE, testbed=HOSTILE)
+    item = replace(report_cases.alert_summary(), title=HOSTILE, testbed=HOSTILE)
     return DigestDocument(
         since=0.0,
         until=1.0,
@@ -54,7 +53,7 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "bisection": lambda filled: DocumentQueries(filled.ledger).bisection(filled.bisection),
     "comparison": lambda filled: DocumentQueries(filled.ledger).comparison(filled.comparison),
     "digest": digest,
-    "request": lambda _: runpy.run_path(str(DOCUMENTS))["request_document"](HOSTILE),
+    "request": lambda _: report_documents.request_document(HOSTILE),
     "health": lambda filled: health.document(judge(filled.ledger)),
     "series": lambda filled: DocumentQueries(filled.ledger).series(
         SeriesName("c2558", "inet4-forwarding", "stable/15")

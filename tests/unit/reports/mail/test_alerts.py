@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import runpy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import report_cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +22,6 @@ from netbisect.reports.render import plaintext
 from netbisect.reports.site import changes
 
 HERE = Path(__file__).parents[3]
-made = runpy.run_path(str(HERE / "fixtures" / "report_cases.py"))
 ENDINGS = ("culprit_case", "suspects_case", "not_reproduced_case", "unfinished_case")
 WIDTH = 76
 
@@ -32,8 +31,7 @@ text_of_people = st.text(st.characters(), min_size=1, max_size=300) | st.text(
 
 
 def make(name: str, **changes: object) -> BisectionDocument:
-    case: BisectionDocument = made[name](**changes)
-    return case
+    return getattr(report_cases, name)(**changes)  # type: ignore[no-any-return]
 
 
 def too_wide(text: str) -> list[str]:
@@ -121,7 +119,8 @@ def with_nights(case: BisectionDocument, *numbers: int) -> BisectionDocument:
     """The case with nightly levels of these commits only."""
     level = case.levels[0]
     levels = tuple(
-        replace(level, revision=made["revision"](one), label=made["label"](one)) for one in numbers
+        replace(level, revision=report_cases.revision(one), label=report_cases.label(one))
+        for one in numbers
     )
     return replace(case, levels=levels)
 
@@ -135,13 +134,13 @@ def test_the_trend_falls_at_a_known_culprit(nights: tuple[int, ...], first: int)
     lines = section(alerts.outcome(case).text, "Latest revisions, slower to the left").splitlines()
     [rule] = [i for i, line in enumerate(lines) if line.startswith("  -----")]
 
-    assert made["label"](40) in lines[rule]
-    assert made["label"](first) in lines[rule + 1]
-    assert made["label"](24) in lines[rule - 1]
+    assert report_cases.label(40) in lines[rule]
+    assert report_cases.label(first) in lines[rule + 1]
+    assert report_cases.label(24) in lines[rule - 1]
 
 
 def test_a_commit_that_stands_in_for_the_culprit_is_named() -> None:
-    culprit, twin = made["revision"](40), made["revision"](41)
+    culprit, twin = report_cases.revision(40), report_cases.revision(41)
     case = make("culprit_case")
     steps = tuple(
         replace(one, revision=twin) if one.revision == culprit else one for one in case.steps
@@ -175,7 +174,7 @@ def test_the_ten_worst_series_are_listed() -> None:
 
 
 def test_long_lists_are_cut_and_counted() -> None:
-    revisions = tuple(made["revision"](number) for number in range(9, 40))
+    revisions = tuple(report_cases.revision(number) for number in range(9, 40))
     conditions = {f"sysctl.{number}": "1" for number in range(14)}
 
     text = alerts.outcome(make("suspects_case", suspects=revisions, conditions=conditions)).text

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-import runpy
 from html import unescape
-from pathlib import Path
 
 import pytest
+import report_cases
 from hypothesis import given
 from hypothesis import strategies as st
 
 from netbisect.reports.mail import alerts
 from netbisect.reports.mail.html import as_html
-
-made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
 
 
 def body(html: str) -> str:
@@ -28,7 +25,7 @@ def words_of(html: str) -> list[str]:
 
 @pytest.mark.parametrize("name", ["alert_case", "culprit_case", "suspects_case", "unfinished_case"])
 def test_html_has_the_words_of_the_text(name: str) -> None:
-    case = made[name]()
+    case = getattr(report_cases, name)()
     mail = alerts.alert(case) if name == "alert_case" else alerts.outcome(case)
 
     assert words_of(as_html(mail.subject, mail.text)) == mail.text.split()

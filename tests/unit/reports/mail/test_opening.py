@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import runpy
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+import report_cases
 
 from netbisect.reports.mail import alerts
 from netbisect.reports.model.changes import BisectionDocument
 
-made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
-
 
 def make(name: str, **changes: object) -> BisectionDocument:
-    case: BisectionDocument = made[name](**changes)
-    return case
+    return getattr(report_cases, name)(**changes)  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("name", ["suspects_case", "not_reproduced_case", "unfinished_case"])

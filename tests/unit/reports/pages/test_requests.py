@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import runpy
 from dataclasses import replace
-from pathlib import Path
+
+import report_documents
 
 from netbisect.bisect.model.metric import SeriesMetric
 from netbisect.bisect.model.results import Effect
 from netbisect.reports.model.types import ComparedRevision, ComparedSetting, Difference
 from netbisect.reports.pages.requests import hidden, setting_rows
 
-documents = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_documents.py"))
 CPU = SeriesMetric("cpu", "%", lower=True).of("inet4-fixed-rate")
 
 
@@ -21,7 +20,7 @@ def test_settings_of_one_revision_name_their_run() -> None:
         ComparedSetting("c2558", run, "inet4", "net.isr.maxthreads=4", "a1", found)
         for run in (1, 2)
     )
-    request = replace(documents["request_document"](), differences=(), settings=lines)
+    request = replace(report_documents.request_document(), differences=(), settings=lines)
     assert [row[0] for row in setting_rows(request)[1:]] == ["c2558, run 1", "c2558, run 2"]
 
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
-import runpy
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
+import report_cases
 
 from netbisect.reports.model.changes import BisectionDocument
 from netbisect.reports.plots import chart
 
-made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def make(name: str, **changes: object) -> BisectionDocument:
-    case: BisectionDocument = made[name](**changes)
-    return case
+    return getattr(report_cases, name)(**changes)  # type: ignore[no-any-return]
 
 
 def texts(svg: str) -> list[str]:

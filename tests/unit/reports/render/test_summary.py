@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import runpy
 from dataclasses import replace
-from pathlib import Path
+
+import report_cases
 
 from netbisect.bisect.model.entities import Kernel, Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
@@ -16,13 +16,12 @@ from netbisect.reports.render import summary
 from netbisect.reports.site import changes
 from netbisect.steps.queries.change_evidence import of_testbed, places
 
-made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
 APART = 0.94
 
 
 def shared_case() -> BisectionDocument:
     """Every second boot was made on another testbed, 6 % below."""
-    case: BisectionDocument = made["culprit_case"](testbeds=("c2558", "c2558-2"), shown="c2558")
+    case = report_cases.culprit_case(testbeds=("c2558", "c2558-2"), shown="c2558")
     steps = tuple(
         replace(one, testbed="c2558-2", pps=one.pps * APART)
         if one.pps is not None and one.place % 2
@@ -41,15 +40,15 @@ def test_mails_and_pages_list_the_measuring_testbeds() -> None:
     written = changes.bisection(shared_case()).html()
     assert f'<tr><th scope="row">measured on</th><td>{testbeds}</td></tr>' in written
     assert ">boot and runs on c2558-2</td>" in written
-    alone: BisectionDocument = made["culprit_case"]()
+    alone = report_cases.culprit_case()
     assert "measured on" not in outcome(alone).text + changes.bisection(alone).html()
     assert "boot and runs on" not in changes.bisection(alone).html()
 
 
 def test_a_testbed_without_the_good_end_has_no_rates() -> None:
     """Nobody knows how far it lies from the others."""
-    case: BisectionDocument = made["culprit_case"](testbeds=("c2558", "c2558-2"), shown="c2558")
-    lost = made["step"](99, case.bad.revision, pps=math.e, testbed="c2558-2")
+    case = report_cases.culprit_case(testbeds=("c2558", "c2558-2"), shown="c2558")
+    lost = report_cases.step(99, case.bad.revision, pps=math.e, testbed="c2558-2")
     with_it = replace(case, steps=(*case.steps, lost))
     assert summary.path(with_it) == summary.path(case)
 

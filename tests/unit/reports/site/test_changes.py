@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import runpy
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+import report_cases
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -18,19 +17,17 @@ from netbisect.bisect.model.alert_state import HistoryEntry
 from netbisect.reports.model.changes import BisectionDocument, KernelFailure
 from netbisect.reports.site import changes
 
-made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
 ENDINGS = ("culprit_case", "suspects_case", "not_reproduced_case", "unfinished_case")
 SVG = "{http://www.w3.org/2000/svg}"
 VOID = {"meta", "br", "img", "link", "hr", "input"}
 
 
 def make(name: str, **changes: object) -> BisectionDocument:
-    case: BisectionDocument = made[name](**changes)
-    return case
+    return getattr(report_cases, name)(**changes)  # type: ignore[no-any-return]
 
 
 def page(case: BisectionDocument) -> str:
-    return changes.alert(made["alert_document"](), case, title=case.title, jobs=[]).html()
+    return changes.alert(report_cases.alert_document(), case, title=case.title, jobs=[]).html()
 
 
 @cache
@@ -121,7 +118,7 @@ def test_the_culprit_has_author_trailers_and_links(culprit: str) -> None:
         "Difference at 95.0% confidence",
     ):
         assert words in outline.text
-    assert f"https://cgit.freebsd.org/src/commit/?id={made['revision'](40)}" in outline.values(
+    assert f"https://cgit.freebsd.org/src/commit/?id={report_cases.revision(40)}" in outline.values(
         "href"
     )
     assert "https://reviews.freebsd.org/D51234" in outline.values("href")
@@ -233,7 +230,7 @@ def test_each_step_has_the_most_probable_answer(culprit: str) -> None:
     text = Outline(culprit).text
 
     assert "64 commits, 1.5 % each" in text
-    assert f"{made['label'](40)}, 97.0 %" in text
+    assert f"{report_cases.label(40)}, 97.0 %" in text
     assert "that none of them changed anything: 0.1 %" not in text
     assert "that none of them changed anything: less than 0.1 %" not in text
 
@@ -267,9 +264,9 @@ def test_an_empty_case_has_a_page() -> None:
 @pytest.mark.slow
 def test_the_page_of_the_largest_case_is_small() -> None:
     """Twelve scenarios, 256 commits, 60 visits, panics and profiles: below 500 kB, and whole."""
-    case = made["large_case"]()
-    taken = made["profiles"]()
-    alert = made["alert_document"]()
+    case = report_cases.large_case()
+    taken = report_cases.profiles()
+    alert = report_cases.alert_document()
     text = changes.alert(alert, case, title=case.title, jobs=[], taken=taken).html()
     outline = Outline(text)
 
@@ -294,7 +291,7 @@ def test_long_lists_on_a_page_are_cut_and_counted() -> None:
     text = page(case)
 
     assert "The 256 most probable; 832 commits more are in the range." in text
-    assert made["label"](made["CULPRIT"]) in text.split('id="candidates"')[1]
+    assert report_cases.label(report_cases.CULPRIT) in text.split('id="candidates"')[1]
     assert f"The latest 100 attempts; {len(case.steps) - 100} came before." in text
     assert len(text.encode()) < 500_000
 
@@ -340,10 +337,15 @@ def test_pages_are_valid_for_any_texts(name: str, texts: tuple[str, ...], times:
         number=2,
     )
     line = replace(
-        made["alert_summary"](), testbed=testbed, title=title, branch=branch, good=label, bad=value
+        report_cases.alert_summary(),
+        testbed=testbed,
+        title=title,
+        branch=branch,
+        good=label,
+        bad=value,
     )
     document = replace(
-        made["alert_document"](),
+        report_cases.alert_document(),
         history=(HistoryEntry(0.0, value, why, None),),
         testbed=testbed,
         branch=branch,
@@ -351,7 +353,7 @@ def test_pages_are_valid_for_any_texts(name: str, texts: tuple[str, ...], times:
     )
     pages = [
         changes.alert(document, hostile, title=str, jobs=[]),
-        changes.comparison(made["compared"](hostile), line),
+        changes.comparison(report_cases.compared(hostile), line),
         changes.bisection(hostile, line),
     ]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import runpy
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+import report_cases
+import report_documents
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.detection_results import LevelStep
@@ -16,8 +16,6 @@ from netbisect.bisect.model.entities import Level
 from netbisect.reports.site import series
 from netbisect.reports.site.plots import MarkedAlert
 
-made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_cases.py"))
-documents = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "report_documents.py"))
 DAY = 86400.0
 
 
@@ -31,7 +29,7 @@ def page(
         Level(f"{i:040x}", f"image {i}", at, tuple(13.8 + (3 * i + n) % 7 / 1000 for n in range(4)))
         for i, at in enumerate(days)
     ]
-    return series.page(documents["series_document"](levels, steps=steps), alerts).html()
+    return series.page(report_documents.series_document(levels, steps=steps), alerts).html()
 
 
 @pytest.mark.parametrize(
@@ -61,7 +59,7 @@ def test_a_step_names_the_alert_whose_culprit_has_no_level_of_its_own() -> None:
     names = [f"{i:040x}" for i in range(8)]
     step = LevelStep(names[3], names[4], -0.1, -0.11, -0.09, 9.0, 4, 4, 16, 16, names[3], names[4])
     alert = replace(
-        made["alert_summary"](),
+        report_cases.alert_summary(),
         id=7,
         good=names[0],
         bad=names[7],
