@@ -12,21 +12,30 @@ from markupsafe import Markup
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.reports.model.changes import (
     BisectionDocument,
+    CandidateDocument,
     ChangeDocument,
     ComparisonDocument,
+    KernelFailure,
 )
 from netbisect.reports.model.profiles import ProfilePair
 from netbisect.reports.model.types import AlertDocument, AlertSummary, SeenIn
-from netbisect.reports.pages import page as change_page
 from netbisect.reports.pages import profiles
 from netbisect.reports.plots import chart
-from netbisect.reports.render import words
+from netbisect.reports.render import summary, words
 from netbisect.reports.site import plots
 from netbisect.reports.site.frame import FEEDS, Page, as_document, make_page
 from netbisect.reports.site.view_models import alert_page, question_page
 
 _PICTURED = 4
 """Scenarios of a comparison whose boots are drawn."""
+_PICTURED_ALERT = 3
+_FAILURES_MAX = 50
+"""Maximum number of kernels with console logs on a page."""
+_LOGS_BYTES = 40_000
+"""Total characters of these logs."""
+_LOG_LEAST = 400
+_ATTEMPTS_MAX = 100
+_COMMITS_MAX = 256
 _BYTES = 450_000
 """Most bytes of a page; flame graphs get the remainder."""
 _FLAMES_LEAST = 45_000
@@ -101,8 +110,8 @@ def alert(
 
 def _drawn(document: ChangeDocument) -> dict[str, Any]:
     """Values of the templates of a change, with its pictures but for flame graphs."""
-    shown = change_page.pictured(document, change_page.PICTURED)
-    return change_page.template_values(document) | {
+    shown = _pictured(document, _PICTURED_ALERT)
+    return _values(document) | {
         "trend": Markup(chart.trend(document)),  # noqa: S704 - our own drawing
         "pictures": [
             (document.title(name), Markup(chart.boxplot(document, name)))  # noqa: S704 - as above
@@ -156,7 +165,7 @@ def comparison(
         following: The search that followed from it.
     """
     running = document.outcome == "running"
-    values = change_page.template_values(document)
+    values = _values(document)
     if running:
         values |= {"state": ("open", "running"), "headline": "The comparison is running."}
     else:
@@ -175,7 +184,7 @@ def comparison(
         next=following,
         pictures=[
             (document.title(name), Markup(chart.boxplot(document, name)))  # noqa: S704 - our own
-            for name in change_page.pictured(document, _PICTURED)
+            for name in _pictured(document, _PICTURED)
         ],
     )
 
@@ -194,8 +203,81 @@ def bisection(document: BisectionDocument, alert: AlertSummary | None = None) ->
         trail=_trail(alert),
         changing=document.outcome == "running",
         alternates=[as_document(question_page("bisection", document.number))],
-        **change_page.template_values(document),
+        **_values(document),
         alert=alert,
         line=Markup(plots.commit_line(document)),  # noqa: S704 - our own drawing
         search=Markup(chart.path(document)),  # noqa: S704 - our own drawing
     )
+
+
+def _values(document: ChangeDocument) -> dict[str, Any]:
+    """Values of the templates of a document, by name.
+
+    Flame graphs are left to those who know how much room they have.
+    """
+    return {
+        "document": document,
+        "state": _STATES[document.outcome],
+        "headline": summary.headline(document),
+        "reasons": summary.why(document),
+        "culprit": summary.culprit(document),
+        "heading": summary.heading(document),
+        "rows": summary.rows(document),
+        "unmoved": words.listing(list(document.unaffected)),
+        "profiles": [],
+        "attempts": document.steps[-_ATTEMPTS_MAX:],
+        "attempts_left": max(len(document.steps) - _ATTEMPTS_MAX, 0),
+        "number": words.number,
+        "leader": summary.leader,
+        "block": summary.block(document),
+        "remark": summary.remark(document),
+        "candidates": _candidates(document),
+        "candidates_left": max(len(document.candidates) - _COMMITS_MAX, 0),
+        "crashes": summary.crashes(document),
+        "failures": [_failure(document, one) for one in document.failures[:_FAILURES_MAX]],
+        "failures_left": max(len(document.failures) - _FAILURES_MAX, 0),
+        "none": words.certainty(document.chances.none) if document.chances else "",
+        "cost": summary.cost(document),
+        "measured_on": summary.measured_on(document),
+        "reviews": summary.reviews,
+        "marks": summary.marks(document),
+        "unknown": "(not in the tree that is watched)",
+        "settling": False,
+    }
+
+
+_STATES = {
+    "running": ("open", "search running"),
+    "confirmed": ("range", "confirmed"),
+    "not-confirmed": ("calm", "not confirmed"),
+    "culprit": ("sure", "commit verified"),
+    "several": ("sure", "several commits verified"),
+    "drift": ("calm", "no single commit"),
+    "suspects": ("range", "narrowed to a few commits"),
+    "not-reproduced": ("calm", "not reproduced"),
+    "unfinished": ("open", "no answer"),
+}
+"""A CSS class and a text by outcome."""
+
+
+def _pictured(document: ChangeDocument, most: int) -> list[str]:
+    """The scenarios with plots: the leading one, and those with the largest drops."""
+    change = {one.scenario: one.ln_ratio for one in document.differences}
+    names = sorted(document.titles, key=lambda name: (name != document.lead, change.get(name, 0.0)))
+    return names[:most]
+
+
+def _failure(document: ChangeDocument, failure: KernelFailure) -> dict[str, str]:
+    """Label, reason and end of the log."""
+    most = max(_LOGS_BYTES // min(len(document.failures), _FAILURES_MAX), _LOG_LEAST)
+    log = failure.log
+    if len(log) > most:
+        log = f"({len(log) - most:,} characters before)\n{log[-most:]}"
+    return {"label": document.label(failure.revision), "why": failure.why, "log": log}
+
+
+def _candidates(document: ChangeDocument) -> list[CandidateDocument]:
+    """Oldest first; of very many, the likeliest."""
+    likely = sorted(document.candidates, key=lambda one: -(one.chance or 0.0))[:_COMMITS_MAX]
+    kept = {one.commit.revision for one in likely}
+    return [one for one in document.candidates if one.commit.revision in kept]
