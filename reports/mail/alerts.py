@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
@@ -105,15 +105,13 @@ def _view(document: ChangeDocument) -> dict[str, Any]:
         "suspects": _suspects(document)[:_LINES_MAX],
         "suspects_left": max(len(_suspects(document)) - _LINES_MAX, 0),
         "heading": summary.heading(document),
-        "rows": [("", "before", "after", "change"), *map(astuple, rows[:_ROWS_MAX])]
-        if rows
-        else [],
+        "rows": [("", "before", "after", "change"), *rows[:_ROWS_MAX]] if rows else [],
         "rows_left": max(len(rows) - _ROWS_MAX, 0),
         "trend": _trend(document),
         "unmoved": words.clean(words.listing(list(document.unaffected))),
         "block": summary.block(document),
         "remark": summary.remark(document),
-        "stops": [tuple(map(words.clean, astuple(stop))) for stop in stops[:_LINES_MAX]],
+        "stops": [tuple(map(words.clean, stop)) for stop in stops[:_LINES_MAX]],
         "stops_left": max(len(stops) - _LINES_MAX, 0),
         "marks": [
             (words.clean(document.label(revision)), words.clean(mark))

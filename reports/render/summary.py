@@ -44,28 +44,6 @@ _WHY = {
 _REVIEWS = "https://reviews.freebsd.org/"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A line of the table of effects."""
-
-    title: str
-    before: str
-    after: str
-    change: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """A revision on the path of the search."""
-
-    label: str
-    boots: str
-    change: str
-    """Against the good end."""
-    result: str
-    """Its mean, or the reason that there is none."""
-
-
 def sides(document: ChangeDocument) -> tuple[str, str]:
     """The two revisions that the published effects compare."""
     if document.outcome == "culprit":
@@ -87,12 +65,12 @@ def level(boots: list[float]) -> float | None:
     return geometric_mean(boots) if boots else None
 
 
-def rows(document: ChangeDocument) -> list[Row]:
-    """The table of effects, the worst first."""
+def rows(document: ChangeDocument) -> list[tuple[str, str, str, str]]:
+    """The table of effects, the worst first: scenario, rate before and after, and change."""
     table = []
     for effect in sorted(document.differences, key=lambda effect: effect.ln_ratio):
         before, after = (_number(level(side), effect.scenario) for side in latest(document, effect))
-        table.append(Row(document.title(effect.scenario), before, after, words.change(effect)))
+        table.append((document.title(effect.scenario), before, after, words.change(effect)))
     return table
 
 
@@ -262,8 +240,12 @@ def measured_on(document: ChangeDocument) -> str:
     return f"{names}; rates and ministat are of {document.shown}" if several else names
 
 
-def path(document: ChangeDocument) -> list[Stop]:
-    """Tested revisions, in the order of their first trial."""
+def path(document: ChangeDocument) -> list[tuple[str, str, str, str]]:
+    """Tested revisions, in the order of their first trial.
+
+    Each has its label, its boots, its change against the good end, and its mean rate, or the
+    reason without one.
+    """
     visits: dict[str, list[StepDocument]] = {}
     for step in steps(document):
         visits.setdefault(step.revision, []).append(step)
@@ -283,7 +265,7 @@ def path(document: ChangeDocument) -> list[Stop]:
         stops.append(_stop(document, found[-1], rates[revision], good))
         reason = f"same kernel as {document.label(revision)}"
         stops += [
-            Stop(document.label(side), "", "", reason)
+            (document.label(side), "", "", reason)
             for side, twin in document.stand_ins.items()
             if twin == revision
         ]
@@ -305,17 +287,17 @@ def _apart(document: ChangeDocument) -> dict[str, float]:
 
 def _stop(
     document: ChangeDocument, last: StepDocument, rates: list[float], good: list[float] | None
-) -> Stop:
+) -> tuple[str, str, str, str]:
     label = document.label(last.revision)
     if not rates:
         why = document.skipped.get(last.revision, last.result)
-        return Stop(label, "", "", words.reason(why))
+        return label, "", "", words.reason(why)
     mean = math.fsum(rates) / len(rates)
     against = ""
     if good and rates is not good:
         against = words.percent(mean - math.fsum(good) / len(good), document.lead)
     boots = words.count(len(rates), "boot")
-    return Stop(label, boots, against, words.level(mean, document.lead))
+    return label, boots, against, words.level(mean, document.lead)
 
 
 def marks(document: ChangeDocument) -> dict[str, str]:

@@ -16,15 +16,16 @@ from netbisect.bisect.detection.level_difference import (
     LevelEstimate,
     level_difference,
 )
-from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.model.entities import Level
 from netbisect.bisect.model.metric import metric_of
+from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import RevisionDocument
 from netbisect.reports.plots.figure import draw
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN, ministat
 from netbisect.reports.render.palette import BAD, BOOT, GOOD, INK
 from netbisect.reports.site.frame import Page, distance_text, make_page, spread
-from netbisect.reports.site.view_models import series_page, when
+from netbisect.reports.site.view_models import series_file, when
 
 _PICTURED = 40
 """Series in a picture."""
@@ -34,20 +35,16 @@ _PICTURED = 40
 class SeriesPair:
     """A series that has both revisions."""
 
-    testbed: str
-    scenario: str
-    title: str
-    branch: str
+    series: SeriesDocument
     before: Level
     after: Level
-    standings: tuple[LevelEstimate, LevelEstimate]
-    noise: Noise
+    estimates: tuple[LevelEstimate, LevelEstimate]
 
     @property
     def distance(self) -> LevelDifference:
         """How far the second lies from the first."""
         twins = self.before.identity == self.after.identity != ""
-        return level_difference(*self.standings, self.noise, twins=twins)
+        return level_difference(*self.estimates, self.series.noise, twins=twins)
 
 
 def pair(before: RevisionDocument, after: RevisionDocument, series: Sequence[SeriesPair]) -> Page:
@@ -78,22 +75,22 @@ def pair(before: RevisionDocument, after: RevisionDocument, series: Sequence[Ser
 
 def _row(one: SeriesPair) -> dict[str, Any]:
     return {
-        "page": series_page(one.testbed, one.scenario, one.branch),
-        "title": one.title,
-        "testbed": one.testbed,
-        "branch": one.branch,
-        "before": words.level(one.standings[0].mean, one.scenario),
+        "page": series_file(one.series),
+        "title": one.series.title,
+        "testbed": one.series.testbed,
+        "branch": one.series.branch,
+        "before": words.level(one.estimates[0].mean, one.series.scenario),
         "before_boots": len(one.before.ln_pps),
-        "after": words.level(one.standings[1].mean, one.scenario),
+        "after": words.level(one.estimates[1].mean, one.series.scenario),
         "after_boots": len(one.after.ln_pps),
-        "change": distance_text(one.distance, one.scenario),
-        "image": spread(one.noise.image),
+        "change": distance_text(one.distance, one.series.scenario),
+        "image": spread(one.series.noise.image),
     }
 
 
 def _ministat(one: SeriesPair, labels: tuple[str, str]) -> str:
     sides = [
-        [metric_of(one.scenario).number(ln) for ln in level.ln_pps]
+        [metric_of(one.series.scenario).number(ln) for ln in level.ln_pps]
         for level in (one.before, one.after)
     ]
     if min(map(len, sides)) < POINTS_MIN:
@@ -114,12 +111,14 @@ def _paint(axes: Axes, shown: Sequence[SeriesPair]) -> None:
     for y, one in enumerate(shown):
         its = one.distance
         colour = (BAD if its.ln_ratio < 0 else GOOD) if its.clear else BOOT
-        percent = metric_of(one.scenario).percent
+        percent = metric_of(one.series.scenario).percent
         ends = [percent(ln) for ln in (its.low, its.high)]
         axes.plot(ends, [y, y], color=colour, linewidth=1.4)
         axes.plot([percent(its.ln_ratio)], [y], "o", color=colour, markersize=4)
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.yaxis.set_major_locator(FixedLocator(list(range(len(shown)))))
-    axes.set_yticklabels([words.clean(f"{one.title}, {one.testbed}")[:48] for one in shown])
+    axes.set_yticklabels(
+        [words.clean(f"{one.series.title}, {one.series.testbed}")[:48] for one in shown]
+    )
     axes.set_xlabel("change, %")

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from netbisect.bisect.detection.health import level_estimates
-from netbisect.bisect.model.entities import Level
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import RevisionDocument
 from netbisect.reports.site.frame import Page
@@ -37,19 +36,7 @@ def _both_in(
             continue
         # Where both are on several branches, their boots are the same ones.
         one = max(by_place[place], key=lambda series: series.kernels)
-        found.append(_both(one, levels[ends[0]], levels[ends[1]]))
+        before, after = levels[ends[0]], levels[ends[1]]
+        first, second = level_estimates([before, after], one.noise)
+        found.append(SeriesPair(one, before, after, (first, second)))
     return found
-
-
-def _both(one: SeriesDocument, before: Level, after: Level) -> SeriesPair:
-    first, second = level_estimates([before, after], one.noise)
-    return SeriesPair(
-        testbed=one.testbed,
-        scenario=one.scenario,
-        title=one.title,
-        branch=one.branch,
-        before=before,
-        after=after,
-        standings=(first, second),
-        noise=one.noise,
-    )
