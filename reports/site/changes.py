@@ -23,8 +23,8 @@ from netbisect.reports.pages import profiles
 from netbisect.reports.plots import chart
 from netbisect.reports.render import summary, words
 from netbisect.reports.site import plots
+from netbisect.reports.site.files import alert_page, question_page
 from netbisect.reports.site.frame import FEEDS, Page, as_document, make_page
-from netbisect.reports.site.view_models import alert_page, question_page
 
 _PICTURED = 4
 """Scenarios of a comparison whose boots are drawn."""

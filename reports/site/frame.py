@@ -12,7 +12,7 @@ from netbisect.bisect.model.results import Effect
 from netbisect.reports.model.types import HASH_LENGTH, AlertSummary
 from netbisect.reports.render import words
 from netbisect.reports.render.templating import environment
-from netbisect.reports.site.view_models import (
+from netbisect.reports.site.files import (
     alert_page,
     document_file,
     revision_page,

@@ -12,6 +12,7 @@ from netbisect.bisect.model.detection_results import STALE_DAYS, STALE_NIGHTS
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import AlertSummary, Difference
 from netbisect.reports.render import words
+from netbisect.reports.site.files import question_page, revisions_page, series_file, testbed_page
 from netbisect.reports.site.frame import (
     FEEDS,
     REFRESH,
@@ -22,16 +23,8 @@ from netbisect.reports.site.frame import (
     short_distance,
     spread,
 )
+from netbisect.reports.site.overview import NightProgress, Overview, RunningJob
 from netbisect.reports.site.plots import SPARK, spark
-from netbisect.reports.site.view_models import (
-    NightProgress,
-    Overview,
-    RunningJob,
-    question_page,
-    revisions_page,
-    series_file,
-    testbed_page,
-)
 
 _DAY = 86400.0
 _TESTBED = attrgetter("testbed")

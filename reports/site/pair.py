@@ -24,8 +24,8 @@ from netbisect.reports.plots.figure import draw
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN, ministat
 from netbisect.reports.render.palette import BAD, BOOT, GOOD, INK
+from netbisect.reports.site.files import series_file, when
 from netbisect.reports.site.frame import Page, distance_text, make_page, spread
-from netbisect.reports.site.view_models import series_file, when
 
 _PICTURED = 40
 """Series in a picture."""

@@ -18,12 +18,7 @@ from netbisect.reports.plots.chart import short
 from netbisect.reports.plots.figure import dots, draw, marker_line, rate_axis, segments, x_ticks
 from netbisect.reports.render import words
 from netbisect.reports.render.palette import BAD, BOOT, CULPRIT, GOOD, GRID, INK, WIDTH
-from netbisect.reports.site.view_models import (
-    LISTED,
-    alert_page,
-    revision_page,
-    when,
-)
+from netbisect.reports.site.files import LISTED, alert_page, revision_page, when
 
 _TICKS = 7
 _RECENT_HEIGHT = 2.7

@@ -22,8 +22,8 @@ from netbisect.reports.plots.progress import ScenarioProgress
 from netbisect.reports.render import words
 from netbisect.reports.render.palette import BAD, BOOT, INK
 from netbisect.reports.render.words import Name
+from netbisect.reports.site.files import JOB_KINDS, question_page, revision_page
 from netbisect.reports.site.frame import AlternateForm, Page, make_page
-from netbisect.reports.site.view_models import JOB_KINDS, question_page, revision_page
 
 _MOODS = {"regression": "sure", "no regression": "calm"}
 """Classes of the verdict's box."""

@@ -9,14 +9,8 @@ from netbisect.bisect.detection.level_difference import LevelDifference, level_d
 from netbisect.reports.model.series import LevelDocument, SeriesDocument
 from netbisect.reports.model.types import AlertSummary, RevisionDocument
 from netbisect.reports.render import words
+from netbisect.reports.site.files import LISTED, pair_page, revision_page, series_file, testbed_page
 from netbisect.reports.site.frame import Page, distance_text, make_page, short_distance
-from netbisect.reports.site.view_models import (
-    LISTED,
-    pair_page,
-    revision_page,
-    series_file,
-    testbed_page,
-)
 
 _CELLS = 1200
 """Most rows of a table."""

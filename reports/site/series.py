@@ -15,16 +15,9 @@ from netbisect.reports.model.series import EpochDocument, LevelDocument, SeriesD
 from netbisect.reports.model.types import HASH_LENGTH
 from netbisect.reports.render import words
 from netbisect.reports.site import plots
+from netbisect.reports.site.files import LISTED, RECENT, TIMES, revisions_page, testbed_page, when
 from netbisect.reports.site.frame import AlternateForm, Page, distance_text, drop, make_page, spread
 from netbisect.reports.site.plots import MarkedAlert
-from netbisect.reports.site.view_models import (
-    LISTED,
-    RECENT,
-    TIMES,
-    revisions_page,
-    testbed_page,
-    when,
-)
 
 _DAY = 86400.0
 _CALM = 120

@@ -15,7 +15,7 @@ from netbisect.bisect.model.jobs import (
 )
 from netbisect.reports.plots.progress import Side
 from netbisect.reports.render import words
-from netbisect.reports.site.view_models import NightProgress, RunningJob
+from netbisect.reports.site.overview import NightProgress, RunningJob
 from netbisect.steps.queries import digest
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service.numeric import measurement, plan

@@ -18,8 +18,7 @@ from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.site import changes
 from netbisect.reports.site import series as series_pages
 from netbisect.reports.site.changes import JobLink
-from netbisect.reports.site.frame import File, Page, as_document
-from netbisect.reports.site.view_models import (
+from netbisect.reports.site.files import (
     JOB_KINDS,
     LISTED,
     alert_page,
@@ -27,11 +26,11 @@ from netbisect.reports.site.view_models import (
     question_page,
     series_file,
 )
+from netbisect.reports.site.frame import File, Page, as_document
 from netbisect.steps.policy.alert_actions import ACTIONS
-from netbisect.steps.queries import documents
+from netbisect.steps.queries import documents, progress
 from netbisect.steps.queries.changes import of_alert, of_job
 from netbisect.steps.queries.lab_context import LabContext
-from netbisect.steps.site import view_models
 from netbisect.steps.site.folder import put
 from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import Alert, SeriesName
@@ -47,15 +46,13 @@ class AlertIndex:
     changed: Mapping[int, float]
     """By number: time of the last change, seconds since the epoch."""
     now: float
-    """As `site_material.latest`."""
+    """Time of the latest change of an alert or a night, seconds since the epoch."""
 
     @classmethod
     def of(cls, ledger: Ledger) -> Self:
         """The alerts of a ledger."""
         changed = {number: at for number, (_, at) in ledger.alerts.change_counts().items()}
-        return cls(
-            {one.id: one for one in ledger.alerts.all()}, changed, view_models.latest(ledger)
-        )
+        return cls({one.id: one for one in ledger.alerts.all()}, changed, _latest(ledger))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,3 +182,14 @@ class PageBuilder:
 
 def _files(file: str, page: Page, document: Document) -> dict[str, File]:
     return {file: page, document_file(file): f"{json_schema.as_text(document)}\n"}
+
+
+def _latest(ledger: Ledger) -> float:
+    """When the newest thing was done that pages of alerts tell of, seconds since the epoch."""
+    nights = ledger.nights.latest(progress.NIGHT_SECONDS)
+    return max(
+        *(at for _, at in ledger.alerts.change_counts().values()),
+        *(one.closed_at or one.opened_at for one in nights),
+        0.0,
+        0.0,
+    )

@@ -12,22 +12,21 @@ from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.plots import badge
 from netbisect.reports.render import words
 from netbisect.reports.site import pages, revisions
-from netbisect.reports.site.frame import FEED, File, Page
-from netbisect.reports.site.pages import FinishedLine
-from netbisect.reports.site.view_models import (
+from netbisect.reports.site.files import (
     JOB_KINDS,
-    Overview,
-    RunningJob,
     badge_file,
     pair_page,
     revision_page,
     revisions_page,
     testbed_page,
 )
+from netbisect.reports.site.frame import FEED, File, Page
+from netbisect.reports.site.overview import Overview, RunningJob
+from netbisect.reports.site.pages import FinishedLine
 from netbisect.steps.queries import badges, progress
 from netbisect.steps.queries.documents import quarantine
 from netbisect.steps.site import pair as site_pair
-from netbisect.steps.site import view_models
+from netbisect.steps.site import revision_names
 from netbisect.steps.site.build import PageBuilder
 from netbisect.steps.site.folder import Pair
 
@@ -57,7 +56,7 @@ class IndexPages:
         for page, of_branch in self.by_branch().items():
             yield page, revisions.page(of_branch)
         for page, name in self.revisions().items():
-            yield page, self.revision(view_models.known_commit(self.builder.ledger, name))
+            yield page, self.revision(revision_names.known_commit(self.builder.ledger, name))
         for place, condition in badges.conditions(self.builder.ledger).items():
             yield badge_file(*place), badge.badge(badges.title(place), condition)
         for name in NAMES:
@@ -115,7 +114,8 @@ class IndexPages:
         """
         ledger = self.builder.ledger
         first, second = (
-            self.builder.lab.revision(view_models.resolve(ledger, one)) for one in (before, after)
+            self.builder.lab.revision(revision_names.resolve(ledger, one))
+            for one in (before, after)
         )
         return site_pair.page(ledger, (first, second), self.overview.series)
 

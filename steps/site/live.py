@@ -9,20 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from netbisect.bisect.model.entities import Commit
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.site import pages, revisions
+from netbisect.reports.site.files import LISTED, pair_page, revision_page, series_page
 from netbisect.reports.site.frame import File, Page, Serving, message
+from netbisect.reports.site.overview import Overview, RunningJob
 from netbisect.reports.site.pages import RequestListing
-from netbisect.reports.site.view_models import (
-    LISTED,
-    Overview,
-    RunningJob,
-    pair_page,
-    revision_page,
-    series_page,
-)
 from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.service import stalls
 from netbisect.steps.service.web_settings import NO_LOGIN
-from netbisect.steps.site import view_models
+from netbisect.steps.site import revision_names
 from netbisect.steps.site.build import AlertIndex, PageBuilder
 from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.steps.site.index_pages import NAMES, IndexPages, overview
@@ -131,7 +125,7 @@ class LivePages:
             SiteRevisionError: The name means no commit, or several.
         """
         try:
-            return view_models.resolve(self.ledger, name)
+            return revision_names.resolve(self.ledger, name)
         except SiteRevisionError as error:
             tree = self.builder.lab.history
             if tree is None:

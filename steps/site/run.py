@@ -12,10 +12,10 @@ from pathlib import Path
 
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.reports.model.series import SeriesDocument
-from netbisect.reports.site.view_models import JOB_KINDS, pair_page
+from netbisect.reports.site.files import JOB_KINDS, pair_page
 from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.service import compute
-from netbisect.steps.site import view_models
+from netbisect.steps.site import revision_names
 from netbisect.steps.site.build import AlertIndex, PageBuilder, PagesOfTestbed
 from netbisect.steps.site.folder import Pair, SiteError, put
 from netbisect.steps.site.index_pages import IndexPages, overview
@@ -55,9 +55,11 @@ def write(
     """
     ledger = source.ledger()
     if pair is not None:
-        before, after = (view_models.resolve(ledger, name).revision for name in pair)
+        before, after = (revision_names.resolve(ledger, name).revision for name in pair)
         pairs = [*(one for one in pairs if one != (before, after)), (before, after)]
-    ends = [(view_models.resolve(ledger, a), view_models.resolve(ledger, b)) for a, b in pairs]
+    ends = [
+        (revision_names.resolve(ledger, a), revision_names.resolve(ledger, b)) for a, b in pairs
+    ]
     alerts = AlertIndex.of(ledger)
     counted = ledger.samples.counts()
     builder = PageBuilder(source, ledger, alerts)

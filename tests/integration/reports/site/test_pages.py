@@ -15,8 +15,8 @@ from netbisect.bisect.model.results import Effect
 from netbisect.reports.model.series import LevelDocument, SeriesDocument
 from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.site import pages
+from netbisect.reports.site.overview import NightProgress, Overview
 from netbisect.reports.site.plots import first_changed
-from netbisect.reports.site.view_models import NightProgress, Overview
 from netbisect.steps.queries.documents import alert_summary
 from netbisect.store.db.records import Alert, AlertSeries
 

@@ -22,7 +22,6 @@ from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import Settings, load
-from netbisect.steps.site import view_models
 from netbisect.steps.site.build import AlertIndex, PageBuilder, PagesOfTestbed
 from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import ActionStage, Alert, Outcome
@@ -44,7 +43,7 @@ class FilledCase:
         return self.ledger.alerts.all()[-1]
 
     def case(self, now: float | None = None) -> Any:
-        at = view_models.latest(self.ledger) if now is None else now
+        at = AlertIndex.of(self.ledger).now if now is None else now
         return of_alert(self.names, self.ledger, self.alert, at)
 
     def page(self, case: Any) -> str:

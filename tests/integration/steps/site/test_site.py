@@ -21,8 +21,8 @@ from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import Confirmed, Effect
 from netbisect.reports.documents.json_schema import as_data, schema
 from netbisect.reports.render.templating import environment
+from netbisect.reports.site.files import series_page, slug
 from netbisect.reports.site.plots import spark
-from netbisect.reports.site.view_models import series_page, slug
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.db.records import SeriesName

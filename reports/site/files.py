@@ -1,15 +1,12 @@
-"""View models of the site."""
+"""Names of the files of the site."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 
-from netbisect.reports.documents.digest_types import MissingScenarios
 from netbisect.reports.model.series import SeriesDocument
-from netbisect.reports.model.types import HASH_LENGTH, AlertSummary, QuarantineDocument
+from netbisect.reports.model.types import HASH_LENGTH
 from netbisect.reports.render import words
 
 SAFE = re.compile(r"[^A-Za-z0-9_]+")
@@ -87,64 +84,3 @@ def badge_file(branch: str, testbed: str = "") -> str:
 def series_file(one: SeriesDocument) -> str:
     """The file of a series."""
     return series_page(one.testbed, one.scenario, one.branch)
-
-
-@dataclass(frozen=True, slots=True)
-class NightProgress:
-    """Progress of the last night."""
-
-    planned: int
-    """Series."""
-    measured: int
-    missing: tuple[MissingScenarios, ...]
-    begun: float | None
-    """None when there was none."""
-    finished: float | None
-    """None while it is under way."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunningJob:
-    """An open job and its progress."""
-
-    kind: str
-    """`night`, `comparison`, `bisection`, `measurement` or `profiling`."""
-    number: int
-    testbed: str
-    branch: str
-    since: float
-    done: float | None
-    """Share of the whole, 0 to 1; None if unknown."""
-    left: float | None
-    """Remaining lab time in seconds; None if unknown."""
-    progress: str
-    """Progress in words."""
-    now: str
-
-    @property
-    def page(self) -> str:
-        """Its file; "" for jobs without a page."""
-        return question_page(self.kind, self.number) if self.kind in JOB_KINDS else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
-    """Data of the pages about many series."""
-
-    at: float
-    """Now, or the time of the latest data in a static site; seconds since the epoch."""
-    night: NightProgress
-    alerts: Sequence[AlertSummary]
-    """All that were announced, the newest first."""
-    running: Sequence[RunningJob]
-    series: Sequence[SeriesDocument]
-    """Their latest levels."""
-    held: Sequence[QuarantineDocument] = ()
-    pairs: Sequence[tuple[str, str, str]] = ()
-    """Requested comparisons: file and labels of the two revisions."""
-    stalls: Sequence[str] = ()
-    """Sentences about recent stalls of the master."""
-    unread: int = 0
-    """Testbeds and scenarios that are not in `series` yet."""
-    mails_given_up: int = 0
-    """Mails that are not tried any more, after errors."""

@@ -1,22 +1,10 @@
-"""Queries of the site: revisions by name, and the time of the latest change."""
+"""Revisions by the names that users give them."""
 
 from __future__ import annotations
 
 from netbisect.bisect.model.entities import Commit
-from netbisect.steps.queries import progress
 from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.store.ledger import Ledger
-
-
-def latest(ledger: Ledger) -> float:
-    """When the newest thing was done that pages of alerts tell of, seconds since the epoch."""
-    nights = ledger.nights.latest(progress.NIGHT_SECONDS)
-    return max(
-        *(at for _, at in ledger.alerts.change_counts().values()),
-        *(one.closed_at or one.opened_at for one in nights),
-        0.0,
-        0.0,
-    )
 
 
 def resolve(ledger: Ledger, name: str) -> Commit:
