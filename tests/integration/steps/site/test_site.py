@@ -199,6 +199,23 @@ def test_a_series_has_steps_alerts_and_its_smallest_detectable_drop(whole_site: 
     assert re.search(r"-3\.\d % \(-[45]\.\d to -[23]\.\d\)", page.text)
 
 
+def test_a_revision_has_the_intervals_of_its_series(whole_site: Any) -> None:
+    """Those of the table of levels, which count the slow mode."""
+    files = {one.name: one.read_text() for one in whole_site.folder.glob("*.html")}
+    compared = 0
+    for name, text in files.items():
+        for file, cells in re.findall(r'<a href="(series-[^"]*)">[^<]*</a></th>(.*)</tr>', text):
+            if name.startswith("revision-"):
+                label = re.findall(r"<title>(.*?)( - netbisect)?</title>", text)[0][0]
+                own = re.findall(r'<td class="n">([^<]*)</td>', cells)
+                [row] = re.findall(
+                    rf"<tr>.*{label}.*</tr>", files[file].partition('id="levels"')[2]
+                )
+                assert re.findall(r'<td class="n">([^<]*)</td>', row)[1:] == own
+                compared += 1
+    assert compared > 50
+
+
 def test_new_conditions_begin_an_epoch(changed_site: Any) -> None:
     text = changed_site.page("series-testbed-00.inet6-path-01.main.html").text
 

@@ -14,7 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from netbisect.bisect.model.alert_state import HistoryEntry
-from netbisect.reports.model.changes import BisectionDocument, KernelFailure
+from netbisect.reports.model.changes import BisectionDocument, ChangeDocument, KernelFailure
 from netbisect.reports.site import changes
 
 ENDINGS = ("culprit_case", "suspects_case", "not_reproduced_case", "unfinished_case")
@@ -26,7 +26,7 @@ def make(name: str, **changes: object) -> BisectionDocument:
     return getattr(report_cases, name)(**changes)  # type: ignore[no-any-return]
 
 
-def page(case: BisectionDocument) -> str:
+def page(case: ChangeDocument) -> str:
     return changes.alert(report_cases.alert_document(), case, title=case.title, jobs=[]).html()
 
 
@@ -224,6 +224,16 @@ def test_a_running_search_has_no_verdict() -> None:
 
     assert "main is slower on c2558" in text
     assert "the results below are preliminary" in text
+
+
+def test_a_drop_that_the_retest_did_not_confirm_has_no_search() -> None:
+    sentence = "The retest does not confirm the difference: both are equally fast."
+    case = replace(report_cases.compared(make("alert_case")), outcome="not-confirmed")
+    text = Outline(page(replace(case, sentence=sentence))).text
+
+    assert sentence in text
+    assert "search runs" not in text
+    assert "preliminary" not in text
 
 
 def test_each_step_has_the_most_probable_answer(culprit: str) -> None:
