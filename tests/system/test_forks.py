@@ -1,7 +1,7 @@
 """Commands that start processes beside NumPy, with four threads of OpenBLAS.
 
 A fork beside a thread that computes with OpenBLAS can wait for ever. These commands compute and
-start processes in one thread, so that no fork meets a calculation.
+start processes alternately, so that no fork meets a calculation.
 """
 
 from __future__ import annotations

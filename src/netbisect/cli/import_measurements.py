@@ -39,7 +39,11 @@ def import_netbenches(path: Path, database: str) -> None:
     _report(importer.import_into(open_ledger(database), path, parser=parser))
 
 
-@import_group.command("measurements", epilog="Example: netbisect import measurements ci.csv")
+@import_group.command(
+    "measurements",
+    short_help="Import CSV, JSON lines, or a results folder of asv.",
+    epilog="Example: netbisect import measurements ci.csv",
+)
 @click.argument("path", type=click.Path(exists=True, allow_dash=True))
 @database_option
 def import_measurements(path: str, database: str) -> None:

@@ -7,7 +7,6 @@ import of another.
 from __future__ import annotations
 
 import importlib
-from textwrap import shorten
 from typing import Any, NamedTuple
 
 import click
@@ -17,122 +16,58 @@ from netbisect.errors import UserError
 
 
 class _Subcommand(NamedTuple):
-    """Location and short help of a subcommand, known without its import."""
+    """Short help and location of a subcommand, known without its import."""
 
-    module: str
-    attribute: str
     help: str
-    """The first sentence of the command's own help."""
+    """At most 66 characters."""
+    module: str = ""
+    """In netbisect.cli, if it is not that of the command's name; or with its package."""
     extra: str = "service"
     """The optional dependencies of netbisect that the command needs."""
 
 
-_CLI = "netbisect.cli"
-_NAMES_WIDTH = 14
-"""Columns of the names of commands in the help."""
 _COMMANDS = {
-    "alerts": _Subcommand(f"{_CLI}.alerts", "alerts", "List open alerts and change their state."),
-    "backup": _Subcommand(
-        f"{_CLI}.backup", "backup", "Back up the service in FOLDER to FILE, also while it runs."
-    ),
+    "alerts": _Subcommand("List open alerts and change their state."),
+    "backup": _Subcommand("Back up the service in FOLDER to FILE, also while it runs."),
     "bisect": _Subcommand(
-        "netbisect.localbisect.cli",
-        "bisect",
         "Bisect any git repository with any command that prints a number.",
-        "search",
+        "netbisect.localbisect.cli",
+        extra="search",
     ),
-    "check": _Subcommand(
-        f"{_CLI}.master",
-        "check",
-        "Check settings, database, repository, mail server and ports.",
-    ),
-    "detect": _Subcommand(
-        f"{_CLI}.detect", "detect", "Detect changes of level in a database or in files."
-    ),
-    "export": _Subcommand(f"{_CLI}.export", "export", "Export documents as JSON."),
-    "follow": _Subcommand(f"{_CLI}.status", "follow", "Print events as they happen."),
-    "guard": _Subcommand(
-        f"{_CLI}.guard",
-        "guard",
-        "Print the script that restricts an SSH key to the work of netbisect.",
-        "worker",
-    ),
-    "health": _Subcommand(
-        f"{_CLI}.health",
-        "health",
-        "Report the sensitivity of each series and the accuracy of past alerts.",
-    ),
-    "import": _Subcommand(
-        f"{_CLI}.import_measurements", "import_group", "Import measurements made elsewhere."
-    ),
-    "init": _Subcommand(
-        f"{_CLI}.init",
-        "init",
-        "Create the settings of a new service in FOLDER, which must be absent or empty.",
-    ),
-    "mail": _Subcommand(
-        f"{_CLI}.mails",
-        "mail",
-        "Execute the command in a reply to an alert, a mail on standard input; for an alias.",
-    ),
-    "mails": _Subcommand(f"{_CLI}.mails", "mails", "List unsent mails and retry them."),
-    "metrics": _Subcommand(
-        f"{_CLI}.metrics",
-        "metrics",
-        "Print the metrics of the service in FOLDER in Prometheus format.",
-    ),
-    "ministat": _Subcommand(
-        f"{_CLI}.ministat",
-        "command",
-        "Compare columns of numbers; the output equals that of FreeBSD's ministat(1).",
-    ),
+    "check": _Subcommand("Check settings, database, repository, mail server and ports.", "master"),
+    "detect": _Subcommand("Detect changes of level in a database or in files."),
+    "export": _Subcommand("Export documents as JSON."),
+    "follow": _Subcommand("Print events as they happen.", "status"),
+    "guard": _Subcommand("Print the script that restricts an SSH key.", extra="worker"),
+    "health": _Subcommand("Report the sensitivity of series and the accuracy of alerts."),
+    "import": _Subcommand("Import measurements made elsewhere.", "import_measurements"),
+    "init": _Subcommand("Create the settings of a new service in FOLDER."),
+    "mail": _Subcommand("Execute the command in a reply to an alert; for a mail alias.", "mails"),
+    "mails": _Subcommand("List unsent mails and retry them."),
+    "metrics": _Subcommand("Print the metrics of the service in FOLDER in Prometheus format."),
+    "ministat": _Subcommand("Compare columns of numbers, as FreeBSD's ministat(1)."),
     "night": _Subcommand(
-        f"{_CLI}.master", "night", "Measure the heads of the branches now, as a nightly job would."
+        "Measure the heads of the branches now, as a nightly job would.", "master"
     ),
-    "profile": _Subcommand(
-        f"{_CLI}.profile", "profile", "Profile a kernel, or compare the profiles of two."
-    ),
-    "report": _Subcommand(f"{_CLI}.report", "report", "Write comparisons for publication."),
-    "request": _Subcommand(
-        f"{_CLI}.request",
-        "request",
-        "Request a comparison, a bisection or a series; REV+D5180 adds a patch.",
-    ),
-    "restore": _Subcommand(
-        f"{_CLI}.backup",
-        "restore",
-        "Restore the service in FILE to FOLDER, which must be absent or empty.",
-    ),
-    "revision": _Subcommand(f"{_CLI}.revision", "revision", "Show the commit that a name means."),
-    "samples": _Subcommand(
-        f"{_CLI}.export", "samples", "Export all samples as CSV, with boot and kernel."
-    ),
+    "profile": _Subcommand("Profile a kernel, or compare the profiles of two."),
+    "report": _Subcommand("Write comparisons for publication."),
+    "request": _Subcommand("Request a comparison, a bisection or a series."),
+    "restore": _Subcommand("Restore the service in FILE to FOLDER.", "backup"),
+    "revision": _Subcommand("Show the commit that a name means."),
+    "samples": _Subcommand("Export all samples as CSV, with boot and kernel.", "export"),
     "schema": _Subcommand(
-        f"{_CLI}.export",
-        "schema",
-        "Print the JSON Schema of a document or the OpenAPI description; list them without NAME.",
+        "Print the JSON Schema of a document, or the OpenAPI description.", "export"
     ),
     "service": _Subcommand(
-        f"{_CLI}.service",
-        "service",
-        "Print a systemd unit or an rc.d script for the master or the worker of FOLDER.",
-        "worker",
+        "Print a systemd unit or an rc.d script for master or worker.", extra="worker"
     ),
-    "site": _Subcommand(f"{_CLI}.site", "site", "Write the database as a folder of web pages."),
-    "start": _Subcommand(
-        f"{_CLI}.master", "start", "Start the master; workers are started on their own hosts."
-    ),
-    "status": _Subcommand(f"{_CLI}.status", "status", "Show the queue and the alerts."),
-    "stop": _Subcommand(
-        f"{_CLI}.master", "stop", "Stop the master; the next start resumes its work."
-    ),
-    "testbeds": _Subcommand(
-        f"{_CLI}.testbeds", "testbeds", "List testbeds, quarantine one, or release it."
-    ),
-    "token": _Subcommand(f"{_CLI}.token", "token", "Create, list and revoke API tokens."),
-    "vm": _Subcommand(
-        f"{_CLI}.vm", "vm", "Prepare, start or stop the virtual machine of a testbed.", "worker"
-    ),
+    "site": _Subcommand("Write the database as a folder of web pages."),
+    "start": _Subcommand("Start the master; workers are started on their own hosts.", "master"),
+    "status": _Subcommand("Show the queue and the alerts."),
+    "stop": _Subcommand("Stop the master; the next start resumes its work.", "master"),
+    "testbeds": _Subcommand("List testbeds, quarantine one, or release it."),
+    "token": _Subcommand("Create, list and revoke API tokens."),
+    "vm": _Subcommand("Prepare, start or stop the virtual machine of a testbed.", extra="worker"),
 }
 
 
@@ -146,14 +81,16 @@ class _LazyGroup(click.Group):
         place = _COMMANDS.get(cmd_name)
         if place is None:
             return None
+        name = place.module or cmd_name
         try:
-            command: click.Command = getattr(importlib.import_module(place.module), place.attribute)
+            module = importlib.import_module(name if "." in name else f"netbisect.cli.{name}")
         except ImportError as error:
             raise click.ClickException(
                 f"`netbisect {cmd_name}` needs more than is installed here ({error}): "
                 f"pip install 'netbisect[{place.extra}]'"
             ) from error
-        return command
+        commands = (one for one in vars(module).values() if isinstance(one, click.Command))
+        return next(one for one in commands if one.name == cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -175,13 +112,7 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            room = formatter.width - _NAMES_WIDTH
-            formatter.write_dl(
-                [
-                    (name, shorten(_COMMANDS[name].help, room, placeholder="..."))
-                    for name in sorted(_COMMANDS)
-                ]
-            )
+            formatter.write_dl([(name, one.help) for name, one in sorted(_COMMANDS.items())])
 
 
 @click.group(

@@ -43,7 +43,9 @@ class _BisectGroup(click.Group):
             sys.exit(ExitStatus.USAGE)
 
 
-@click.group(cls=_BisectGroup, epilog="Example: netbisect bisect explain")
+@click.group(
+    cls=_BisectGroup, epilog="Example: netbisect bisect run --good v1.4 --bad main -- ./bench"
+)
 def bisect() -> None:
     """Bisect any git repository with any command that prints a number.
 
@@ -240,7 +242,11 @@ def _entries(path: Path | None) -> list[search.Entry]:
     return entries
 
 
-@bisect.command("explain", epilog="Example: netbisect bisect explain")
+@bisect.command(
+    "explain",
+    short_help="Show the posterior, the next trial and the remaining work.",
+    epilog="Example: netbisect bisect explain",
+)
 @_log_option
 @_json_option
 def explain_command(log_path: Path | None, as_json: bool) -> None:
@@ -252,7 +258,11 @@ def explain_command(log_path: Path | None, as_json: bool) -> None:
     _print(explain.as_data(entries) if as_json else explain.as_text(entries))
 
 
-@bisect.command("mark", epilog='Example: netbisect bisect mark v1.5 good --why "measured by hand"')
+@bisect.command(
+    "mark",
+    short_help="Mark a commit good, bad or not to be measured.",
+    epilog='Example: netbisect bisect mark v1.5 good --why "measured by hand"',
+)
 @click.argument("revision")
 @click.argument("verdict", type=click.Choice([one.value for one in MarkVerdict]))
 @click.option("--why", required=True, help="Reason, shown with the result.")
@@ -266,6 +276,8 @@ def mark_command(
     `none` withdraws a mark. A search reads marks before each decision; a culprit is verified by
     measurements in any case.
     """
+    if not why.strip():
+        raise click.UsageError("--why is empty: expected a reason")
     repository = Repository.containing(Path.cwd())
     full = repository.resolve(revision, "REVISION")
     made = CommitMark(full, MarkVerdict(verdict), why, who or getpass.getuser(), time.time())

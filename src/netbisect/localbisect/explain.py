@@ -130,12 +130,12 @@ def decision_line(entries: Sequence[Entry], trial: Trial) -> str:
     """
     dut = f" on DUT {trial.testbed}" if trial.testbed else ""
     seconds = search_status(entries).seconds / search.spec_of(entries).duts
-    runs = words.count(search.runs_done(entries), "run")
+    done = search.runs_done(entries)
     parts = [
         f"Next {trial.revision[:12]}{dut}: {in_user_terms(trial.why)}",
         *([f"best {leader(trial.belief)}"] if trial.belief else []),
-        f"{runs}, {words.elapsed(search.seconds_spent(entries))} so far",
-        *([f"about {words.elapsed(seconds)} left"] if seconds else []),
+        f"{words.count(done, 'run')}, {words.elapsed(search.seconds_spent(entries))} so far",
+        *([f"about {words.elapsed(seconds)} left"] if seconds and done else []),
     ]
     return "; ".join(parts)
 

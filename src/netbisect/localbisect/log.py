@@ -52,7 +52,9 @@ def dumps(entry: Entry) -> str:
 def _loads(line: str) -> Entry:
     """An entry from a line; raises ValueError."""
     data = json.loads(line)
-    if not isinstance(data, dict) or data.pop("is", "") != "search":
+    if not isinstance(data, dict):
+        raise ValueError("expected a JSON object")  # noqa: TRY004 - bad input
+    if data.pop("is", "") != "search":
         entry: Entry = serialization.loads(line)
         return entry
     if data.pop("format", None) != _FORMAT:

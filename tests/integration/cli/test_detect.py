@@ -197,13 +197,14 @@ def test_invalid_lines_are_reported_and_skipped(file: Path, bad: str, sentence: 
     assert listed(result) == [("drop", "r301400", "r301500", 1)]
 
 
-@pytest.mark.parametrize("content", ["", "\n", "{", line([])])
+@pytest.mark.parametrize("content", ["", "\n", "{", line([]), "ci-1,c1,950\nci-1,c2,951\n"])
 def test_file_without_history_is_refused(file: Path, content: str) -> None:
     file.write_text(content)
     result = run(file)
 
     assert result.exit_code == 1
     assert f"{file}: no history found; expected JSON lines with hw, nic" in result.stderr
+    assert len(result.stderr.splitlines()) <= 3
 
 
 def test_first_measurement_of_a_revision_counts(file: Path) -> None:

@@ -63,6 +63,13 @@ def test_help_fits_a_screen_and_ends_with_an_example(path: tuple[str, ...]) -> N
     assert re.match("  Examples?: netbisect", done.output.rpartition("\n\n")[2])
 
 
+@pytest.mark.parametrize("group", [(), ("bisect",), ("import",)])
+def test_short_helps_are_not_cut(group: tuple[str, ...]) -> None:
+    assert "..." not in CliRunner().invoke(
+        main, [*group, "--help"], terminal_width=80
+    ).output.replace("[ARGS]...", "")
+
+
 SHEET = (ROOT / "docs" / "cheatsheet.md").read_text()
 
 

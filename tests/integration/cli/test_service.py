@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -245,20 +244,3 @@ def test_invalid_profile_is_refused(written: Path, words: list[str], message: st
 
 def test_stop_without_a_master(written: Path) -> None:
     assert run("stop", written).output == "The master did not run.\n"
-
-
-def commands(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        yield (*names, name)
-        if isinstance(command, click.Group):
-            yield from commands(command, (*names, name))
-
-
-def test_every_command_has_help_with_an_example() -> None:
-    for names in commands(main.main):
-        result = run(*names, "--help")
-
-        assert result.exit_code == 0, names
-        assert re.search("Examples?: netbisect", result.output) or "COMMAND" in result.output, names

@@ -6,10 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from localbisect_fixtures import Files, MakeRepository, Repository, numbered
-
-from netbisect.cli import main
 
 LINK = 'echo "$(cat file) $NETBISECT_LAYOUT" | cksum | cut -d " " -f 1 > linked'
 """A linker whose result has luck of its own, by revision and layout."""
@@ -48,7 +45,6 @@ def test_culprit_and_parent_are_measured_in_several_layouts(lucky: Repository) -
     done = lucky.search(*OPTIONS, "--layouts", "9", "--json", "--", "./program.sh")
     found = json.loads(done.stdout)
     printed = lucky.search(*OPTIONS, "--layouts", "9", "--", "./program.sh").stdout
-    replayed = CliRunner().invoke(main.main, ["bisect", "replay", str(lucky.log)])
 
     assert done.returncode == 0, done.stderr
     assert found["culprit"] == lucky.revisions[17]
@@ -58,8 +54,7 @@ def test_culprit_and_parent_are_measured_in_several_layouts(lucky: Repository) -
         layouts = {layout for name, layout in orders(lucky) if name == revision}
         assert layouts == {str(i) for i in range(found["layouts"][revision])}
     assert f"in {found['layouts'][sides[0]]} layouts" in printed
-    assert replayed.exit_code == 0, replayed.output
-    assert " in layout 1" in replayed.output
+    assert " in layout 1" in lucky.replay()
     assert lucky.untouched()
 
 

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
-import time
 
-from click.testing import CliRunner, Result
-from localbisect_fixtures import Repository
-
-from netbisect.cli import main
+from localbisect_fixtures import Done, Repository
 
 
-def mark(repository: Repository, *arguments: str) -> Result:
-    with contextlib.chdir(repository.place):
-        return CliRunner().invoke(main.main, ["bisect", "mark", *arguments, "--who", "ann"])
+def mark(repository: Repository, *arguments: str) -> Done:
+    return repository.invoke("bisect", "mark", *arguments, "--who", "ann")
 
 
 def test_a_search_respects_marks_and_names_them(slower: Repository) -> None:
     """And its decisions can be repeated from the log."""
     middle = slower.revisions[len(slower.revisions) // 2]
     marking = mark(slower, middle, "skip", "--why", "it does not link")
-    assert marking.output == f"{middle[:12]} is marked skip by ann: it does not link.\n"
+    assert marking.stdout == f"{middle[:12]} is marked skip by ann: it does not link.\n"
 
     done = slower.search("--json")
     result = json.loads(done.stdout)
@@ -33,18 +27,12 @@ def test_a_search_respects_marks_and_names_them(slower: Repository) -> None:
         (middle, "skip", "ann")
     ]
     assert "was marked skip by ann: it does not link." in done.stderr
-    with contextlib.chdir(slower.place):
-        again = CliRunner().invoke(main.main, ["bisect", "replay", str(slower.log)])
-        explained = CliRunner().invoke(main.main, ["bisect", "explain"])
-    assert again.exit_code == 0, again.output
-    assert "was marked skip by ann" in explained.output
+    slower.replay()
+    assert "was marked skip by ann" in slower.explain()
 
 
 def test_a_running_search_reads_marks(slower: Repository) -> None:
-    process = slower.start(HOLD="4")
-    held = slower.journal.with_name("journal.held")
-    while not held.exists():
-        time.sleep(0.02)
+    process = slower.held(4)
     good = slower.revisions[1]
     mark(slower, good, "good", "--why", "measured by hand")
     process.send_signal(signal.SIGINT)
@@ -57,5 +45,6 @@ def test_a_running_search_reads_marks(slower: Repository) -> None:
 
 
 def test_a_mark_needs_a_commit_and_a_reason(slower: Repository) -> None:
-    assert "no commit of that name" in mark(slower, "nowhere", "good", "--why", "x").output
-    assert "Missing option '--why'" in mark(slower, "main", "good").output
+    assert "no commit of that name" in mark(slower, "nowhere", "good", "--why", "x").stderr
+    assert "Missing option '--why'" in mark(slower, "main", "good").stderr
+    assert "--why is empty" in mark(slower, "main", "good", "--why", " ").stderr

@@ -6,10 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from localbisect_fixtures import Files, MakeRepository, Repository, numbered
-
-from netbisect.cli import main
 
 FIX = """\
 --- a/Makefile
@@ -38,8 +35,8 @@ def test_overlay_makes_a_broken_range_measurable(stretch: Repository) -> None:
     fix = stretch.place.parent / "link.patch"
     fix.write_text(FIX)
     done = stretch.search(*LINKS, "--overlay", str(fix), "--reset")
-    explained = CliRunner().invoke(main.main, ["bisect", "explain", "--log", str(stretch.log)])
-    replayed = CliRunner().invoke(main.main, ["bisect", "replay", str(stretch.log)])
+    explained = stretch.explain()
+    stretch.replay()
     found = json.loads(stretch.search(*LINKS, "--overlay", str(fix), "--json").stdout)
     range_ = json.loads(without.stdout)
 
@@ -52,10 +49,9 @@ def test_overlay_makes_a_broken_range_measurable(stretch: Repository) -> None:
     (overlaid,) = found["overlays"].values()
     assert set(overlaid) == set(found["measured"]) & set(stretch.revisions[10:26])
     assert "with link.patch applied" in done.stderr
-    for text in (done.stdout, explained.output):
+    for text in (done.stdout, explained):
         assert f"link.patch was applied to {len(overlaid)} of the" in " ".join(text.split())
         assert overlaid[0][:12] in text
-    assert replayed.exit_code == 0, replayed.output
     Path(f"{stretch.log}.old").unlink()
     assert stretch.untouched()
 
@@ -75,8 +71,7 @@ def test_revisions_are_skipped_if_the_overlay_does_not_apply(stretch: Repository
     assert "link.patch@FIRST..LAST restricts it to a range" in ends.stderr
     assert found["result"] == "suspects"
     assert found["overlays"] == {"link.patch": []}
-    explained = CliRunner().invoke(main.main, ["bisect", "explain", "--log", str(stretch.log)])
-    assert "link.patch was applied to none of the " in explained.output
+    assert "link.patch was applied to none of the " in stretch.explain()
     assert set(found["skipped"]) == set(stretch.revisions[10:26])
     for why in found["skipped"].values():
         assert "--overlay link.patch neither applies nor is already present: " in why

@@ -119,6 +119,7 @@ def test_replay_repeats_all_decisions_and_finds_modifications(log: Path) -> None
     [
         ("", "is empty; expected the log of a search"),
         ("hello\n", "line 1: invalid JSON"),
+        ("950\n", "line 1: expected a JSON object"),
         ('{"is":"search","format":9}\n', "line 1: unknown format, expected 1"),
         ('{"is":"search","format":1,"good":"a"}\n', "line 1: required field missing"),
         ('{"is":"nightdone","boots":3}\n', "line 1: expected one search, in the first line"),

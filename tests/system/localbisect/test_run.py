@@ -8,34 +8,14 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from localbisect_fixtures import Files, MakeRepository, Repository, interruptible, numbered
+from localbisect_fixtures import Files, MakeRepository, Repository, numbered
 
-from netbisect.cli import main
 from netbisect.localbisect import cli
 
 CULPRIT = 17
-
-
-def begun(
-    repository: Repository, hold: int, signals: Callable[[], None] = interruptible
-) -> subprocess.Popen[str]:
-    """A search whose benchmark holds still at one of its runs."""
-    process = repository.start(signals=signals, HOLD=str(hold))
-    held = Path(f"{repository.journal}.held")
-    while not (held.exists() and held.read_text().strip()):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    return process
-
-
-def orphan(repository: Repository) -> int:
-    return int(Path(f"{repository.journal}.held").read_text())
 
 
 def test_search_reports_culprit_with_author_effect_and_proof(slower: Repository) -> None:
@@ -169,16 +149,13 @@ def test_ends_with_equal_trees_are_not_measured(make_repository: MakeRepository)
 
 
 def test_killed_search_resumes_from_its_log(slower: Repository) -> None:
-    process = begun(slower, hold=11)
+    process = slower.held(11)
     process.kill()
     process.communicate()
-    os.kill(orphan(slower), signal.SIGKILL)
+    os.kill(slower.holding, signal.SIGKILL)
     before = slower.log.read_bytes()
-    explained = CliRunner().invoke(
-        main.main, ["bisect", "explain", "--json", "--log", str(slower.log)]
-    )
-    now = json.loads(explained.stdout)
-    text = CliRunner().invoke(main.main, ["bisect", "explain", "--log", str(slower.log)]).stdout
+    now = json.loads(slower.explain("--json"))
+    text = slower.explain()
     # An incomplete line, as after a power failure.
     slower.log.write_bytes(before + b'{"is":"samp')
     done = slower.search()
@@ -199,7 +176,7 @@ def test_killed_search_resumes_from_its_log(slower: Repository) -> None:
 
 def test_interruption_removes_worktree_and_processes(slower: Repository) -> None:
     """A concurrent second search is refused."""
-    process = begun(slower, hold=3)
+    process = slower.held(3)
     other = slower.search()
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate()
@@ -209,7 +186,7 @@ def test_interruption_removes_worktree_and_processes(slower: Repository) -> None
     assert process.returncode == 130
     assert "Interrupted. The same call resumes" in errors
     with pytest.raises(ProcessLookupError):
-        os.kill(orphan(slower), 0)
+        os.kill(slower.holding, 0)
     assert slower.untouched()
 
 
@@ -221,16 +198,16 @@ def in_the_background() -> None:
 
 @pytest.mark.long
 def test_background_search_is_interrupted_only_by_sigterm(slower: Repository) -> None:
-    process = begun(slower, hold=3, signals=in_the_background)
+    process = slower.held(3, signals=in_the_background)
     process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGINT)
-    os.kill(orphan(slower), signal.SIGKILL)
+    os.kill(slower.holding, signal.SIGKILL)
     _, errors = process.communicate()
     assert process.returncode == 0, errors
     slower.log.unlink()
     Path(f"{slower.journal}.held").unlink()
 
-    process = begun(slower, hold=len(slower.runs()) + 3, signals=in_the_background)
+    process = slower.held(len(slower.runs()) + 3, signals=in_the_background)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate()
     assert process.returncode == 130, errors

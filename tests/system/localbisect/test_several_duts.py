@@ -5,24 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from localbisect_fixtures import Done, MakeRepository, Repository, numbered
-
-from netbisect.cli import main
+from localbisect_fixtures import MakeRepository, Repository, numbered
 
 SCRIPT = (
     """./bench.sh | awk -v dut="$NETBISECT_DUT" '/result/ { print $2 * (dut == 2 ? 0.95 : 1) }'"""
 )
 COMMAND = ("--duts", "2", "--", "sh", "-c", SCRIPT)
 CULPRIT = 9
-
-
-def replay(path: Path) -> Done:
-    done = CliRunner().invoke(main.main, ["bisect", "replay", str(path)])
-    return Done(done.exit_code, done.stdout, done.stderr)
 
 
 def slower(make_repository: MakeRepository) -> Repository:
@@ -43,7 +34,7 @@ def test_devices_with_different_levels_find_the_culprit(make_repository: MakeRep
     assert boots == {"1", "2"}
     assert set(found["duts"]) == {"1", "2"}
     assert repository.untouched()
-    assert replay(repository.log).returncode == 0
+    repository.replay()
 
 
 def test_different_devices_are_not_a_change(make_repository: MakeRepository) -> None:
@@ -57,13 +48,10 @@ def test_different_devices_are_not_a_change(make_repository: MakeRepository) -> 
 @pytest.mark.long
 def test_killed_trials_resume(make_repository: MakeRepository) -> None:
     repository = slower(make_repository)
-    process = repository.start(*COMMAND, HOLD="9")
-    held = Path(f"{repository.journal}.held")
-    while not (held.exists() and held.read_text().strip()):
-        assert process.poll() is None, process.communicate()
+    process = repository.held(9, *COMMAND)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    os.kill(int(held.read_text()), signal.SIGKILL)
+    os.kill(repository.holding, signal.SIGKILL)
     before = len(repository.facts("sample"))
     done = repository.search("--json", *COMMAND)
     found = json.loads(done.stdout)
@@ -73,21 +61,15 @@ def test_killed_trials_resume(make_repository: MakeRepository) -> None:
     assert found["culprit"] == repository.revisions[CULPRIT]
     # Not in the log: a run of each device at the kill, and one at the end of the search.
     assert len(repository.runs()) <= len(repository.facts("sample")) + 3
-    assert replay(repository.log).returncode == 0
+    repository.replay()
 
 
 def test_interruption_removes_worktrees_and_processes(make_repository: MakeRepository) -> None:
     repository = slower(make_repository)
-    process = repository.start(*COMMAND, HOLD="9")
-    held = Path(f"{repository.journal}.held")
-    while not (held.exists() and held.read_text().strip()):
-        assert process.poll() is None, process.communicate()
+    process = repository.held(9, *COMMAND)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
 
     assert process.returncode == 130, errors
     assert repository.untouched()
-    assert (
-        "DUT"
-        in CliRunner().invoke(main.main, ["bisect", "explain", "--log", str(repository.log)]).stdout
-    )
+    assert "DUT" in repository.explain()

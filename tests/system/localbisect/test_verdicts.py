@@ -7,10 +7,7 @@ import math
 from collections import Counter
 
 import pytest
-from click.testing import CliRunner
-from localbisect_fixtures import Files, MakeRepository, Repository, numbered
-
-from netbisect.cli import main
+from localbisect_fixtures import Files, MakeRepository, numbered
 
 MOODY = """
 n=$(($(wc -l < "$JOURNAL" || echo 0)))
@@ -25,14 +22,6 @@ LONG_SETUP = "sleep 1"
 
 def plain(text: str) -> str:
     return " ".join(text.split())
-
-
-def looked(repository: Repository, command: str) -> str:
-    """What `explain` or `replay` says of the log, on one line."""
-    where = [str(repository.log)] if command == "replay" else ["--log", str(repository.log)]
-    done = CliRunner().invoke(main.main, ["bisect", command, *where])
-    assert done.exit_code == 0, done.output
-    return plain(done.output)
 
 
 @pytest.mark.long
@@ -55,7 +44,7 @@ def test_two_culprits_are_both_verified(make_repository: MakeRepository) -> None
         assert culprit["commit"]["author"] == "Ann Author"
         assert -6 < culprit["effects"][0]["percent"] < -2
         assert culprit["certainty"] >= 0.99
-    assert "two commits or more: more than 9" in looked(repository, "explain")
+    assert "two commits or more: more than 9" in plain(repository.explain())
 
 
 def test_drift_has_no_culprit(make_repository: MakeRepository) -> None:
@@ -71,8 +60,8 @@ def test_drift_has_no_culprit(make_repository: MakeRepository) -> None:
     assert "Most likely commits" not in done.stdout
     assert (found["result"], found["status"]) == ("drift", 3)
     assert found["posterior"]["drift"] >= 0.9
-    assert "The search has ended. The number changed gradually" in looked(repository, "explain")
-    assert "decisions are the same" in looked(repository, "replay")
+    assert "The search has ended. The number changed gradually" in plain(repository.explain())
+    repository.replay()
 
 
 def test_change_of_the_machine_has_no_culprit(make_repository: MakeRepository) -> None:
@@ -105,7 +94,7 @@ def test_long_set_ups_have_several_runs_per_trial(make_repository: MakeRepositor
     assert list(boots.values()) == [trial["runs"] for trial in visits]
     assert "run 2 of " in done.stderr
     assert "Verified against its parent by fresh interleaved trials, " in plain(done.stdout)
-    assert "decisions are the same" in looked(repository, "replay")
+    repository.replay()
 
     lines = repository.log.read_bytes().splitlines(keepends=True)
     entries = [json.loads(line) for line in lines]
@@ -113,11 +102,11 @@ def test_long_set_ups_have_several_runs_per_trial(make_repository: MakeRepositor
     first = next(n for n in range(several, len(entries)) if entries[n]["is"] == "sample")
     before = b"".join(lines[: first + 1])
     repository.log.write_bytes(before)
-    explained = looked(repository, "explain")
+    explained = plain(repository.explain())
     done = repository.search(*call, SPREAD="0.02")
 
     assert "Next: " in explained
     assert done.returncode == 0, done.stderr
     assert repository.log.read_bytes().startswith(before)
     assert f"Commit {repository.revisions[4][:12]}" in done.stdout
-    assert "decisions are the same" in looked(repository, "replay")
+    repository.replay()

@@ -17,6 +17,10 @@ from netbisect.store.db.database import StoreError, database_exists
 from netbisect.store.db.records import SeriesName
 from netbisect.store.netbenches.histories import Histories, few_boots
 
+_EXPECTED = (
+    "no history found; expected JSON lines with hw, nic, dir, cfg, pktgen and points, or "
+    "measurements with metric, revision, value, unit and direction"
+)
 _NO_TIMES = "the files contain no times: slow drift is not searched"
 
 
@@ -50,10 +54,7 @@ def of_files(files: Sequence[str]) -> DetectionInput:
     if not found.series:
         for sentence in (*found.errors, *found.notes):
             click.echo(sentence, err=True)
-        raise click.ClickException(
-            f"{', '.join(files)}: no history found; expected JSON lines with hw, nic, dir, cfg, "
-            "pktgen and points, or measurements with metric, revision, value, unit and direction"
-        )
+        raise click.ClickException(f"{', '.join(files)}: {_EXPECTED}")
     return found
 
 
@@ -79,6 +80,8 @@ def _read(name: str, measurements: Measurements, histories: Histories | None = N
             first = stream.readline()
             lines = itertools.chain([first], stream)
             if histories is not None and not is_measurements(first):
+                if first.strip() and first.lstrip()[0] not in "{[":
+                    raise click.ClickException(f"{shown}: {_EXPECTED}")
                 histories.take(lines, shown)
                 return False
             measurements.read(lines, shown)
