@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -18,38 +17,6 @@ from netbisect.workers.cli.main import netbisect_lab
 
 DATE = "November 23, 2026"
 """Date of the pages; change it together with them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command of a manual page."""
-
-    name: str
-    """Full name, such as `netbisect alerts ack`."""
-    arguments: str
-    about: str
-    """Paragraphs separated by empty lines."""
-    options: list[tuple[str, str]] = field(default_factory=list)
-    """Syntax and description."""
-    example: str = ""
-
-
-def of_click(command: click.Command, name: str, parent: click.Context | None) -> Iterator[Command]:
-    """The command and its subcommands, depth first."""
-    context = click.Context(command, info_name=name.rpartition(" ")[2], parent=parent)
-    records = (one.get_help_record(context) for one in command.get_params(context))
-    yield Command(
-        name,
-        " ".join(command.collect_usage_pieces(context)),
-        (command.help or "").partition("\f")[0],
-        [one for one in records if one and one[1] and "--help" not in one[0]],
-        _example(command.epilog),
-    )
-    if isinstance(command, click.Group):
-        for one in command.list_commands(context):
-            below = command.get_command(context, one)
-            assert below is not None
-            yield from of_click(below, f"{name} {one}", context)
 
 
 def _example(epilog: str | None) -> str:
@@ -75,21 +42,41 @@ def _paragraphs(text: str) -> Iterator[str]:
             )
 
 
-def _described(command: Command) -> Iterator[str]:
-    yield from _paragraphs(command.about)
-    if command.options:
+def _described(command: click.Command, context: click.Context) -> Iterator[str]:
+    yield from _paragraphs((command.help or "").partition("\f")[0])
+    records = (one.get_help_record(context) for one in command.get_params(context))
+    options = [one for one in records if one and one[1] and "--help" not in one[0]]
+    if options:
         yield ".Bl -tag -width Ds"
-        for written, what in command.options:
+        for written, what in options:
             yield f'.It "{escaped(written).replace(chr(34), "")}"'
             yield from _paragraphs(what)
         yield ".El"
-    if command.example:
-        yield from [".Pp", "Example:", f".Dl {escaped(command.example)}"]
+    if example := _example(command.epilog):
+        yield from [".Pp", "Example:", f".Dl {escaped(example)}"]
 
 
-def page(name: str, about: str, commands: list[Command], rest: str) -> str:
-    """A manual page with all commands, followed by `rest`."""
-    whole, *parts = commands
+def _arguments(command: click.Command, context: click.Context) -> str:
+    return escaped(" ".join(command.collect_usage_pieces(context)))
+
+
+def _subcommands(group: click.Command, context: click.Context, names: str) -> Iterator[str]:
+    """The subcommands of a group, depth first."""
+    if not isinstance(group, click.Group):
+        return
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        below = click.Context(command, info_name=name, parent=context)
+        words = escaped(f"{names} {name}".strip())
+        yield from [f".Ss {words}", f".Nm {words} {_arguments(command, below)}", ".Pp"]
+        yield from _described(command, below)
+        yield from _subcommands(command, below, f"{names} {name}".strip())
+
+
+def page(name: str, about: str, command: click.Command, rest: str) -> str:
+    """A manual page of a program with all its commands, followed by `rest`."""
+    context = click.Context(command, info_name=name)
     lines = [
         ".\\" + '" Written by docs/man/generate.py from the command line; change it there.',
         f".Dd {DATE}",
@@ -100,15 +87,12 @@ def page(name: str, about: str, commands: list[Command], rest: str) -> str:
         f".Nd {about}",
         ".Sh SYNOPSIS",
         ".Nm",
-        f".Ar {escaped(whole.arguments)}",
+        f".Ar {_arguments(command, context)}",
         ".Sh DESCRIPTION",
-        *_described(whole),
+        *_described(command, context),
         ".Sh COMMANDS",
+        *_subcommands(command, context, ""),
     ]
-    for one in parts:
-        words = one.name.removeprefix(f"{name} ")
-        lines += [f".Ss {escaped(words)}", f".Nm {escaped(f'{words} {one.arguments}')}", ".Pp"]
-        lines += _described(one)
     return "\n".join(lines) + "\n" + rest
 
 
@@ -175,13 +159,13 @@ def pages() -> dict[str, str]:
         "netbisect.1": page(
             "netbisect",
             "find the commit that made a FreeBSD router slower",
-            list(of_click(main.main, "netbisect", None)),
+            main.main,
             NETBISECT,
         ),
         "netbisect-lab.1": page(
             "netbisect-lab",
             "build kernels, boot them on a testbed, send packets through them",
-            list(of_click(netbisect_lab, "netbisect-lab", None)),
+            netbisect_lab,
             LAB,
         ),
     }

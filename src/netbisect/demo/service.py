@@ -336,39 +336,21 @@ class DemoService:
         Raises:
             DemoError: The folder does not belong to a demonstration.
         """
-        self._check_mark()
-        number = self.stop()
-        self.remove()
-        return number
-
-    def _check_mark(self) -> None:
-        if self.place.exists() and not (self.bears_mark or _is_empty(self.place)):
+        empty = self.place.is_dir() and not any(self.place.iterdir())
+        if self.place.exists() and not (self.bears_mark or empty):
             raise DemoError(
                 f"{self.place} was not made by the demonstration (it has no file {_MARK}), "
                 "and is unchanged: choose another folder with --place, or remove it"
             )
-
-    def remove(self) -> None:
-        """Removes the folder if it exists.
-
-        Raises:
-            DemoError: It does not belong to a demonstration.
-        """
-        self._check_mark()
-        if not self.place.exists():
-            return
-        for path in self.place.iterdir():
-            if path.name == _MARK:
-                continue  # last, so that an interrupted removal can be repeated
+        number = self.stop()
+        # The mark last, so that an interrupted removal can be repeated.
+        for path in (one for one in self.place.glob("*") if one.name != _MARK):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
         shutil.rmtree(self.place, ignore_errors=True)
-
-
-def _is_empty(folder: Path) -> bool:
-    return folder.is_dir() and not any(folder.iterdir())
+        return number
 
 
 def _process_numbers(files: Iterable[Path]) -> set[int]:

@@ -56,10 +56,6 @@ class ProgressWatch:
     def waits_for(self, what: str) -> None:
         """Starts a new wait."""
         self._what = what
-        self.moved()
-
-    def moved(self) -> None:
-        """Records progress."""
         self._moved = time.monotonic()
 
     def _check(self, _number: int, _frame: FrameType | None) -> None:
