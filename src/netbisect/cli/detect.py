@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import sys
@@ -17,6 +16,7 @@ from netbisect.bisect.detection import events
 from netbisect.bisect.detection.events import SeriesKey, ShiftEvent
 from netbisect.cli.input import suggestion
 from netbisect.cli.input.detection import DetectionInput, of_database, of_files
+from netbisect.cli.listing import json_option, print_json
 from netbisect.reports.console import events as console
 from netbisect.reports.render import words
 from netbisect.steps.service.options import database_option
@@ -57,7 +57,7 @@ _File = click.Path(exists=True, allow_dash=True)
 @click.option(
     "-v", "--verbose", is_flag=True, help="Show every series of every event, with reasons."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option
 def detect(  # noqa: PLR0917 - click hands over every option
     files: tuple[str, ...],
     database: str,
@@ -94,7 +94,7 @@ def detect(  # noqa: PLR0917 - click hands over every option
         found = _since(found, since, data)
     found = [events.in_units(event) for event in found]
     if as_json:
-        click.echo(json.dumps(console.as_data(found), indent=2))
+        print_json(console.as_data(found))
     elif found:
         click.echo(console.full(found) if verbose else console.as_table(found))
     else:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from netbisect.bisect.model.detection_results import MIN_EFFECT
+from netbisect.cli.listing import json_option
 from netbisect.reports.console import health as console
 from netbisect.reports.documents.json_schema import as_text
 from netbisect.steps.queries.health import judge, new_epochs
@@ -19,7 +20,7 @@ from netbisect.steps.service.settings import load_settings
 
 @click.command(epilog="Example: netbisect health --json --folder /var/netbisect")
 @database_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@json_option
 def health(folder: Path | None, database: str | None, *, as_json: bool) -> None:
     """Report the sensitivity of each series and the accuracy of past alerts."""
     check_one_of(folder, database)

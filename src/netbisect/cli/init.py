@@ -70,23 +70,24 @@ def init(folder: Path, to: str, repository: str, lab: Path | None) -> None:
 
 
 def write(folder: Path, *, to: str, repository: str, lab: Path | None = None) -> None:
-    """Writes settings, an example of a lab file, Buildbot's own file and passwords of workers.
+    """Writes settings, a lab file, the file of Buildbot and passwords of workers, all or nothing.
 
-    With a lab file that there is, no example is written, and `repository` is not used.
+    Only the owner can read the folder.
 
-    The folder is closed to all but its owner.
-    All or nothing.
+    Args:
+        folder: New or empty folder.
+        to: Recipient of alerts.
+        repository: Address of the source repository, for the example of a lab file.
+        lab: Existing lab file; None to write an example.
 
     Raises:
-        ServiceError: the folder is not empty, or cannot be written.
-        FileError: an argument does not suit the settings.
+        ServiceError: The folder is not empty, or cannot be written.
+        FileError: An argument is invalid in the settings.
     """
     existed = folder.exists()
     try:
         if existed and any(folder.iterdir()):
-            raise control.ServiceError(
-                f"{folder} is not empty: a service begins in a folder of its own"
-            )
+            raise control.ServiceError(f"{folder} is not empty: expected a new or an empty folder")
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise control.ServiceError(f"{folder} cannot be used: {error.strerror}") from error
@@ -121,13 +122,13 @@ def _fill(folder: Path, to: str, repository: str, lab: Path | None) -> None:
 
 
 def _sender() -> str:
-    """An address on this host, whose name need not be one for mail."""
+    """An address on this host, or on localhost if the host name is invalid in mail addresses."""
     here = f"netbisect@{socket.getfqdn()}"
     return here if is_mail_address(here) else "netbisect@localhost"
 
 
 def _text(value: str) -> str:
-    """As it stands between the quotes of a TOML string."""
+    """The content of a quoted TOML string."""
     return "".join(
         f"\\u{ord(char):04x}" if char in '"\\' or not char.isprintable() else char for char in value
     )

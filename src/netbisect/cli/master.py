@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from netbisect.cli.listing import json_option, print_json
 from netbisect.steps.scheduler.followups import open_nights
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_history, open_service_ledger
@@ -18,7 +18,7 @@ from netbisect.steps.service.settings import load
 
 @click.command(epilog="Example: netbisect check /var/netbisect")
 @folder_argument
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option
 def check(folder: Path, as_json: bool) -> None:
     """Check settings, database, repository, mail server and ports.
 
@@ -26,7 +26,7 @@ def check(folder: Path, as_json: bool) -> None:
     """
     checks = list(control.check_folder(folder))
     if as_json:
-        click.echo(json.dumps([asdict(one) for one in checks], indent=2))
+        print_json([asdict(one) for one in checks])
     else:
         for one in checks:
             label = "ok" if one.good else "FAIL" if one.failed else "warn"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import click
 
+from netbisect.cli.listing import json_option, print_json
 from netbisect.reports.render import words
 from netbisect.steps.queries.revision import answer, refusal
 from netbisect.steps.service import control
@@ -32,7 +32,7 @@ _WRONG, _AMBIGUOUS = 1, 2
 @click.option("--branch", help="Branch of numbers and days (default: the first of the settings).")
 @folder_option
 @click.option("--no-fetch", is_flag=True, help="Do not fetch first.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@json_option
 def revision(
     names: tuple[str, ...],
     branch: str | None,
@@ -62,7 +62,7 @@ def revision(
             answers.append(refusal(name, error))
             status = max(status, _AMBIGUOUS if error.candidates else _WRONG)
     if as_json:
-        click.echo(json.dumps(answers, indent=2))
+        print_json(answers)
     else:
         click.echo("\n\n".join("\n".join(_lines(one)) for one in answers))
     sys.exit(status)
