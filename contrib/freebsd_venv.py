@@ -1,8 +1,8 @@
-"""Makes a virtual environment on FreeBSD: compiled packages of pkg(8), the rest of PyPI.
+"""Creates a virtual environment on FreeBSD: compiled packages from pkg(8), the rest from PyPI.
 
     python3.11 contrib/freebsd_venv.py FOLDER EXTRA...
 
-PyPI has no wheels for FreeBSD, so that the hashes in requirements.txt cannot be met there.
+PyPI has no wheels for FreeBSD: the hashes in requirements.txt do not match there.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ COMPILED = {
     "scipy": "scipy",
     "sqlite3": "sqlite3",
 }
-"""Packages of pkg(8), without pyXY-, by module."""
+"""Packages of pkg(8) without the prefix pyXY-, by module."""
 UNNEEDED = ("ruff", "git-bayesect")
-"""Of the extra `dev`: needs Rust, or only the benchmarks use it; no test does."""
+"""Packages of the extra `dev` that need Rust or that only benchmarks use."""
 
 
 def missing(find: Callable[[str], object] = importlib.util.find_spec) -> list[str]:
@@ -36,7 +36,7 @@ def missing(find: Callable[[str], object] = importlib.util.find_spec) -> list[st
 
 
 def requirements(extras: Sequence[str]) -> list[str]:
-    """What pip is to install for these extras of pyproject.toml."""
+    """Requirements of these extras of pyproject.toml, for pip."""
     found = []
     for extra in extras:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -47,7 +47,7 @@ def requirements(extras: Sequence[str]) -> list[str]:
 
 
 def main(folder: str, *extras: str) -> int:
-    """Makes the environment; returns the exit status of pip."""
+    """Creates the environment; returns the exit status of pip."""
     if packages := missing():
         sys.exit(f"Install compiled packages first, as root: pkg install {' '.join(packages)}")
     subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", folder], check=True)

@@ -1,4 +1,4 @@
-"""A mail server on loopback that keeps what it is given: one file per mail.
+"""A mail server on loopback that stores mails, one per file.
 
 `python -m netbisect.demo.mailbox PORT FOLDER`
 """

@@ -79,7 +79,8 @@ def search_status(entries: Sequence[Entry]) -> SearchStatus:
         evidence, observations=tuple(replace(r, fresh=False) for r in evidence.observations)
     )
     after = _searching(follows, known, prices)
-    runs = _runs_to_next_look(job, evidence)
+    done = sum(len(evidence.of(revision)) for revision in (job.good, job.bad))
+    runs = float(BLOCK - done % BLOCK)  # until the next look at the two ends
     setups = math.ceil(runs / 2)
     return SearchStatus(
         move,
@@ -113,12 +114,6 @@ def _searching(job: BisectJob, evidence: Evidence, prices: Prices) -> SearchStat
         max(1.0, seen.boots_left) * seen.move.runs,
         seen.hours_left * _HOUR + again * prices.build,
     )
-
-
-def _runs_to_next_look(job: CompareJob, evidence: Evidence) -> float:
-    """Runs until the next look at the two ends."""
-    done = sum(len(evidence.of(revision)) for revision in (job.good, job.bad))
-    return float(BLOCK - done % BLOCK)
 
 
 def decision_line(entries: Sequence[Entry], trial: Trial) -> str:
