@@ -52,7 +52,7 @@ class Partition:
     cuts: tuple[int, ...]
     """Index of the first level of every segment but the first."""
     scatter: float
-    """Scale of the offsets of images, without boot noise: posterior mean of its logarithm."""
+    """Scale of the offsets of images, without boot noise."""
     variance: Floats
     """Of each level around that of its segment."""
     correlation: float
@@ -103,14 +103,24 @@ def partition(
     # Log-normal prior; the variance of ln s with n degrees of freedom is 1 / 2n.
     evidence -= prior[1] * np.log(scatters / prior[0]) ** 2
     best = int(np.argmax(evidence))
-    variance = scatters[best] ** 2 + least
+    scatter = _peak(evidence.reshape(len(_SCATTERS), -1)[:, best % len(correlations)])
+    variance = scatter**2 + least
     fresh, kept = _densities(off, np.sqrt(variance)[:, None], rho[[best]])
     _, chances = _recursions(levels, fresh, kept, steps)
     segments = Segments(levels, fresh[:, 0], kept[:, 0])
     places = np.flatnonzero(chances[:, 0] > _PLAUSIBLE)
     cuts = _best_cuts(segments, boots, steps, np.array([0, *places, len(y)]))
-    scatter = math.exp(float(special.softmax(evidence) @ np.log(scatters)))
     return Partition(cuts, scatter, variance, float(rho[best]))
+
+
+def _peak(evidence: Floats) -> float:
+    """The most likely scatter, by a parabola through the best of the grid and its neighbours."""
+    best = int(np.argmax(evidence))
+    if not 0 < best < len(evidence) - 1:
+        return float(_SCATTERS[best])
+    below, top, above = evidence[best - 1 : best + 2]
+    shift = (above - below) / (2 * (2 * top - above - below) or 1.0)
+    return float(_SCATTERS[best] * (_SCATTERS[1] / _SCATTERS[0]) ** shift)
 
 
 def _densities(off: Floats, sd: Floats, rho: Floats) -> tuple[Floats, Floats]:

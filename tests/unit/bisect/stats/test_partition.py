@@ -48,8 +48,11 @@ def test_level_that_wanders_is_cut_less_often() -> None:
 
 
 def test_scatter_is_that_of_normal_offsets() -> None:
-    chance = np.random.default_rng(1)
-    y = chance.normal(0, 0.02, 120)
-    found = partition(y, np.zeros(120), np.full(120, BOOTS), (0.01, 4.0), np.full(120, 0.05))
+    """Within 10 %, on average over 10 histories of 120 images."""
+    n, scales = 120, []
+    for seed in range(10):
+        y = np.random.default_rng(seed).normal(0, 0.02, n)
+        found = partition(y, np.zeros(n), np.full(n, BOOTS), (0.01, 4.0), np.full(n, 0.05))
+        scales.append(found.scatter / STUDENT_SCALE)
 
-    assert found.scatter / STUDENT_SCALE == pytest.approx(0.02, rel=0.15)
+    assert np.mean(scales) == pytest.approx(0.02, rel=0.1)
