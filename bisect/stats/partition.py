@@ -39,8 +39,6 @@ _PLAUSIBLE = 0.01
 """Least probability of a new level at a place of a cut."""
 _LATEST = 120
 """Latest images that tell scatter and correlation."""
-_SINGLE = 1.0
-"""Price of a level of a single image, which is more often an odd image, nats."""
 _LEAST_BOOTS = 3
 """Minimum boots of a segment."""
 
@@ -177,7 +175,6 @@ def _best_cuts(
         starts, stop = places[:i], int(places[i])
         scores = special.logsumexp(segments.log_likelihoods(starts, stop), axis=1)
         scores += best[:i] + begins[:i] + stays[stop] - stays[starts + 1]
-        scores -= np.where((starts == stop - 1) & (starts > 0), _SINGLE, 0.0)
         scores[passed[stop] - passed[starts] < _LEAST_BOOTS] = -np.inf
         origin[i] = int(np.argmax(scores))
         best[i] = scores[origin[i]]
