@@ -1,14 +1,7 @@
 """Segmentation of a history into constant levels, with its noise.
 
-Product partition model (D. Barry and J. A. Hartigan, Annals of Statistics 20, 1992): a new level
-begins at each revision with a small probability; levels are normal around the median of the
-history, and image and boot noise are normal within a segment. Dynamic
-programming finds the most likely partition (P. Fearnhead, Statistics and Computing 16, 2006) for a
-grid of image noises; the most likely one is kept. The scale of a step is therefore the image
-noise, not the boot noise.
-
-Long histories use candidate cuts from an optimal partition with a low penalty (B. Jackson et al.,
-IEEE Signal Processing Letters 12, 2005).
+The levels of the images, corrected for boot modes, are partitioned by `stats.partition`. The scale
+of a step is the image noise, not the boot noise.
 """
 
 from __future__ import annotations
