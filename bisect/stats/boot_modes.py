@@ -7,7 +7,6 @@ shifted by the gap. Unrecognised, a night of slow boots looks like a regression.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -42,7 +41,7 @@ _CLEAR = 4.0
 """Minimum gap, in standard deviations within a mode."""
 _PASSES = 5
 _NEIGHBOURS = 3
-"""Neighbours on each side that identify the mode of an image with boots in one mode."""
+"""Levels on each side that identify the mode of an image with boots in one mode."""
 _ROUNDS = 2
 _UNLIKE = 0.02
 """Standard deviation of a level around its neighbours without a change, ln pps."""
@@ -224,8 +223,8 @@ def _means(values: Floats, chosen: NDArray[np.bool_]) -> Floats:
 def fast_levels(boots: Floats, modes: BootModes) -> Floats:
     """Level of every image in the fast mode.
 
-    The lowest j boots are shifted by the gap, for the most likely j. Neighbouring levels decide
-    the mode of images with boots in one mode.
+    The lowest j boots are shifted by the gap, for the most likely j. The levels before and after
+    decide the mode of images with boots in one mode; a change to either costs a new level.
 
     Args:
         boots: ln pps, a row per image, oldest first, padded with NaN.
@@ -239,9 +238,8 @@ def fast_levels(boots: Floats, modes: BootModes) -> Floats:
         return found
     for _ in range(_ROUNDS):
         padded = np.pad(found, _NEIGHBOURS, constant_values=np.nan)
-        around = np.lib.stride_tricks.sliding_window_view(padded, _NEIGHBOURS)
-        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
-            middle = np.nanmedian(around, axis=1)
+        around = np.lib.stride_tricks.sliding_window_view(padded, _NEIGHBOURS)[1:-1]
+        middle = np.pad(np.nanmedian(around, axis=1), 1, constant_values=np.nan)
         total = cost.copy()
         for beside in (middle[: len(found)], middle[-len(found) :]):
             surprise = np.minimum(((level - beside) / _UNLIKE) ** 2 / 2, _NEW_LEVEL)

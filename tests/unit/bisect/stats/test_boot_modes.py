@@ -108,3 +108,12 @@ def test_mostly_slow_series_keeps_its_level() -> None:
     assert fast_levels(np.array([[13.88, 13.881, 13.879]]), always) == pytest.approx(
         [14.0], abs=0.002
     )
+
+
+def test_image_with_slow_boots_only_has_the_level_of_its_neighbours() -> None:
+    """Even next to the latest one, and with a share at which this is unlikely."""
+    boots = 14 + np.random.default_rng(1).normal(0, 0.005, (20, 5))
+    boots[[8, 18]] -= 0.12
+    level = fast_levels(boots, BootModes(share=0.2, gap=0.12, boot=0.005))
+
+    assert level[[8, 18]] == pytest.approx(14, abs=0.02)
