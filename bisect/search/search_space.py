@@ -20,7 +20,7 @@ from netbisect.bisect.model.evidence import (
 )
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.marks import MarkVerdict
-from netbisect.bisect.stats.effect import values, yields_no_sample
+from netbisect.bisect.stats.effect import yields_no_sample
 
 _MARK_DOUBT = 1e-3
 """Factor of the prior of a candidate that a mark contradicts. Marks may be wrong, so that
@@ -126,9 +126,9 @@ def build_search_space(job: BisectJob, evidence: Evidence) -> SearchSpace:
         possible[where[0] + 1 : where[-1] + 1] = False
     testbeds = _testbeds(job, [r for key in positions for r in observations.get(key, [])])
     images = [
-        _image(where[0], observations[key], job, testbeds)
-        for key, where in positions.items()
-        if values(observations.get(key, []), job.lead)
+        _image(positions[key][0], found, job, testbeds)
+        for key, found in observations.items()
+        if key in positions and any(job.lead in r.ln_pps for r in found)
     ]
     targets = _targets(job, evidence, revisions, positions, observations)
     return SearchSpace(
@@ -197,18 +197,17 @@ def _targets(
     targets: dict[str, Target] = {}
     for key, where in positions.items():
         found = observations.get(key, [])
+        names = [
+            name
+            for name in (revisions[i] for i in where)
+            if name not in evidence.skipped and keys.get(name, name) == key
+        ]
+        if not names or yields_no_sample(found, job.lead):
+            continue
         measured = {observation.revision for observation in found}
-        names = sorted(
-            (
-                name
-                for name in (revisions[i] for i in where)
-                if name not in evidence.skipped and keys.get(name, name) == key
-            ),
-            key=lambda name: (name not in measured, name not in evidence.kernels),
-        )
-        if names and not yields_no_sample(found, job.lead):
-            boots, built = len(values(found, job.lead)), names[0] in evidence.kernels
-            targets[key] = Target(where[0], names[0], boots, built, tuple(found))
+        name = min(names, key=lambda name: (name not in measured, name not in evidence.kernels))
+        boots = sum(job.lead in observation.ln_pps for observation in found)
+        targets[key] = Target(where[0], name, boots, name in evidence.kernels, tuple(found))
     return targets
 
 

@@ -176,7 +176,7 @@ def without_refuted(space: SearchSpace) -> SearchSpace:
     possible, least = space.possible.copy(), LEAST_SHARE * abs(space.job.effect)
     for position in np.flatnonzero(space.possible).tolist():
         good, bad = space.target_at[position - 1], space.target_at[position]
-        if good is None or bad is None:
+        if good is None or bad is None or not (good.boots and bad.boots):
             continue
         why = _why(space, CandidateGroup((position,), 1.0, good, bad))
         if why in reasons:
