@@ -56,7 +56,16 @@ def test_each_cell_of_the_map_shows_the_change_of_its_own_series() -> None:
         recovery="",
         merged_into=None,
         series=tuple(
-            AlertSeries("c2558", one.scenario, "main", "a", "b", one, 1e9) for one in effects
+            AlertSeries(
+                testbed="c2558",
+                scenario=one.scenario,
+                branch="main",
+                good="a",
+                bad="b",
+                effect=one,
+                at=1e9,
+            )
+            for one in effects
         ),
     )
     view = Overview(
