@@ -68,7 +68,9 @@ class FactRepository(LedgerRepository):
             StoreError: as `record`.
         """
         with self.writing() as writing:
-            added = list(add_facts(writing, list(facts)))
+            given = list(facts)
+            place = {id(fact): at for at, fact in enumerate(given)}
+            added = sorted(add_facts(writing, given), key=lambda fact: place[id(fact)])
             if added:
                 writing.note(
                     "import",
@@ -178,7 +180,7 @@ _EVENTS: dict[type[Fact], tuple[str, tuple[str, ...]]] = {
 def add_facts(
     writing: WriteTransaction, facts: Sequence[Fact], decision: int | None = None, log: str = ""
 ) -> Iterator[Fact]:
-    """Adds the new ones of these facts, and yields them.
+    """Adds the new ones of these facts, and yields them in the order of their tables.
 
     Raises:
         StoreError: a Sample's boot is not recorded, nor among the facts; or a number is not

@@ -161,7 +161,7 @@ def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[
     places = select(PlaceRow.revision, PlaceRow.number).where(
         PlaceRow.branch == branch, PlaceRow.revision.in_(booted)
     )
-    numbers = dict(session.execute(places).tuples().all())
+    numbers = {row.revision: row.number for row in session.execute(places)}
     placed = BootRow.revision.in_(places.with_only_columns(PlaceRow.revision))
     found = newest_levels(session, testbed, scenario, placed)
     return in_order(found, numbers)
