@@ -10,7 +10,7 @@ DISK = "ada0"
 
 
 @dataclass
-class Partition:
+class DiskPartition:
     """A root partition."""
 
     index: int
@@ -20,7 +20,7 @@ class Partition:
     attributes: set[str] = field(default_factory=set)
 
 
-def choose(partitions: Sequence[Partition]) -> Partition:
+def choose(partitions: Sequence[DiskPartition]) -> DiskPartition:
     """What gptboot starts now; it notes in the attributes that it has tried.
 
     First those with `bootonce` and `bootme`, which lose the latter; one with `bootonce` alone has

@@ -16,7 +16,7 @@ from netbisect.demo.lab.config import PortConfig, RouterConfig, profile
 from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.machine import Counters, SimulatedMachine
 from netbisect.demo.lab.noise import RouterNoise
-from netbisect.demo.lab.partitions import Partition, choose
+from netbisect.demo.lab.partitions import DiskPartition, choose
 
 _GOOD = "kernel"
 """Kernel folder below /boot of loader.conf."""
@@ -85,8 +85,8 @@ class SimulatedRouter(SimulatedMachine):
         """Of all processors together since the boot."""
         self.watchdog = 0.0
         """Timeout of the watchdog in seconds; 0 if disabled."""
-        self.partitions: list[Partition] = []
-        self.booted: Partition | None = None
+        self.partitions: list[DiskPartition] = []
+        self.booted: DiskPartition | None = None
         self.root_writable = False
         self.environments: dict[str, Path] = {}
         """Host folders of boot environments on ZFS."""
@@ -98,7 +98,7 @@ class SimulatedRouter(SimulatedMachine):
         if config.root == "partitions":
             folders = (self.disk, place / "upgrade")
             self.partitions = [
-                Partition(index, f"BSDRP{number}", folder)
+                DiskPartition(index, f"BSDRP{number}", folder)
                 for number, (index, folder) in enumerate(zip((3, 4), folders, strict=True), 1)
             ]
             self.partitions[0].attributes.add("bootme")

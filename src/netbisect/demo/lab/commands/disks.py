@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from netbisect.demo.lab.partitions import DISK, Partition
+from netbisect.demo.lab.partitions import DISK, DiskPartition
 from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import CommandFailedError, Shell
 
 
-def _by_device(router: SimulatedRouter, command: str, device: str) -> Partition:
+def _by_device(router: SimulatedRouter, command: str, device: str) -> DiskPartition:
     for partition in router.partitions:
         if device == f"/dev/gpt/{partition.label}":
             return partition
