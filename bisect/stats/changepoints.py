@@ -31,6 +31,12 @@ IMAGE_SD = 0.01
 """Prior image noise."""
 IMAGE_WEIGHT = 4.0
 """Degrees of freedom of IMAGE_SD."""
+_FEW = 20
+"""Maximum levels without a noise estimate from neighbours."""
+_MEDIAN_MOVE = 0.954
+"""Median of |a - b| for standard normal a and b."""
+_PER_MOVE = 0.25
+"""Degrees of freedom per difference of neighbours, for the median."""
 STEP_PROBABILITY = 0.05
 """Prior probability of a step at a revision."""
 
@@ -168,9 +174,10 @@ def segment_boots(
     found = partition(
         y, least, count, (STUDENT_SCALE * image_sd, IMAGE_WEIGHT), steps, correlations
     )
+    image = found.scatter / STUDENT_SCALE
     noise = replace(
         noise,
-        image=found.scatter / STUDENT_SCALE,
+        image=max(image, _neighbour_noise(y, least, image)),
         image_weight=IMAGE_WEIGHT + max(len(y) - 1 - len(found.cuts), 0),
     )
     variance = (found.variance - least) / STUDENT_SCALE**2 + least
@@ -193,3 +200,21 @@ def local_levels(boots: Floats, modes: Sequence[BootModes | None]) -> tuple[Floa
         y[rows] = fast_levels(boots[rows], own) if own else locations(boots[rows], one)
         start = rows.stop
     return y, boot
+
+
+def _neighbour_noise(y: Floats, least: Floats, image_sd: float) -> float:
+    """Image noise from the differences of neighbours, pooled with that of the segments.
+
+    A lower bound that does not depend on the segmentation, which may absorb noise into steps.
+
+    Args:
+        y: n levels.
+        least: Their variances from boot noise.
+        image_sd: Of the segments.
+    """
+    if len(y) <= _FEW:
+        return 0.0
+    moves = np.abs(np.diff(y))
+    seen = max((float(np.median(moves)) / _MEDIAN_MOVE) ** 2 - float(np.mean(least)), 0.0)
+    weight = _PER_MOVE * len(moves)
+    return math.sqrt((IMAGE_WEIGHT * image_sd**2 + weight * seen) / (IMAGE_WEIGHT + weight))
