@@ -43,7 +43,7 @@ from netbisect.bisect.stats.sequential import (
 
 _PRICE = 2.0
 """Maximum price of a retest, relative to the expected price of the search."""
-_LEAST_BLOCKS, _MOST_BLOCKS = 4, 250
+_LEAST_BLOCKS, _MOST_BLOCKS = 4, 100
 """Blocks that a retest may always take, and its most."""
 
 

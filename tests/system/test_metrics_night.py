@@ -127,5 +127,5 @@ def test_a_drop_and_a_gain_of_one_commit_are_one_alert(play: DemoRun) -> None:
     assert alert.lead == "inet4-ipsec"
     mails = [mail for mail in read(play.service.mails) if "ipsec: Encrypt" in str(mail["Subject"])]
     (text,) = [str(mail.get_payload()) for mail in mails]
-    assert re.search(r"^  how much +-[23]\d\.\d % .*, IPsec gateway", text, re.MULTILINE)
+    assert re.search(r"^  how much +-[23]\d\.\d % .*, inet4 IPsec gateway", text, re.MULTILINE)
     assert re.search(r"^  but +-2\d\.\d % .*, CPU use", text, re.MULTILINE)
