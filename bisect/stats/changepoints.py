@@ -162,7 +162,7 @@ def segment_boots(
         correlations: Of neighbouring images, equally likely.
     """
     y, boot = local_levels(boots, modes)
-    noise = Noise(float(boot[-1]) if len(boot) else BOOT_SD, image_sd)
+    noise = Noise(float(boot[-1]) if len(boot) else BOOT_SD, image_sd, image_weight=IMAGE_WEIGHT)
     if modes and (latest := modes[-1]):
         noise = replace(noise, slow_share=latest.share, slow_gap=latest.gap)
     count = (~np.isnan(boots)).sum(axis=1).astype(np.float64)

@@ -146,4 +146,5 @@ def test_documented_step_of_an_apu_is_found() -> None:
 def test_noise_of_few_boots_is_little_known() -> None:
     """Boots beyond the first of each image count."""
     assert estimate_noise([]).boot_weight == 0
+    assert estimate_noise([]).image_weight == 4
     assert estimate_noise(history(1, (3, 0.0))).boot_weight == 12
