@@ -13,7 +13,7 @@ from twisted.internet import defer, reactor, task, threads
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Culprit, NightlyResult
-from netbisect.steps.service.database_thread import database_thread, open_ledger
+from netbisect.steps.service.database_thread import open_ledger
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("postgresql")]
 
@@ -75,5 +75,3 @@ class OnPostgresql(RealMaster):
         assert visits == {
             call.split()[1]: times for call, times in calls.items() if call.startswith("trial")
         }
-        self.ledger.engine.dispose()
-        database_thread(self.settings)._ledger.engine.dispose()
