@@ -7,6 +7,7 @@ python docs/take_screenshots.py --check   # tells if templates have changed sinc
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import shutil
 import subprocess
@@ -70,20 +71,29 @@ def take(page: Path, top: int, picture: Path) -> None:
         sys.exit(f"{picture} has more than {SIZE_MAX} bytes")
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
     """The command line."""
-    if arguments == ["--check"]:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("site", nargs="?", type=Path, metavar="SITE", help="a written site")
+    parser.add_argument("--check", action="store_true", help="only compare the templates")
+    options = parser.parse_args()
+    if options.check:
         if TEMPLATES.read_text().strip() != digest():
             sys.stdout.write(
                 "The pictures in README.md are older than the templates: make screenshots\n"
             )
         return
-    site = Path(arguments[0]) if arguments else make_site()
+    site = options.site or make_site()
     FOLDER.mkdir(exist_ok=True)
     for name, (pattern, top) in PICTURES.items():
-        take(min(site.glob(pattern)), top, FOLDER / f"{name}.png")
+        page = min(site.glob(pattern), default=None)
+        if page is None:
+            sys.exit(f"{site}: no page {pattern}")
+        take(page, top, FOLDER / f"{name}.png")
     TEMPLATES.write_text(f"{digest()}\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
