@@ -174,7 +174,7 @@ def test_open_alerts_come_first(whole_site: Any) -> None:
 def test_the_page_of_an_alert_has_its_history(changed_site: Any) -> None:
     text = changed_site.page("alert-3.html").text
 
-    assert "acknowledged; the new level is the baseline" in text
+    assert "Acknowledged; the new level is the baseline" in text
     assert re.search(r"UTC ?olga ?acknowledged ?in review <b>", text)
     assert "1 open alert, and 1 known or muted" in changed_site.page("index.html").text
 
