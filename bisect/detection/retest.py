@@ -148,12 +148,15 @@ def _reason_to_end(
     least = f"{-100 * math.expm1(-job.min_effect):.3g}"
     word = "gain" if sign > 0 else "drop"
     counts = f"{tested.pairs} good and {tested.pairs} bad boots"
-    if tested.shown and seen >= job.min_effect and not _may_be_mode(tested, modes):
+    over = 2 * tested.pairs >= max(BLOCK * _LEAST_BLOCKS, _most_boots(job, tested, prices))
+    shown = tested.shown and seen >= job.min_effect and not _may_be_mode(tested, modes)
+    # A search assumes that its effect is at least half the confirmed one.
+    if shown and (tested.is_precise or over):
         return ""
     opposite = seen <= -job.min_effect and room > 0  # perhaps the ends are swapped
     if room < job.min_effect and not opposite:
         return f"{counts} leave no room for a {word} of {least} %"
-    if 2 * tested.pairs >= max(BLOCK * _LEAST_BLOCKS, _most_boots(job, tested, prices)):
+    if over:
         further = tested.boots_to_decide(sign * job.min_effect)
         return f"{counts} do not decide it; about {further} further boots would"
     return None

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.search.search_space import MeasuredImage, SearchSpace
 from netbisect.bisect.stats.robust import LEAST_BOOT_SD, location
+from netbisect.bisect.stats.sequential import KNOWN_WEIGHT
 
 Floats = NDArray[np.float64]
 
@@ -23,6 +24,9 @@ _FINEST = 20.0
 """Maximum ratio of the effect to the standard deviation of a boot; more would change no move."""
 _OUTLIER_PROBABILITY = 0.02
 """Probability of an outlier; 1 to 3 % of boots on real routers."""
+_UNKNOWN_OUTLIERS = (0.02, 0.3)
+"""The same while the noise is not known: boots may have a second mode, programs may share their
+processor. The outliers are then Cauchy distributed."""
 _OUTLIER_RATIO = 9.0
 """Standard deviation of an outlier, relative to that of a boot: 8 % on routers, with 0.9 %. It is
 at least the effect: boots of a quiet testbed do not scatter, but their outliers do."""
@@ -49,6 +53,10 @@ class NoiseHypothesis:
     """Smallest standard deviation of a boot that the grid resolves."""
     outlier: float
     """Standard deviation of an outlier, ln pps."""
+    outliers: float = _OUTLIER_PROBABILITY
+    """Probability of an outlier."""
+    heavy_tails: bool = False
+    """Whether outliers are Cauchy distributed."""
     noises: tuple[Noise, ...] = ()
     """By index of testbed; empty: that of the job for all of them."""
     offsets: tuple[float, ...] = (0.0,)
@@ -76,15 +84,19 @@ def noise_hypotheses(space: SearchSpace, levels: Floats) -> list[NoiseHypothesis
     doubt = 1 / math.sqrt(2 * max(noise.image_weight, 1.0))
     own = [space.job.noise_of(name) for name in space.testbeds]
     together = (0.0,) * len(own)
+    known = noise.boot_weight >= KNOWN_WEIGHT
     return [
         NoiseHypothesis(
             _scaled(noise, boot, noise.image * math.exp(image * doubt)),
             -((math.log(boot) / _NOISE_UNCERTAINTY) ** 2 + image**2) / 2,
             floor,
             outlier,
+            outliers,
+            not known,
             tuple(_scaled(one, boot, noise.image * math.exp(image * doubt)) for one in own),
             together,
         )
+        for outliers in ((_OUTLIER_PROBABILITY,) if known else _UNKNOWN_OUTLIERS)
         for boot in (_FEW_SCALES if noise.image else _BOOT_SCALES)
         for image in ((-_IMAGE_NOISE_STEP, 0.0, _IMAGE_NOISE_STEP) if noise.image else (0.0,))
     ]
@@ -151,15 +163,21 @@ def _boots(image: MeasuredImage, levels: Floats, hypothesis: NoiseHypothesis) ->
         density = (1 - noise.slow_share) * _density(off, variance)
         if noise.slow_share:
             density = density + noise.slow_share * _density(off + noise.slow_gap, variance)
-        stray = _density(off, variance + hypothesis.outlier**2)
-        found = found + np.log(
-            (1 - _OUTLIER_PROBABILITY) * density + _OUTLIER_PROBABILITY * stray + 1e-300
-        ).sum(0)
+        tail = _heavy_density if hypothesis.heavy_tails else _density
+        stray = tail(off, variance + hypothesis.outlier**2)
+        share = hypothesis.outliers
+        found = found + np.log((1 - share) * density + share * stray + 1e-300).sum(0)
     return found
 
 
 def _density(off: Floats, variance: Floats) -> Floats:
     density: Floats = np.exp(-off * off / (2 * variance)) / np.sqrt(variance)
+    return density
+
+
+def _heavy_density(off: Floats, square: Floats) -> Floats:
+    """The Cauchy density in the unit of `_density`, by the square of its scale."""
+    density: Floats = math.sqrt(2 / math.pi) / (np.sqrt(square) * (1 + off * off / square))
     return density
 
 

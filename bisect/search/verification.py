@@ -299,7 +299,11 @@ def _effects(
     fast, slow = ([r for r in side if r.order == why] for side in (good, bad))
     (lead,) = effects(fast, slow, job.lead, (), _known(job.noise, (*fast, *slow)))
     others = effects(good, bad, job.lead, job.scenarios)[1:]
-    return (replace(lead, p=tested.p), *others)
+    lead = replace(lead, p=tested.p)
+    if tested.interval is not None:
+        low, high = tested.interval
+        lead = replace(lead, ln_ratio=tested.mean, low=low, high=high)
+    return (lead, *others)
 
 
 def credible_range(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ _HUBER = 1.345
 _STEPS = 200
 _NEAR = 1e-10
 _PASSES = 10
+_QN = 2.2219
+"""Makes Qn the standard deviation of normal values."""
 
 
 def location(values: Sequence[float], sd: float) -> float:
@@ -77,3 +79,16 @@ def weighted_location(values: Floats, variance: Floats) -> float:
         weight = np.minimum(reach / np.maximum(np.abs(values - level), reach), 1.0) / variance
         level = float(weight @ values / weight.sum())
     return level
+
+
+def scale(groups: Iterable[Sequence[float]]) -> float:
+    """Robust standard deviation within groups of values; 0 without two values in a group.
+
+    Qn (P. J. Rousseeuw, C. Croux, Journal of the American Statistical Association 88, 1993): the
+    lower quartile of the distances of all pairs. A second mode with up to half of the values does
+    not widen it.
+    """
+    arrays = [np.asarray(values, dtype=np.float64) for values in groups]
+    pairs = [np.abs(np.subtract.outer(y, y))[np.triu_indices(len(y), 1)] for y in arrays]
+    distances = np.concatenate([np.empty(0), *pairs])
+    return _QN * float(np.quantile(distances, 0.25)) if len(distances) else 0.0

@@ -42,11 +42,12 @@ COMPARES_ENDS = "compares the two ends, interleaved"
 """Reason of the trials that compare the ends of a range."""
 LEAST_SECONDS = 600.0
 """Time that a search, and each of its tests, may always take."""
-_KNOWN = 20.0
+KNOWN_WEIGHT = 20.0
 """Degrees of freedom of a known noise: two modes would have been seen."""
 _LEAST_PAIRS = 4
-"""Pairs from which the variance can show an effect with an unknown noise: if boots have two modes,
-the probability that all boots of one side are slow and all others fast is at most 2**-8."""
+"""Pairs from which the variance can show or refute an effect with an unknown noise: if boots have
+two modes, one side is slow in all its boots and the other in none with a probability of at most
+2**-8."""
 _POINTS = 41
 """Effects of a mixture."""
 _THINNED = slice(None, None, 4)
@@ -71,6 +72,13 @@ class SequentialTest:
     pairs: int
     boot_sd: float
     """Standard deviation of a boot, ln pps: prior and differences, pooled."""
+    interval: tuple[float, float] | None = None
+    """Robust 95 % interval for this number of pairs, ln ratio; None if the noise is known."""
+
+    @property
+    def is_precise(self) -> bool:
+        """Whether the effect is known to about half its size."""
+        return self.interval is None or self.interval[1] - self.interval[0] <= abs(self.mean)
 
     @property
     def shown(self) -> bool:
@@ -215,7 +223,7 @@ def block_test(
     differences = [x for own in whole.values() for x in own.differences]
     sd = boot_sd(min(own.runs for own in whole.values()))
     tested = sequential_test(differences, sd, weight, effects)
-    if all(noise_of(testbed).boot_weight >= _KNOWN for testbed in whole):
+    if all(noise_of(testbed).boot_weight >= KNOWN_WEIGHT for testbed in whole):
         return tested
     return _with_symmetry(tested, np.array(differences), effects)
 
@@ -226,21 +234,25 @@ def _with_symmetry(
     """The mean of a test by the variance and of one by symmetry, and what neither excludes."""
     effects, none = effects[_THINNED], -math.inf
     least = float(np.abs(effects).min())
+    middle, first, last = symmetry.estimate(differences)
     low, high = symmetry.interval(differences, least, ALPHA)
-    if max(low, tested.low) < min(high, tested.high):
-        low, high = max(low, tested.low), min(high, tested.high)
-    by_variance = tested.log_ratio if tested.pairs >= _LEAST_PAIRS else none
+    by_variance, against = none, none
+    if tested.pairs >= _LEAST_PAIRS:
+        by_variance, against = tested.log_ratio, tested.log_against
+        if max(low, tested.low) < min(high, tested.high):
+            low, high = max(low, tested.low), min(high, tested.high)
     by_symmetry = symmetry.log_evidence(differences, 0.0, effects)
     return replace(
         tested,
-        mean=min(max(symmetry.location(differences), low), high),
+        mean=min(max(middle, low), high),
         low=low,
         high=high,
         log_ratio=float(np.logaddexp(by_variance, by_symmetry)) - math.log(2),
         log_against=float(
-            np.logaddexp(tested.log_against, symmetry.log_evidence_against(differences, effects))
+            np.logaddexp(against, symmetry.log_evidence_against(differences, effects))
         )
         - math.log(2),
+        interval=(first, last),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, variance
+from statistics import fmean
 from typing import TypeAlias
 
 from netbisect.bisect import plan
@@ -20,6 +20,7 @@ from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, Job
 from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.results import Confirmed, Move, Result, Trial
+from netbisect.bisect.stats.robust import scale
 
 METRIC = "number"
 """Scenario name of the printed number."""
@@ -223,12 +224,10 @@ def _scatter(spec: SearchSpec, entries: Sequence[Entry]) -> float:
         seen.setdefault(alike, []).append(reading.ln_pps[METRIC])
     given = spec.noise is not None
     weight = _GIVEN_WEIGHT if given else _NOISE_WEIGHT
+    freedom = sum(len(values) - 1 for values in seen.values())
     squares = weight * ((spec.noise or 0) / 100 if given else _NOISE) ** 2
-    for values in seen.values():
-        if len(values) > 1:
-            squares += (len(values) - 1) * variance(values)
-            weight += len(values) - 1
-    return math.sqrt(squares / weight)
+    squares += freedom * scale(seen.values()) ** 2
+    return math.sqrt(squares / (weight + freedom))
 
 
 # -------------------------------------------------------------------------------- the evidence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from statistics import geometric_mean
+from statistics import median
 from typing import Any
 
 from netbisect.bisect.model.entities import Boot, Failure, Kernel, Reaction, Sample
@@ -176,13 +176,13 @@ def _measurements(result: SearchResult) -> str:
         found = [name for name in spec.names if revision in every[name]]
         for name in found:
             numbers, good = every[name][revision], every[name].get(spec.good)
-            mean = geometric_mean(numbers)
+            level = median(numbers)
             against = ""
             if good and revision != spec.good:
-                against = words.percent(math.log(mean / geometric_mean(good)))
+                against = words.percent(math.log(level / median(good)))
             count = words.count(len(numbers), "run") + (f" on DUT {name}" if name else "")
             count += f" in {layouts[revision]} layouts" if layouts.get(revision, 1) > 1 else ""
-            rows.append((label(spec, revision), count, f"{mean:.6g}", against))
+            rows.append((label(spec, revision), count, f"{level:.6g}", against))
         if not found and revision in skipped:
             rows.append((label(spec, revision), "skipped", words.clean(skipped[revision]), ""))
     return table(rows) if rows else ""

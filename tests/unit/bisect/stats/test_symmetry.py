@@ -67,6 +67,29 @@ def test_fewer_than_seven_pairs_of_one_sign_show_nothing() -> None:
     )
 
 
+@pytest.mark.parametrize("noise", [two_modes, heavy_tails])
+def test_an_estimate_has_the_centre_in_its_interval(noise: Noisy) -> None:
+    hit, error = 0, []
+    for seed in range(200):
+        middle, low, high = symmetry.estimate(noise(np.random.default_rng(seed), 20, -0.05))
+        hit += low <= -0.05 <= high
+        error.append(abs(middle + 0.05))
+
+    assert hit >= 184
+    assert np.median(error) < 0.01
+
+
+def test_one_difference_bounds_nothing() -> None:
+    assert symmetry.estimate(np.array([-0.05])) == (-0.05, -math.inf, math.inf)
+
+
+def test_equal_differences_have_an_interval() -> None:
+    middle, low, high = symmetry.estimate(np.full(8, -0.05))
+
+    assert low < middle < high
+    assert middle == pytest.approx(-0.05, abs=1e-4)
+
+
 def test_the_interval_has_the_centre_at_all_times() -> None:
     missed, width = 0, []
     for seed in range(100):
