@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netbisect.bisect.stats.robust import location, locations
+from netbisect.bisect.stats.robust import location, locations, scale
 
 BOOTS = st.lists(st.floats(13, 15), min_size=1, max_size=9)
 
@@ -27,3 +27,15 @@ def test_locations_agree_with_location(rows: list[list[float]], sd: float) -> No
         row[: len(values)] = values
 
     assert locations(boots, sd) == pytest.approx([location(row, sd) for row in rows], abs=1e-8)
+
+
+def test_second_mode_does_not_widen_the_scale() -> None:
+    random = np.random.default_rng(1)
+    groups = [random.normal(14, 0.01, 8) - 0.4 * (np.arange(8) % 3 == 0) for _ in range(30)]
+
+    assert scale(groups) < 0.025
+    assert scale([random.normal(14, 0.01, 8) for _ in range(30)]) == pytest.approx(0.01, rel=0.15)
+
+
+def test_single_values_have_no_scale() -> None:
+    assert scale([[14.0], [13.0]]) == 0.0
