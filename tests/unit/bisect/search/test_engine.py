@@ -116,6 +116,7 @@ def test_named_culprits_are_right() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.long
 def test_slow_runs_of_an_unknown_noise_hide_no_culprit() -> None:
     """A third of all runs is 34 % slower, as of programs that share their processor."""
     shared = Noise(boot=0.007, slow_share=0.3, slow_gap=0.42)
