@@ -49,6 +49,7 @@ from netbisect.bisect.search.verification import (
     is_blurred,
     verify,
 )
+from netbisect.bisect.stats.sequential import KNOWN_WEIGHT
 
 _CLEAR = 5.5
 """Ratio of the effect to the standard deviation of the mean of the runs, at the first boot of an
@@ -76,7 +77,7 @@ _LITTLE_OF_LAYOUTS = 0.001
 _NO_GAIN = 1e-4
 """Minimum gain in bits, without image noise."""
 _HALVINGS = 2
-"""How many times a search that its boots do not settle goes on for half the effect."""
+"""How many times a search goes on for half the effect."""
 _BIT_VALUE = 1.3
 """Value of a bit in seconds, relative to its cost at the chosen target with one run."""
 _FAILURE_REACH = 5.0
@@ -119,11 +120,15 @@ def decide(
     """As `next_move_on`, with the posterior given.
 
     A search that its boots do not settle goes on for half the effect: a retest ends as soon as it
-    shows a change, and may overestimate it.
+    shows a change, and may overestimate it. With an unknown noise, so does one that finds no
+    change: if boots have two modes, a retest may have taken their distance for the effect.
     """
+    unknown = space.job.noise.boot_weight < KNOWN_WEIGHT
     move = _decide(space, joint, prices, in_flight)
     for _ in range(_HALVINGS):
-        if not isinstance(move, Unfinished) or _fresh_boots(space) < max_boots(space.job, prices):
+        used = _fresh_boots(space) >= max_boots(space.job, prices)
+        unsettled = isinstance(move, Unfinished) and used
+        if not unsettled and not (unknown and isinstance(move, NotReproduced)):
             break
         space = replace(space, job=replace(space.job, effect=space.job.effect / 2))
         move = _decide(space, infer(space, in_flight.testbed), prices, in_flight)

@@ -28,7 +28,7 @@ from netbisect.bisect.search.likelihood import aligned
 from netbisect.bisect.search.search_space import MeasuredImage, SearchSpace, Target
 from netbisect.bisect.stats import effect as compare
 from netbisect.bisect.stats.effect import values, yields_no_sample
-from netbisect.bisect.stats.robust import LEAST_BOOT_SD, location, weighted_location
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD, location
 
 Effects = tuple[Effect, ...]
 _CLEAR = 3.0
@@ -228,7 +228,7 @@ def level_of(space: SearchSpace, images: Sequence[MeasuredImage]) -> MeanLevel |
         math.fsum(float((where == i).mean() * w) for where, w in weight_of) / float(weight.sum())
         for i in range(len(space.testbeds))
     ]
-    mean = weighted_location(y, 1 / weight)
+    mean = float(weight @ y / weight.sum())
     squares = float(weight @ (y - mean) ** 2)
     return MeanLevel(mean, float(1 / weight.sum()), squares, len(images), tuple(shares))
 

@@ -47,6 +47,8 @@ RANGE_MASS = 0.95
 """Probability of a range of suspects within which image noise hides the culprit."""
 PROOF_THRESHOLD = 0.8
 """Probability at which verification begins: its boots are as informative as others."""
+_INTERVAL = 3.92
+"""Width of a 95 % interval in standard errors."""
 _CLEAR_OF_IMAGES = 6.0
 """Minimum ratio of the effect to the image noise at which boots of the two ends alone can tell
 whether anything changed."""
@@ -129,15 +131,19 @@ def verify(
     test = KernelComparison(group.good, group.bad, _why(space, group), least, two)
     tested = test.result(space)
     if tested is not None:
+        over = 2 * tested.pairs >= max_boots(job, prices)
         images = link_order.difference(space, group.good, group.bad)
         if link_order.can_average(job) and images is not None:
             shown, refuted = _judge(job, images, least, both_signs=two)
         else:
-            shown = tested.shown and sides_differ(space, group, other)
-            refuted = tested.refuted or (tested.shown and not shown)
+            clear = tested.shown and (tested.is_precise or over)
+            shown = clear and (
+                _exceeds_images(job, tested, least) or sides_differ(space, group, other)
+            )
+            refuted = tested.refuted or (clear and not shown)
         if shown:
             return _name(space, group, posterior, tested)
-        if refuted or 2 * tested.pairs >= max_boots(job, prices):
+        if refuted or over:
             return None
     ordered = test.next_trial(space, posterior, prices, in_flight)
     if isinstance(ordered, Wait) or not link_order.can_average(job):
@@ -228,6 +234,18 @@ def good_end_shift(space: SearchSpace) -> Effect | None:
     effect = difference(before, today, job.lead, known=known, strata=strata)
     share = effect.ln_ratio / job.effect
     return effect if effect.p < ALPHA and share >= LEAST_SHARE else None
+
+
+def _exceeds_images(job: BisectJob, tested: SequentialTest, least: float) -> bool:
+    """Whether a test with an unknown noise shows more than the offsets of two images.
+
+    Levels of images, as in `sides_differ`, do not tell two modes apart.
+    """
+    if tested.interval is None or abs(tested.mean) < least:
+        return False
+    low, high = tested.interval
+    error = math.hypot((high - low) / _INTERVAL, math.sqrt(2) * job.noise.image)
+    return 2 * float(special.ndtr(-abs(tested.mean) / error)) < ALPHA
 
 
 def sides_differ(

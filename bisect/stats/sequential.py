@@ -30,7 +30,7 @@ from scipy import special
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.stats import symmetry
-from netbisect.bisect.stats.robust import LEAST_BOOT_SD
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD, estimate
 
 BLOCK = 4
 """Boots of a block."""
@@ -234,7 +234,7 @@ def _with_symmetry(
     """The mean of a test by the variance and of one by symmetry, and what neither excludes."""
     effects, none = effects[_THINNED], -math.inf
     least = float(np.abs(effects).min())
-    middle, first, last = symmetry.estimate(differences)
+    middle, first, last = estimate(differences)
     low, high = symmetry.interval(differences, least, ALPHA)
     by_variance, against = none, none
     if tested.pairs >= _LEAST_PAIRS:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from netbisect.bisect.stats import robust
+from netbisect.bisect.stats.robust import estimate
 
 Floats = NDArray[np.float64]
 
@@ -27,17 +27,8 @@ _FREEDOM = np.array([1.0, 6.0])[:, None]
 """Degrees of freedom of the densities: with heavy tails, and nearly normal."""
 _SCALES = np.geomspace(5e-4, 0.5, 10)
 """Scales of the densities, ln ratio."""
-_CORES = np.geomspace(5e-4, 0.5, 24)
-"""Standard deviations of differences in an estimate, ln ratio."""
-_OUTLIERS = np.array([0.02, 0.2, 0.5])[:, None]
-"""Shares of outliers in an estimate."""
-_STRAY = 0.1
-"""Scale of the Cauchy density of outliers, ln ratio."""
 _ALTERNATIVES = np.geomspace(1.0, 8.0, 5)
 """Alternatives to an end of an interval, relative to the least effect."""
-_NEAR, _NEAR_CENTRES, _WIDE_CENTRES = 8.0, 201, 201
-"""Centres of an estimate: reach of the near ones in standard errors, and the numbers of near ones
-and of those over all differences."""
 _FARTHEST = 64.0
 """Widest half of an interval, relative to the least effect."""
 
@@ -69,45 +60,6 @@ def _alternatives(least: float) -> Floats:
 
 def _log_tail(distance: Floats) -> Floats:
     found: Floats = np.log1p((distance / _SCALES) ** 2 / _FREEDOM)
-    return found
-
-
-def estimate(differences: Floats) -> tuple[float, float, float]:
-    """Posterior median of the centre of symmetry, and its 95 % interval.
-
-    The differences are normal with one of many standard deviations, some are outliers with a
-    Cauchy density, and the prior of the centre is flat. With a second mode, this interval is
-    narrower than one by ranks (Hodges and Lehmann 1963).
-
-    Args:
-        differences: n values, ln ratio; one has an interval without bounds.
-    """
-    if len(differences) == 1:
-        return float(differences[0]), -math.inf, math.inf
-    spread = max(robust.scale([differences.tolist()]), robust.LEAST_BOOT_SD)
-    least, most = float(differences.min()), float(differences.max())
-    margin = most - least + spread
-    wide = np.linspace(least - margin, most + margin, _WIDE_CENTRES)
-    wide = np.union1d(wide, differences)
-    best = wide[np.argmax(_log_posterior(differences, wide))]
-    near = np.linspace(-1, 1, _NEAR_CENTRES) * _NEAR * spread / math.sqrt(len(differences))
-    centres = np.union1d(wide, best + near)
-    logs = _log_posterior(differences, centres)
-    density = np.exp(logs - logs.max())
-    mass = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(centres))])
-    low, middle, high = np.interp([0.025, 0.5, 0.975], mass / mass[-1], centres).tolist()
-    return middle, low, high
-
-
-def _log_posterior(differences: Floats, centres: Floats) -> Floats:
-    """Log density of each centre, not normalised."""
-    logs = np.zeros((len(centres), len(_OUTLIERS), len(_CORES)))
-    for y in differences.tolist():
-        off = (y - centres)[:, None, None]
-        core = np.exp(-((off / _CORES) ** 2) / 2) / (_CORES * math.sqrt(2 * math.pi))
-        stray = 1 / (math.pi * _STRAY * (1 + (off / _STRAY) ** 2))
-        logs += np.log((1 - _OUTLIERS) * core + _OUTLIERS * stray)
-    found: Floats = special.logsumexp(logs, axis=(1, 2))
     return found
 
 

@@ -23,6 +23,12 @@ _SYMBOLS = " x+*%#@O"
 """A cell of the plot shows the symbol of the OR of the numbers of the sets in it."""
 SETS_MAX = 7
 POINTS_MIN = 3
+UNPROVEN = "No difference proven"
+ASSUMES_NORMAL = (
+    "ministat does not prove this difference: it assumes normal noise, equal on both sides. The "
+    "verdict does not depend on it."
+)
+"""Explains `UNPROVEN` below a verdict that names a difference."""
 _LARGEST = 1e100
 """Beyond it sums of squares leave the range of a double, and ministat's scale ends."""
 _HEAD = "    N           Min           Max        Median           Avg        Stddev"
@@ -192,7 +198,7 @@ def _row(one: Vitals, symbol: str) -> str:
 
 def _verdict(found: MinistatDifference, confidence: float) -> list[str]:
     if not found.proven:
-        return [f"No difference proven at {confidence:.1f}% confidence"]
+        return [f"{UNPROVEN} at {confidence:.1f}% confidence"]
     return [
         f"Difference at {confidence:.1f}% confidence",
         f"\t{found.difference:g} +/- {found.error:g}",

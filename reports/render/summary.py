@@ -13,7 +13,7 @@ from netbisect.bisect.model.results import Posterior
 from netbisect.reports.model.changes import ChangeDocument, StepDocument, VerifiedCommit
 from netbisect.reports.model.types import Difference, RevisionDocument
 from netbisect.reports.render import words
-from netbisect.reports.render.ministat import POINTS_MIN, ministat
+from netbisect.reports.render.ministat import ASSUMES_NORMAL, POINTS_MIN, UNPROVEN, ministat
 
 _TRAILERS = ("PR", "Reviewed by", "Differential Revision", "MFC after")
 _TRAILER = re.compile(rf"^({'|'.join(_TRAILERS)}):[ \t]*(\S.*)$", re.MULTILINE | re.IGNORECASE)
@@ -27,7 +27,6 @@ _TREND, _AFTER, _TREND_MIN = 12, 3, 3
 """Revisions of a trend in text: in all, of those from the change on, and at least."""
 _MARKS = 20
 """Columns between the slowest and the fastest."""
-_NO_PROOF = "No difference proven"
 UNDECIDED = ("running", "confirmed")
 """Outcomes before the end of a search."""
 _WHY = {
@@ -209,7 +208,7 @@ def remark(document: ChangeDocument) -> str:
     text = block(document)
     if not text:
         return ""
-    proven = _NO_PROOF not in text
+    proven = UNPROVEN not in text
     if proven and document.outcome == "not-reproduced":
         return (
             "ministat reports a difference between these two kernels. Kernel images differ a "
@@ -217,10 +216,7 @@ def remark(document: ChangeDocument) -> str:
             "ministat does not."
         )
     if not proven and document.differences:
-        return (
-            "ministat does not prove this difference: it assumes normal noise, equal on both "
-            "sides. The verdict does not depend on it."
-        )
+        return ASSUMES_NORMAL
     return ""
 
 

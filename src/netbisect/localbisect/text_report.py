@@ -28,7 +28,7 @@ from netbisect.localbisect.result import (
 )
 from netbisect.localbisect.search import Entry
 from netbisect.reports.render import text_plot, words
-from netbisect.reports.render.ministat import POINTS_MIN, ministat
+from netbisect.reports.render.ministat import ASSUMES_NORMAL, POINTS_MIN, UNPROVEN, ministat
 from netbisect.reports.render.plaintext import table, wrap
 
 
@@ -95,7 +95,8 @@ def _ministat(result: SearchResult, good: str, bad: str, effects: Sequence[Effec
     ]
     if min(len(side) for _, side in sides) < POINTS_MIN:
         return []
-    return [ministat(sides).rstrip("\n")]
+    text = ministat(sides).rstrip("\n")
+    return [text, wrap(ASSUMES_NORMAL)] if result.culprits and UNPROVEN in text else [text]
 
 
 def values_by_revision(entries: Sequence[Entry], dut: str | None = None) -> dict[str, list[float]]:

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from netbisect.bisect import plan
 from netbisect.bisect.model.entities import Boot, Kernel, Sample
@@ -13,12 +14,20 @@ from netbisect.bisect.model.results import Trial
 from netbisect.localbisect import search
 from netbisect.localbisect.result import ExitStatus, SearchResult
 from netbisect.localbisect.search import METRIC, CandidateCommit, Entry, SearchSpec
+from netbisect.localbisect.text_report import as_text
+from netbisect.reports.render.ministat import ASSUMES_NORMAL
+from netbisect.reports.render.plaintext import wrap
 
 COMMITS = 4
 
 
-def searched(seed: int, drop: float, sd: float) -> tuple[SearchResult, int]:
-    """A search among four commits to its end, and the true culprit."""
+def searched(
+    seed: int, drop: float, sd: float, slow_share: float = 0.0
+) -> tuple[SearchResult, int]:
+    """A search among four commits to its end, and the true culprit.
+
+    Slow runs take half as long again, as of programs that share their processor.
+    """
     random = np.random.default_rng(seed)
     line = tuple(CandidateCommit(f"{i:040x}", "", 1.0) for i in range(1, COMMITS + 1))
     spec = SearchSpec("0" * 40, line[-1].revision, ("true",), line, COMMITS)
@@ -33,6 +42,7 @@ def searched(seed: int, drop: float, sd: float) -> tuple[SearchResult, int]:
         if isinstance(move, Trial):
             number, revision = str(len(entries)), move.revision
             level = -drop * (int(revision, 16) >= culprit) + sd * random.normal()
+            level -= math.log(1.5) * (random.random() < slow_share)
             value = 1000 * math.exp(level)
             entries += [
                 Kernel(revision, "", "", revision, revision, "", 0, 0.0, 0.0),
@@ -54,3 +64,16 @@ def test_real_drop_is_never_called_nothing() -> None:
     assert len(named) >= 11
     for culprits, culprit in named:
         assert [int(one.revision, 16) for one in culprits] == [culprit]
+
+
+@pytest.mark.long
+def test_slow_runs_do_not_hide_a_drop() -> None:
+    """A third of all runs is slow: the culprit and its effect, where ministat proves nothing."""
+    found = [searched(seed, 0.06, 0.007, slow_share=0.33) for seed in range(3)]
+
+    for one, culprit in found:
+        assert [int(named.revision, 16) for named in one.culprits] == [culprit]
+        effect = one.culprits[0].effects[0]
+        assert effect.low < effect.ln_ratio < effect.high < 0
+        assert sum(isinstance(entry, Trial) for entry in one.entries) < 150
+    assert any(wrap(ASSUMES_NORMAL) in as_text(one) for one, _ in found)

@@ -25,7 +25,6 @@ from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import (
     Evidence,
     Observation,
-    Prices,
 )
 from netbisect.bisect.model.results import (
     Culprit,
@@ -42,8 +41,6 @@ from netbisect.bisect.search.search_space import build_search_space
 from netbisect.bisect.search.verification import credible_range
 from netbisect.bisect.simulate import JobSimulation, LabSimulation, simulate_job
 from netbisect.bisect.stats.sequential import COMPARES_ENDS
-
-CHEAP = Prices(build=0.2, boot=0.0, run=0.05)
 
 
 def fresh_boots(played: JobSimulation, revision: str) -> int:
@@ -116,22 +113,6 @@ def test_named_culprits_are_right() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.long
-def test_slow_runs_of_an_unknown_noise_hide_no_culprit() -> None:
-    """A third of all runs is 34 % slower, as of programs that share their processor."""
-    shared = Noise(boot=0.007, slow_share=0.3, slow_gap=0.42)
-    job = bisection(64, 0.06, Noise(boot=0.007, image=0.005, boot_weight=0))
-    levels = {name: 14 - 0.06 * (number >= 40) for number, name in enumerate(names(64))}
-    found = []
-    for seed in range(2):
-        lab = LabSimulation(levels, shared, np.random.default_rng(seed), prices=CHEAP)
-        played = simulate_job(job, lab, Evidence())
-        found.append(played.result.revision if isinstance(played.result, Culprit) else "")
-        assert played.boots < 200
-
-    assert found == ["r40"] * 2
-
-
 def test_image_noise_gives_ranges_instead_of_wrong_culprits() -> None:
     """1 % image noise and drops of 5 %."""
     noise = Noise(0.009, 0.01)

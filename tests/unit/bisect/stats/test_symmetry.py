@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.stats import symmetry
+from netbisect.bisect.stats.robust import estimate
 from netbisect.bisect.stats.sequential import (
     ALPHA,
     BlockBoot,
@@ -71,7 +72,7 @@ def test_fewer_than_seven_pairs_of_one_sign_show_nothing() -> None:
 def test_an_estimate_has_the_centre_in_its_interval(noise: Noisy) -> None:
     hit, error = 0, []
     for seed in range(200):
-        middle, low, high = symmetry.estimate(noise(np.random.default_rng(seed), 20, -0.05))
+        middle, low, high = estimate(noise(np.random.default_rng(seed), 20, -0.05))
         hit += low <= -0.05 <= high
         error.append(abs(middle + 0.05))
 
@@ -80,11 +81,11 @@ def test_an_estimate_has_the_centre_in_its_interval(noise: Noisy) -> None:
 
 
 def test_one_difference_bounds_nothing() -> None:
-    assert symmetry.estimate(np.array([-0.05])) == (-0.05, -math.inf, math.inf)
+    assert estimate(np.array([-0.05])) == (-0.05, -math.inf, math.inf)
 
 
 def test_equal_differences_have_an_interval() -> None:
-    middle, low, high = symmetry.estimate(np.full(8, -0.05))
+    middle, low, high = estimate(np.full(8, -0.05))
 
     assert low < middle < high
     assert middle == pytest.approx(-0.05, abs=1e-4)
