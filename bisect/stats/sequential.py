@@ -242,9 +242,10 @@ def _with_symmetry(
         if max(low, tested.low) < min(high, tested.high):
             low, high = max(low, tested.low), min(high, tested.high)
     by_symmetry = symmetry.log_evidence(differences, 0.0, effects)
+    mean = min(max(middle, low), high)
     return replace(
         tested,
-        mean=min(max(middle, low), high),
+        mean=mean,
         low=low,
         high=high,
         log_ratio=float(np.logaddexp(by_variance, by_symmetry)) - math.log(2),
@@ -252,7 +253,7 @@ def _with_symmetry(
             np.logaddexp(against, symmetry.log_evidence_against(differences, effects))
         )
         - math.log(2),
-        interval=(first, last),
+        interval=(min(first, mean), max(last, mean)),
     )
 
 

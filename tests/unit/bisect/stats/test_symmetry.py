@@ -133,3 +133,7 @@ def test_the_noise_of_a_test_decides_whether_symmetry_takes_part(
 
     assert isinstance(found, SequentialTest)
     assert found.shown is shown
+    if shown:
+        assert found.interval is not None
+        assert found.interval[0] <= found.mean <= found.interval[1]
+        assert found.is_precise
