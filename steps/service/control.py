@@ -140,7 +140,7 @@ def _mail(settings: MailSettings) -> StartCheck:
         with socket.create_connection(place, _MAIL_SECONDS) as server:
             greeting = server.recv(_GREETING)
     except OSError as error:
-        detail = f"{address} does not answer: {error}; mails wait until it does"
+        detail = f"{address} does not answer: {error.strerror or error}; mails wait until it does"
         return StartCheck("mail server", False, detail, needed=False)
     good = greeting.startswith(b"220")
     shown = greeting.partition(b"\n")[0].decode("ascii", "backslashreplace").strip()
