@@ -235,7 +235,7 @@ def _with_symmetry(
     effects, none = effects[_THINNED], -math.inf
     least = float(np.abs(effects).min())
     middle, first, last = estimate(differences)
-    low, high = symmetry.interval(differences, least, ALPHA)
+    low, high = symmetry.interval(differences, middle, least, ALPHA)
     by_variance, against = none, none
     if tested.pairs >= _LEAST_PAIRS:
         by_variance, against = tested.log_ratio, tested.log_against

@@ -95,7 +95,7 @@ def test_the_interval_has_the_centre_at_all_times() -> None:
     missed, width = 0, []
     for seed in range(100):
         y = two_modes(np.random.default_rng(seed), 80, -0.05)
-        low, high = symmetry.interval(y, 0.02, ALPHA)
+        low, high = symmetry.interval(y, estimate(y)[0], 0.02, ALPHA)
         missed += not low <= -0.05 <= high
         width.append(high - low)
 
