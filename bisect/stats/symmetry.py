@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-
 Floats = NDArray[np.float64]
 
 _FREEDOM = np.array([1.0, 6.0])[:, None]
@@ -62,17 +61,17 @@ def _log_tail(distance: Floats) -> Floats:
     return found
 
 
-def interval(differences: Floats, centre: float, least: float, alpha: float) -> tuple[float, float]:
+def interval(differences: Floats, start: float, least: float, alpha: float) -> tuple[float, float]:
     """The centres that are not excluded, at any time, with a probability of 1 - alpha.
 
     Args:
         differences: n values, ln ratio.
-        centre: An estimate, ln ratio; the median is tried, too.
+        start: An estimate of the centre, ln ratio; the median is tried, too.
         least: Smallest distance of an alternative from a centre, ln ratio.
         alpha: Type I error.
     """
     bound, alternatives = -math.log(alpha), _alternatives(least)
-    starts = [centre, float(np.median(differences))]
+    starts = [start, float(np.median(differences))]
     middle = min(starts, key=lambda one: log_evidence(differences, one, one + alternatives))
 
     def excluded(centre: float) -> bool:
