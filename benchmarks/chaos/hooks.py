@@ -55,7 +55,7 @@ def in_master(path: Path) -> None:
 
 def _words(connection: Any, row: LedgerEvent) -> str:
     told = [f"{name}={row.data[name]}" for name in _TOLD if row.data.get(name)]
-    kind = "no question"
+    kind = "no job"
     if row.job is not None:
         query = select(JobRecord.kind).where(JobRecord.id == row.job)
         kind = f"{connection.scalar(query)} {row.job}"

@@ -201,10 +201,10 @@ class Stage:
         return not self.ledger.quarantines.current() and self.run.is_idle() and self.is_recovered()
 
     def _waits(self) -> str:
-        record = [f"question {one.id} ({one.key})" for one in self.ledger.jobs.all_open()]
+        record = [f"job {one.id} ({one.key})" for one in self.ledger.jobs.all_open()]
         decisions = [one.external_id for one in self.ledger.actions.all_open()]
         return (
-            f"{', '.join(record) or 'no question'}; {', '.join(decisions) or 'no decision'}; "
+            f"{', '.join(record) or 'no job'}; {', '.join(decisions) or 'no decision'}; "
             f"{len(self.ledger.mails.waiting())} mails; {self.run.open_buildsets()} orders"
         )
 

@@ -15,8 +15,8 @@ def as_text(status: StatusDocument) -> str:
 
 
 def _lines(status: StatusDocument) -> Iterator[str]:
-    yield "Queue:" if status.questions else "Queue empty."
-    for one in status.questions:
+    yield "Queue:" if status.jobs else "Queue empty."
+    for one in status.jobs:
         text = words.clean(f"{one.kind} on {one.testbed}, {one.branch}: {one.now or 'waiting'}")
         yield f"  {text}"
     if status.quarantines:

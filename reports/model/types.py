@@ -186,7 +186,7 @@ class AlertDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenQuestion:
+class OpenJob:
     """A job of the lab."""
 
     id: int
@@ -252,7 +252,7 @@ class StatusDocument:
 
     format: Literal["netbisect-status/1"] = "netbisect-status/1"
     at: Time
-    questions: tuple[OpenQuestion, ...]
+    jobs: tuple[OpenJob, ...]
     alerts: Annotated[tuple[AlertSummary, ...], "The newest first."]
     quarantines: tuple[QuarantineDocument, ...]
 
@@ -324,7 +324,7 @@ class SecondRun:
 class RequestPart:
     """A job of a request: one for each testbed and run, and their follow-ups."""
 
-    question: int
+    job: int
     kind: Kind
     testbed: str
     run: int

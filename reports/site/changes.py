@@ -23,7 +23,7 @@ from netbisect.reports.pages import profiles
 from netbisect.reports.plots import chart
 from netbisect.reports.render import summary, words
 from netbisect.reports.site import plots
-from netbisect.reports.site.files import alert_page, question_page
+from netbisect.reports.site.files import alert_page, job_page
 from netbisect.reports.site.frame import FEEDS, Page, as_document, make_page
 
 _PICTURED = 4
@@ -52,7 +52,7 @@ class JobLink:
     @property
     def page(self) -> str:
         """Its file."""
-        return question_page(self.kind, self.number)
+        return job_page(self.kind, self.number)
 
     @property
     def name(self) -> str:
@@ -178,7 +178,7 @@ def comparison(
         current="searches.html",
         trail=_trail(alert),
         changing=running,
-        alternates=[as_document(question_page("comparison", document.number))],
+        alternates=[as_document(job_page("comparison", document.number))],
         **values,
         alert=alert,
         next=following,
@@ -202,7 +202,7 @@ def bisection(document: BisectionDocument, alert: AlertSummary | None = None) ->
         current="searches.html",
         trail=_trail(alert),
         changing=document.outcome == "running",
-        alternates=[as_document(question_page("bisection", document.number))],
+        alternates=[as_document(job_page("bisection", document.number))],
         **_values(document),
         alert=alert,
         line=Markup(plots.commit_line(document)),  # noqa: S704 - our own drawing

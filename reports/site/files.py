@@ -61,7 +61,7 @@ def alert_page(number: int | str) -> str:
     return f"alert-{number}.html"
 
 
-def question_page(kind: str, number: int) -> str:
+def job_page(kind: str, number: int) -> str:
     """The file of a comparison or a bisection, by its number."""
     return f"{kind}-{number}.html"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from netbisect.reports.documents.digest_types import MissingScenarios
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import AlertSummary, QuarantineDocument
-from netbisect.reports.site.files import JOB_KINDS, question_page
+from netbisect.reports.site.files import JOB_KINDS, job_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class RunningJob:
     @property
     def page(self) -> str:
         """Its file; "" for jobs without a page."""
-        return question_page(self.kind, self.number) if self.kind in JOB_KINDS else ""
+        return job_page(self.kind, self.number) if self.kind in JOB_KINDS else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from netbisect.bisect.model.detection_results import STALE_DAYS, STALE_NIGHTS
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import AlertSummary, Difference
 from netbisect.reports.render import words
-from netbisect.reports.site.files import question_page, revisions_page, series_file, testbed_page
+from netbisect.reports.site.files import job_page, revisions_page, series_file, testbed_page
 from netbisect.reports.site.frame import (
     FEEDS,
     REFRESH,
@@ -53,7 +53,7 @@ class FinishedLine:
     @property
     def page(self) -> str:
         """Its file."""
-        return question_page(self.kind, self.number)
+        return job_page(self.kind, self.number)
 
 
 def index(view: Overview) -> Page:

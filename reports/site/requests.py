@@ -22,7 +22,7 @@ from netbisect.reports.plots.progress import ScenarioProgress
 from netbisect.reports.render import words
 from netbisect.reports.render.palette import BAD, BOOT, INK
 from netbisect.reports.render.words import Name
-from netbisect.reports.site.files import JOB_KINDS, question_page, revision_page
+from netbisect.reports.site.files import JOB_KINDS, job_page, revision_page
 from netbisect.reports.site.frame import AlternateForm, Page, make_page
 
 _MOODS = {"regression": "sure", "no regression": "calm"}
@@ -58,7 +58,7 @@ class PartView:
     def page(self) -> str:
         """The file of the job; "" for one without a page."""
         kind = self.part.kind.lower()
-        return question_page(kind, self.part.question) if kind in JOB_KINDS else ""
+        return job_page(kind, self.part.job) if kind in JOB_KINDS else ""
 
 
 def page(

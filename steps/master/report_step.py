@@ -36,7 +36,7 @@ from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.scenario import title_of_series
 
-QUESTION_PROPERTY = "question"
+JOB_PROPERTY = "job"
 """Build property with the number of the job of a trial."""
 STATISTICS, PLOT = "ministat", "boots.html"
 """Names of the logs."""
@@ -69,7 +69,7 @@ class ReportStep(BuildStep):
 
     async def run(self) -> int:
         """Reports on the job of this trial."""
-        number = self.getProperty(QUESTION_PROPERTY)
+        number = self.getProperty(JOB_PROPERTY)
         decision = self.getProperty(DECISION_PROPERTY)
         if number is None or decision is None:
             self.descriptionDone = ["nothing to compare"]

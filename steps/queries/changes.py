@@ -77,7 +77,7 @@ def comparison(
     job = record.job
     if not isinstance(job, CompareJob):
         raise StoreError(
-            f"question {record.id} is no comparison but a {serialization.tag_of(record.job)}"
+            f"job {record.id} is no comparison but a {serialization.tag_of(record.job)}"
         )
     pairs = chain(ledger, record)
     first = pairs[0].job  # its ends are those of the alert
@@ -121,7 +121,7 @@ def bisection(
     job = record.job
     if not isinstance(job, BisectJob):
         raise StoreError(
-            f"question {record.id} is no bisection but a {serialization.tag_of(record.job)}"
+            f"job {record.id} is no bisection but a {serialization.tag_of(record.job)}"
         )
     parent = ledger.jobs.get(record.parent) if record.parent is not None else None
     pairs = chain(ledger, parent) if parent is not None else []

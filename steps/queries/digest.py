@@ -174,7 +174,7 @@ def _searches(ledger: Ledger) -> Iterable[str]:
     for record in ledger.jobs.all_open():
         if isinstance(record.job, BisectJob):
             alert = ledger.alerts.of_job(record.id)
-            of = f"alert {alert.id}" if alert is not None else f"question {record.id}"
+            of = f"alert {alert.id}" if alert is not None else f"job {record.id}"
             visits = len(ledger.actions.of_job(record.id))
             yield (
                 f"{of} on {record.job.testbed}: "

@@ -41,7 +41,7 @@ KINDS: Mapping[type[Job], types.Kind] = {
     MeasureJob: "Measurement",
 }
 _SHOWN = 50
-"""Alerts and questions of a status, at most."""
+"""Alerts and jobs of a status, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +122,13 @@ class DocumentQueries:
         known = self.ledger.commits.get(revision)
         return self.lab.revision(known or Commit(revision, 0, "", "", "", "", 0.0))
 
-    # ------------------------------------------------------------------------ questions of it
+    # ------------------------------------------------------------------------ jobs of it
 
     def comparison(self, number: int) -> ComparisonDocument:
         """A comparison.
 
         Raises:
-            StoreError: there is no such question, or it is no comparison.
+            StoreError: there is no such job, or it is no comparison.
         """
         return changes.comparison(self.lab, self.ledger, self.ledger.jobs.get(number))
 
@@ -136,7 +136,7 @@ class DocumentQueries:
         """A search for a commit.
 
         Raises:
-            StoreError: there is no such question, or it is no such search.
+            StoreError: there is no such job, or it is no such search.
         """
         return changes.bisection(self.lab, self.ledger, self.ledger.jobs.get(number))
 
@@ -230,17 +230,17 @@ class DocumentQueries:
         alerts = alerts[: -_SHOWN - 1 : -1]
         return types.StatusDocument(
             at=self.ledger.clock(),
-            questions=tuple(map(self._open, self.ledger.jobs.all_open()[:_SHOWN])),
+            jobs=tuple(map(self._open, self.ledger.jobs.all_open()[:_SHOWN])),
             alerts=alert_summaries(self.ledger, alerts),
             quarantines=tuple(
                 quarantine(one) for _, one in sorted(self.ledger.quarantines.current().items())
             ),
         )
 
-    def _open(self, record: JobRecord) -> types.OpenQuestion:
+    def _open(self, record: JobRecord) -> types.OpenJob:
         decisions = self.ledger.actions.of_job(record.id)
         last = decisions[-1] if decisions else None
-        return types.OpenQuestion(
+        return types.OpenJob(
             id=record.id,
             kind=KINDS[type(record.job)],
             branch=record.job.branch,

@@ -55,8 +55,8 @@ def _of_testbeds(ledger: Ledger, lab: Lab) -> Iterator[Metric]:
 def _of_ledger(census: LedgerCounts) -> Iterator[Metric]:
     place = ("testbed", "branch")
     yield Metric(
-        "netbisect_questions_open",
-        "Questions that are waiting for their answer.",
+        "netbisect_jobs_open",
+        "Open jobs.",
         census.open_jobs,
         ("kind", "testbed"),
     )

@@ -150,7 +150,7 @@ class _View:
                 lambda name: request_answer.title_of(self._lab, name),
             )
         return types.RequestPart(
-            question=record.id,
+            job=record.id,
             kind=KINDS[type(record.job)],
             testbed=job.testbed,
             run=record.run,

@@ -123,7 +123,7 @@ class Prefetcher(SchedulerPart):
                 name,
                 kernel_builder(decision.arch),
                 "prefetch: the search is likely to need it next",
-                {DECISION_PROPERTY: decision.id, "question": record.id, "kernel_config": config},
+                {DECISION_PROPERTY: decision.id, "job": record.id, "kernel_config": config},
                 branch=job.branch,
                 revision=revision,
             )

@@ -418,7 +418,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             return adopted
         properties: dict[str, Any] = {
             DECISION_PROPERTY: decision.id,
-            "question": record.id,
+            "job": record.id,
             "kernel_config": decision.config,
         }
         builder, priority = kernel_builder(decision.arch), record.priority

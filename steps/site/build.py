@@ -23,7 +23,7 @@ from netbisect.reports.site.files import (
     LISTED,
     alert_page,
     document_file,
-    question_page,
+    job_page,
     series_file,
 )
 from netbisect.reports.site.frame import File, Page, as_document
@@ -98,7 +98,7 @@ class PageBuilder:
             self._note(number, alert)
 
     def _note(self, number: int, alert: Alert) -> None:
-        """Indexes an alert by its series, newest first where they moved, and by its questions."""
+        """Indexes an alert by its series, newest first where they moved, and by its jobs."""
         line = self.lines[number]
         series = [
             (SeriesName(one.testbed, one.scenario, one.branch), one.moved) for one in alert.series
@@ -171,13 +171,13 @@ class PageBuilder:
         document = of_job(self.lab, self.ledger, self.ledger.jobs.get(number))
         if isinstance(document, BisectionDocument):
             page = changes.bisection(document, alert)
-            return _files(question_page("bisection", number), page, document)
+            return _files(job_page("bisection", number), page, document)
         following = [
             JobLink("bisection" if isinstance(one.job, BisectJob) else "comparison", one.id)
             for one in self.ledger.jobs.children(number)
         ]
         page = changes.comparison(document, alert, next(iter(following), None))
-        return _files(question_page("comparison", number), page, document)
+        return _files(job_page("comparison", number), page, document)
 
 
 def _files(file: str, page: Page, document: Document) -> dict[str, File]:

@@ -21,6 +21,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _Row = TypeVar("_Row", bound=Base)
 
+_NOUNS = {"questions": "job", "decisions": "action"}
+"""Nouns that are not the name of the table."""
+
 
 @dataclass(frozen=True, slots=True)
 class WriteTransaction:
@@ -44,7 +47,8 @@ def get_row(session: Session, table: type[_Row], identifier: int) -> _Row:
     """The row with this id. Raises NotFoundError."""
     row = session.get(table, identifier)
     if row is None:
-        noun = table.__tablename__.removesuffix("s")
+        name = table.__tablename__
+        noun = _NOUNS.get(name, name.removesuffix("s"))
         raise NotFoundError(f"there is no {noun} {identifier}")
     return row
 

@@ -58,13 +58,13 @@ class ActionRepository(LedgerRepository):
             record = get_row(session, JobRecord, job)
             if record.state != JobState.OPEN:
                 raise NotOpenError(
-                    f"question {job} ({record.key}) is {record.state}: nothing more is done for it"
+                    f"job {job} ({record.key}) is {record.state}: nothing more is done for it"
                 )
             place = testbed or record.testbed
             pending = _open(session, job, place)
             if pending is not None:
                 raise StoreError(
-                    f"question {job} ({record.key}) still waits for {pending.external_id}; "
+                    f"job {job} ({record.key}) still waits for {pending.external_id}; "
                     f"it is finished or retried before anything else is decided for {place}"
                 )
             last = session.scalar(select(func.max(Action.seq)).where(Action.job == job))
@@ -110,7 +110,7 @@ class ActionRepository(LedgerRepository):
             pending = _open(session, row.job, row.testbed)
             if pending is not None:
                 raise StoreError(
-                    f"{row.external_id} is not tried again: its question has gone on to "
+                    f"{row.external_id} is not tried again: its job has gone on to "
                     f"{pending.external_id}"
                 )
             shared = {name: getattr(row, name) for name in _RETRIED}

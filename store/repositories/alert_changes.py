@@ -57,7 +57,7 @@ def open_candidate(
     """
     job = record.job
     if not isinstance(job, CompareJob):
-        raise StoreError(f"question {record.id} ({record.key}) is no comparison")
+        raise StoreError(f"job {record.id} ({record.key}) is no comparison")
     row = _new(writing, job, job.lead, (job.good, job.bad), kind, comparison=record.id)
     _add_series(row, job.lead, None, writing.now)
     _record(writing, row, SERVICE, what)
@@ -92,11 +92,9 @@ def open_alert(
     """
     job = record.job
     if not isinstance(job, CompareJob | BisectJob):
-        raise StoreError(
-            f"question {record.id} ({record.key}) compares nothing, so it opens no alert"
-        )
+        raise StoreError(f"job {record.id} ({record.key}) compares nothing, so it opens no alert")
     if not effects:
-        raise StoreError(f"question {record.id} ({record.key}) measured no effect to announce")
+        raise StoreError(f"job {record.id} ({record.key}) measured no effect to announce")
     compared = isinstance(job, CompareJob)
     comparison = record.id if compared else None
     bad = job.bad if isinstance(job, CompareJob) else job.candidates[-1].revision

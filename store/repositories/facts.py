@@ -137,7 +137,7 @@ def _job_of(session: Session, decision: int | None) -> int | None:
         return None
     row = session.get(Action, decision)
     if row is None:
-        raise StoreError(f"there is no decision {decision} from which a fact could come")
+        raise StoreError(f"there is no action {decision} for this fact")
     return row.job
 
 

@@ -189,7 +189,7 @@ class JobRepository(LedgerRepository):
         with self.writing() as writing:
             row = get_row(writing.session, JobRecord, record.id)
             if row.state == JobState.CLOSED:
-                raise AlreadyClosedError(f"question {record.id} ({record.key}) is closed already")
+                raise AlreadyClosedError(f"job {record.id} ({record.key}) is closed already")
             row.state = JobState.CLOSED
             row.result = serialization.dumps(finding)
             row.closed_at = writing.now

@@ -161,7 +161,7 @@ def watch(play: DemoRun, wanted: Callable[[LedgerEvent], bool] | None = None) ->
 
 
 def during(play: DemoRun, kind: type, stage: str) -> Callable[[LedgerEvent], bool]:
-    """A visit of that stage was submitted for a question of that kind."""
+    """A trial of that stage was submitted for a job of that kind."""
 
     def happened(event: LedgerEvent) -> bool:
         if event.kind != "submitted" or event.job is None:

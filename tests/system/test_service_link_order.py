@@ -49,7 +49,7 @@ class Relinking(RealMaster):
     @pytest.mark.long
     @case
     async def test_the_culprit_is_named_by_its_layouts(self) -> None:
-        """Each is built once, booted under its own name, and unknown to other questions."""
+        """Each is built once, booted under its own name, and unknown to other jobs."""
         await self.start()
         record = await self.closed(self.begin())
         calls = self.calls()

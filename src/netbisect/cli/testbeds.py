@@ -52,10 +52,9 @@ def testbeds(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    head = ("testbed", "state", "since", "jobs", "why", "owner")
-    names = ("testbed", "state", "since", "questions", "why", "owner")
+    names = ("testbed", "state", "since", "jobs", "why", "owner")
     days = ({**row, "since": day(row["since"])} for row in rows)
-    print_table(head, ([row[name] for name in names] for row in days))
+    print_table(names, ([row[name] for name in names] for row in days))
 
 
 def _rows(lab: Lab, ledger: Ledger) -> list[dict[str, Any]]:
@@ -73,7 +72,7 @@ def _rows(lab: Lab, ledger: Ledger) -> list[dict[str, Any]]:
                 "fault": one.fault if one else "",
                 "why": _why(one) if one else "",
                 "by": one.by if one else "",
-                "questions": record.count(testbed.name),
+                "jobs": record.count(testbed.name),
                 "owner": testbed.owner,
                 "quarantines": len(ledger.quarantines.of_testbed(testbed.name)),
             }

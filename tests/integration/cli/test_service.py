@@ -182,7 +182,7 @@ def test_nightly_job_is_queued_once(written: Path) -> None:
     assert sorted(one.job.testbed for one in record) == ["c2558", "e5-2650"]
     assert all(isinstance(one.job, NightlyJob) for one in record)
     status = json.loads(run("status", "--json", written).stdout)
-    assert [one["kind"] for one in status["questions"]] == ["Night", "Night"]
+    assert [one["kind"] for one in status["jobs"]] == ["Night", "Night"]
     assert "Night on c2558, main" in run("status", written).output
 
 

@@ -120,7 +120,7 @@ def test_a_sample_of_an_unknown_boot_is_refused_and_nothing_of_it_is_kept(ledger
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_invalid_facts_are_refused(ledger: Ledger, number: float) -> None:
-    with pytest.raises(StoreError, match="there is no decision 7"):
+    with pytest.raises(StoreError, match="there is no action 7"):
         ledger.facts.record(BOOT, 7)
     ledger.facts.record(BOOT)
     with pytest.raises(
@@ -216,9 +216,7 @@ for i in range(40):
     assert followed + len(events) == 120
 
 
-def test_two_processes_that_close_one_question_agree_on_one_answer(
-    ledger: Ledger, url: str
-) -> None:
+def test_two_processes_that_close_one_job_agree_on_one_result(ledger: Ledger, url: str) -> None:
     record = ledger.jobs.add(COMPARISON, key="comparison")
     engine = open_database(url)
     other = Ledger(engine)

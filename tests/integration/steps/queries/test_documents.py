@@ -189,9 +189,9 @@ def test_a_command_prints_each_document(filled_ledger: Any, name: str) -> None:
     ("arguments", "message"),
     [
         (["alert", "9"], "there is no alert 9"),
-        (["comparison", "9"], "there is no question 9"),
-        (["comparison", "1"], "question 1 is no comparison but a night"),
-        (["bisection", "3"], "question 3 is no bisection but a comparison"),
+        (["comparison", "9"], "there is no job 9"),
+        (["comparison", "1"], "job 1 is no comparison but a night"),
+        (["bisection", "3"], "job 3 is no bisection but a comparison"),
         (["series", "a", "b", "c"], "nothing was measured of the series a/b/c"),
     ],
 )

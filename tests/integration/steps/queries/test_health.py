@@ -118,7 +118,7 @@ class Measuring:
             self.ledger.facts.record(fact, decision)
 
     def record(self, number: int, ago: float, change: float = 0.0, job: Job | None = None) -> None:
-        """The same, for a question: a night of that commit, or another one."""
+        """The same, for a job: a night of that commit, or another one."""
         self.ledger.clock = lambda: NOW - ago * DAY
         job = job or NightlyJob("main", "c2558", LINE[number], (FORWARDING,), 5)
         record = self.ledger.jobs.add(job, key=f"{number} {ago}")

@@ -56,7 +56,7 @@ def test_metrics_count_jobs_nights_boots_and_mails(folder: Path) -> None:
     exposed = gather(ledger, lab, stalls.read(settings.state))
     found = parsed(exposed)
 
-    assert found["netbisect_questions_open", ("night", "c2558")] == 1
+    assert found["netbisect_jobs_open", ("night", "c2558")] == 1
     assert found["netbisect_nights_completed_total", ("c2558", "main")] == 1
     assert found["netbisect_last_boot_timestamp_seconds", ("c2558",)] == 1.7e9
     assert found["netbisect_last_night_timestamp_seconds", ("c2558", "main")] > 1.7e9

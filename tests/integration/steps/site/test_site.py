@@ -117,7 +117,7 @@ def test_pages_have_no_dead_links_and_load_nothing(whole_site: Any) -> None:
 
 
 def test_every_page_of_data_has_a_document(whole_site: Any) -> None:
-    """Each alert, question and series has a document; badges and a feed lie beside them."""
+    """Each alert, job and series has a document; badges and a feed lie beside them."""
     documented = {"alert", "comparison", "bisection", "series"}
     for name in pages(whole_site):
         kind = name.partition("-")[0]

@@ -129,7 +129,7 @@ Step = Callable[[Callable[[], Any]], Any]
 
 
 def night(ledger: Ledger, name: str, step: Step) -> None:
-    """From a question to its answer."""
+    """From a job to its result."""
     job = NightlyJob("main", "c2558", "b", (SCENARIO,), 1)
     record = step(lambda: ledger.jobs.add(job, key=f"night {name}"))
     order = partial(

@@ -148,7 +148,7 @@ def test_layouts_of_a_revision_are_visible_to_its_search_only(lab: Lab) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_revision_that_boots_on_another_testbed_is_not_skipped(lab: Lab, *, first: bool) -> None:
-    """Whichever came first; but what the testbed of the question says of itself stands."""
+    """Whichever came first; but what the testbed of the job says of itself stands."""
     record = lab.ask(group())
     places = [("r1", "c2558", OTHER), ("r5", OTHER, "c2558")]
     for revision, works, fails in places:

@@ -27,7 +27,7 @@ def ledger(url: str) -> Iterator[Ledger]:
 # ------------------------------------------------------------------------------------ decisions
 
 
-def test_a_question_waits_for_one_decision_on_each_testbed(ledger: Ledger) -> None:
+def test_a_job_waits_for_one_decision_on_each_testbed(ledger: Ledger) -> None:
     record, another = (
         ledger.jobs.add(NIGHT, key="night"),
         ledger.jobs.add(NIGHT, key="another night"),
@@ -91,7 +91,7 @@ def test_an_attempt_has_one_successor(
     assert (third.buildset, third.belief, third.why) == (None, BELIEF, first.why)
 
 
-def test_nothing_is_decided_for_a_closed_question(ledger: Ledger) -> None:
+def test_nothing_is_decided_for_a_closed_job(ledger: Ledger) -> None:
     record = ledger.jobs.add(NIGHT, key="night")
     with ledger.jobs.closing(record, NightlyResult(3)):
         pass
@@ -127,7 +127,7 @@ def test_other_writing_within_a_closing_is_an_error_and_not_a_deadlock(ledger: L
     ledger.jobs.add(COMPARISON, key="comparison")
 
 
-def test_a_closing_that_is_killed_leaves_the_question_open(ledger: Ledger, url: str) -> None:
+def test_a_closing_that_is_killed_leaves_the_job_open(ledger: Ledger, url: str) -> None:
     night = ledger.jobs.add(NIGHT, key="night")
     script = f"""
 import os, signal

@@ -61,7 +61,7 @@ def test_a_night_skips_revisions_that_fail_all_its_scenarios(lab: Lab) -> None:
 
 
 @pytest.mark.both_databases
-def test_passing_trouble_skips_after_three_visits_for_one_question(lab: Lab) -> None:
+def test_passing_trouble_skips_after_three_trials_for_one_job(lab: Lab) -> None:
     record, other = lab.ask(bisection()), lab.ask(bisection())
     lab.failure(other, "r5", Stage.BOOT, Reaction.RETRY)
     lab.failure(record, "r5", Stage.CHECKOUT, Reaction.RETRY)
