@@ -242,9 +242,9 @@ def path(document: ChangeDocument) -> list[tuple[str, str, str, str]]:
     Each has its label, its boots, its change against the good end, and its mean rate, or the
     reason without one.
     """
-    visits: dict[str, list[StepDocument]] = {}
+    by_revision: dict[str, list[StepDocument]] = {}
     for step in steps(document):
-        visits.setdefault(step.revision, []).append(step)
+        by_revision.setdefault(step.revision, []).append(step)
     apart = _apart(document)
     level = metric_of(document.lead).level
     rates = {
@@ -253,11 +253,11 @@ def path(document: ChangeDocument) -> list[tuple[str, str, str, str]]:
             for step in found
             if step.pps is not None and step.testbed in apart
         ]
-        for revision, found in visits.items()
+        for revision, found in by_revision.items()
     }
     good = rates.get(document.good.revision)
     stops = []
-    for revision, found in visits.items():
+    for revision, found in by_revision.items():
         stops.append(_stop(document, found[-1], rates[revision], good))
         reason = f"same kernel as {document.label(revision)}"
         stops += [

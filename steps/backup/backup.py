@@ -35,7 +35,7 @@ BUILDBOTS = "state.sqlite"
 Say = Callable[[str], None]
 
 
-def write(folder: Path, target: Path, *, visits: bool, say: Say) -> None:
+def write(folder: Path, target: Path, *, trial_logs: bool, say: Say) -> None:
     """Writes a service, which may be running, to an archive that only its owner can read.
 
     The archive has no kernels and no clone of the tree, which the service creates again.
@@ -43,7 +43,7 @@ def write(folder: Path, target: Path, *, visits: bool, say: Say) -> None:
     Args:
         folder: Folder of the service.
         target: The archive, written atomically.
-        visits: Whether to include logs of trials.
+        trial_logs: Whether to include logs of trials.
         say: Gets messages about omitted files.
 
     Raises:
@@ -58,7 +58,7 @@ def write(folder: Path, target: Path, *, visits: bool, say: Say) -> None:
             prefix=".netbisect-", dir=target.absolute().parent
         ) as name:
             work = Path(name)  # private
-            _gather(folder.resolve(), settings, lab, work, visits=visits, say=say)
+            _gather(folder.resolve(), settings, lab, work, trial_logs=trial_logs, say=say)
             archive = work / "archive"
             with archive.open("rb") as stream:
                 os.fsync(stream.fileno())
@@ -71,7 +71,7 @@ def write(folder: Path, target: Path, *, visits: bool, say: Say) -> None:
 
 
 def _gather(
-    folder: Path, settings: Settings, lab: Lab, work: Path, *, visits: bool, say: Say
+    folder: Path, settings: Settings, lab: Lab, work: Path, *, trial_logs: bool, say: Say
 ) -> None:
     path = sqlite_file(settings.database)
     if path is None or settings.masters.database:
@@ -90,7 +90,7 @@ def _gather(
     for one in named:
         if not one.is_relative_to(folder):
             say(f"not included, because it is outside of the folder: {one}")
-    kept = [settings.patches, settings.reports, *([settings.visits] if visits else [])]
+    kept = [settings.patches, settings.reports, *([settings.visits] if trial_logs else [])]
     members = {
         **{one.name: one for one in (work / ABOUT, *databases.values())},
         **_files("folder", folder, [one for one in named if one.is_relative_to(folder)]),

@@ -62,11 +62,11 @@ def must_wait(ledger: Ledger, record: JobRecord) -> bool:
     )
 
 
-def profiles_of_search(ledger: Ledger, visits: Path, search: JobRecord) -> tuple[ProfilePair, ...]:
+def profiles_of_search(ledger: Ledger, logs: Path, search: JobRecord) -> tuple[ProfilePair, ...]:
     """Profiles of the culprits of a search and their parents, as far as their jobs have ended."""
     found = (ledger.jobs.by_key(key_of(one)) for one in _of_culprits(search, search.finding))
     return tuple(
-        compared(ledger, visits, record)
+        compared(ledger, logs, record)
         for record in found
         if record is not None and record.finding is not None
     )
@@ -86,24 +86,24 @@ def alerts_with_profiles(ledger: Ledger, record: JobRecord) -> list[Alert]:
     ]
 
 
-def compared(ledger: Ledger, visits: Path, record: JobRecord) -> ProfilePair:
+def compared(ledger: Ledger, logs: Path, record: JobRecord) -> ProfilePair:
     """The profiles of a job, or the reason why there are none."""
     job, finding = record.job, record.finding
     assert isinstance(job, ProfileJob)
     if isinstance(finding, Unfinished):
         return ProfilePair(job.revisions, (), finding.why)
-    found = taken(ledger, visits, record)
+    found = taken(ledger, logs, record)
     if len(found) < len(job.revisions):
         return ProfilePair(job.revisions, (), "its files were removed")
     return ProfilePair(job.revisions, tuple(found))
 
 
-def taken(ledger: Ledger, visits: Path, record: JobRecord) -> list[StoredProfile]:
+def taken(ledger: Ledger, logs: Path, record: JobRecord) -> list[StoredProfile]:
     """The stored profiles of a job, in the order of its revisions."""
     job = record.job
     assert isinstance(job, ProfileJob)
     folders = {
-        one.revision: visits / str(one.id)
+        one.revision: logs / str(one.id)
         for one in ledger.actions.of_job(record.id)
         if one.stage is ActionStage.PROFILE and one.outcome is Outcome.OK
     }

@@ -175,9 +175,9 @@ def _searches(ledger: Ledger) -> Iterable[str]:
         if isinstance(record.job, BisectJob):
             alert = ledger.alerts.of_job(record.id)
             of = f"alert {alert.id}" if alert is not None else f"job {record.id}"
-            visits = len(ledger.actions.of_job(record.id))
+            steps = len(ledger.actions.of_job(record.id))
             yield (
                 f"{of} on {record.job.testbed}: "
                 f"{words.count(len(record.job.candidates), 'commit')}, "
-                f"{words.count(visits, 'step')} so far"
+                f"{words.count(steps, 'step')} so far"
             )

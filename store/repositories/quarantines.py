@@ -116,10 +116,10 @@ class QuarantineRepository(LedgerRepository):
         Trials before the last release, and trials without facts, do not count.
         """
         with self.reading() as session:
-            visits = (
+            trials = (
                 select(Action.id)
                 .where(
-                    *_visits_since_release(session, testbed),
+                    *_trials_since_release(session, testbed),
                     exists().where(DudRow.decision_id == Action.id)
                     | exists().where(BootRow.decision_id == Action.id),
                 )
@@ -127,7 +127,7 @@ class QuarantineRepository(LedgerRepository):
                 .limit(_LOOKED_BACK)
             )
             found = []
-            for trial in session.scalars(visits):
+            for trial in session.scalars(trials):
                 failure = session.scalars(
                     select(DudRow)
                     .where(DudRow.decision_id == trial, DudRow.reaction == Reaction.INFRA)
@@ -146,10 +146,10 @@ class QuarantineRepository(LedgerRepository):
         """
         no_trial = [Outcome.RETRY, Outcome.WITHDRAWN]
         with self.reading() as session:
-            visits = (
+            trials = (
                 select(Action.id)
                 .where(
-                    *_visits_since_release(session, testbed),
+                    *_trials_since_release(session, testbed),
                     Action.job == job,
                     Action.outcome.not_in(no_trial),
                 )
@@ -158,15 +158,15 @@ class QuarantineRepository(LedgerRepository):
             measured = set(
                 session.scalars(
                     select(SampleRow.decision_id).where(
-                        SampleRow.decision_id.in_(visits.order_by(None)), SampleRow.valid
+                        SampleRow.decision_id.in_(trials.order_by(None)), SampleRow.valid
                     )
                 )
             )
-            last = session.scalars(visits).all()
+            last = session.scalars(trials).all()
             return next((n for n, trial in enumerate(last) if trial in measured), len(last))
 
 
-def _visits_since_release(session: Session, testbed: str) -> list[ColumnElement[bool]]:
+def _trials_since_release(session: Session, testbed: str) -> list[ColumnElement[bool]]:
     """Conditions on Action: trials of a testbed since its last release."""
     released = select(func.max(Quarantine.released_at)).where(Quarantine.testbed == testbed)
     return [

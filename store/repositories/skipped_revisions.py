@@ -61,7 +61,7 @@ class _Success:
     """Start of its newest build."""
     measured_at: dict[str, float] = field(default_factory=dict)
     """By scenario of a deciding series: its newest valid sample."""
-    visits: set[int] = field(default_factory=set)
+    trials: set[int] = field(default_factory=set)
     """Trials with a valid sample of a deciding scenario."""
 
 
@@ -121,7 +121,7 @@ def _skipped_on(
     tries = _spoilt(session, testbed, job, deciding, successes)
     for failure, record in standing:
         retried = failure.reaction == Reaction.RETRY and record == job
-        if retried and failure.decision_id not in successes[failure.revision].visits:
+        if retried and failure.decision_id not in successes[failure.revision].trials:
             assert failure.decision_id is not None
             tries[failure.revision][failure.decision_id] = failure.why
     for revision, failed in tries.items():
@@ -197,7 +197,7 @@ def _successes(
     for revision, scenario, at, trial in session.execute(samples):
         found[revision].measured_at[scenario_of(scenario)] = at
         if trial is not None:
-            found[revision].visits.add(trial)
+            found[revision].trials.add(trial)
     return found
 
 
@@ -207,7 +207,7 @@ def _contradicted(failure: DudRow, success: _Success) -> bool:
         return success.built_at > failure.at
     if failure.stage == Stage.BENCH:
         return success.measured_at.get(failure.scenario, failure.at) > failure.at
-    if failure.decision_id in success.visits:
+    if failure.decision_id in success.trials:
         return True
     return max(success.measured_at.values(), default=failure.at) > failure.at
 
@@ -240,6 +240,6 @@ def _spoilt(
     spoilt: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for revision, trial, at, problems in session.execute(query):
         success = successes[revision]
-        if trial not in success.visits and at >= max(success.measured_at.values(), default=at):
+        if trial not in success.trials and at >= max(success.measured_at.values(), default=at):
             spoilt[revision][trial] = "; ".join(problems) or "no packet was received"
     return spoilt

@@ -14,14 +14,14 @@ from netbisect.steps.service.options import folder_argument
 @click.command(epilog="Example: netbisect backup /backup/netbisect-1.tar.gz /var/netbisect")
 @click.argument("file", type=click.Path(path_type=Path))
 @folder_argument
-@click.option("--visits", is_flag=True, help="Include the logs of trials.")
-def backup(file: Path, folder: Path, *, visits: bool) -> None:
+@click.option("--trial-logs", is_flag=True, help="Include the logs of trials.")
+def backup(file: Path, folder: Path, *, trial_logs: bool) -> None:
     """Back up the service in FOLDER to FILE, also while it runs.
 
     FILE contains a consistent copy of both databases, the settings, the lab file, the files that
     these name in FOLDER, patches and reports. It contains passwords; only its owner can read it.
     """
-    into.write(folder, file, visits=visits, say=lambda line: click.echo(line, err=True))
+    into.write(folder, file, trial_logs=trial_logs, say=lambda line: click.echo(line, err=True))
     click.echo(f"{file}: {file.stat().st_size:,} bytes")
 
 

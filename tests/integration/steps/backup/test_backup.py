@@ -236,7 +236,7 @@ def test_a_killed_backup_leaves_no_file_that_looks_whole(service: Path, tmp_path
         "def kill(*_, **__): os.kill(os.getpid(), signal.SIGKILL)\n"
         "tarfile.TarFile.gettarinfo = kill\n"
         f"backup.write(Path({str(service)!r}), Path({str(tmp_path / 'out' / 'x')!r}), "
-        "visits=False, say=print)"
+        "trial_logs=False, say=print)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, timeout=300)
 
