@@ -23,6 +23,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -225,14 +226,19 @@ def block_test(
     tested = sequential_test(differences, sd, weight, effects)
     if all(noise_of(testbed).boot_weight >= KNOWN_WEIGHT for testbed in whole):
         return tested
-    return _with_symmetry(tested, np.array(differences), effects)
+    return _with_symmetry(tested, tuple(differences), tuple(effects.tolist()))
 
 
+@lru_cache(maxsize=16)
 def _with_symmetry(
-    tested: SequentialTest, differences: NDArray[np.float64], effects: NDArray[np.float64]
+    tested: SequentialTest, pairs: tuple[float, ...], alternatives: tuple[float, ...]
 ) -> SequentialTest:
-    """The mean of a test by the variance and of one by symmetry, and what neither excludes."""
-    effects, none = effects[_THINNED], -math.inf
+    """The mean of a test by the variance and of one by symmetry, and what neither excludes.
+
+    Cached, because three of four boots complete no block.
+    """
+    differences, effects = np.array(pairs), np.array(alternatives)[_THINNED]
+    none = -math.inf
     least = float(np.abs(effects).min())
     middle, first, last = estimate(differences)
     low, high = symmetry.interval(differences, middle, least, ALPHA)
