@@ -137,6 +137,7 @@ def test_undecided_retest_gives_the_price_of_a_decision() -> None:
     assert "; about " in played.result.why
 
 
+@pytest.mark.long
 def test_dearer_search_allows_a_longer_retest() -> None:
     prices = Prices(build=0.0, boot=0.0, run=30.0)
     few, many = (
