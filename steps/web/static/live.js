@@ -1,14 +1,30 @@
-// Renews the content of a page that changes, without a reload: place, focus and forms remain.
+// Renews the content of a page without a reload: position, focus and forms remain. Buildbot's events
+// tell when something happened; without them, the page is renewed at its interval.
 // Plain ECMAScript.
 (function () {
   "use strict";
+  const PAUSE = 2;  // seconds: one renewal for the events of a moment
+  const EVENTS = ["builds/*/*", "steps/*/finished"];
+  let due = Infinity;
+  let timer = 0;
+  let socket = null;
 
-  function later(page) {
+  function renewIn(seconds) {
+    const time = Date.now() + 1000 * seconds;
+    if (time >= due) { return; }
+    window.clearTimeout(timer);
+    timer = window.setTimeout(renew, 1000 * seconds);
+    due = time;
+  }
+
+  function renewLater(page) {
     const script = page.querySelector("script[data-seconds]");
-    if (script) { window.setTimeout(renew, 1000 * script.dataset.seconds); }
+    if (script) { renewIn(script.dataset.seconds); }
   }
 
   async function renew() {
+    due = Infinity;
+    if (socket.readyState === WebSocket.CLOSED) { listen(); }  // the master was restarted
     const focus = document.activeElement;
     let next = document;
     if (!document.hidden && !(focus && focus.closest("form"))) {
@@ -20,8 +36,18 @@
         document.title = next.title;
       }
     }
-    later(next);
+    renewLater(next);
   }
 
-  later(document);
+  function listen() {
+    const address = new URL("../../ws", window.location.href);
+    address.protocol = address.protocol.replace("http", "ws");
+    socket = new WebSocket(address);
+    socket.onopen = () => EVENTS.forEach((path) =>
+      socket.send(JSON.stringify({ cmd: "startConsuming", path, _id: path })));
+    socket.onmessage = (message) => { if (JSON.parse(message.data).k) { renewIn(PAUSE); } };
+  }
+
+  listen();
+  renewLater(document);
 })();
