@@ -226,6 +226,7 @@ class AlertSummary:
     ]
     others: Annotated[int, "Number of further series that moved."]
     muted_until: Time | None
+    recovery: Annotated[str, "First revision whose level was back; empty while it is not known."]
     merged_into: Annotated[int | None, "Number of the alert that stands for this one."]
     changed_at: Annotated[float, "Time of the last action on it."]
 

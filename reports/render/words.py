@@ -294,7 +294,7 @@ _STATES = {
     AlertState.ACKNOWLEDGED: "acknowledged; the new level is the baseline",
     AlertState.MUTED: "muted",
     AlertState.REOPENED: "reopened",
-    AlertState.FIXED: "fixed; the level is back",
+    AlertState.FIXED: "reported as fixed; it reopens if the change is measured again",
     AlertState.INVALID: "invalid; no such change",
     AlertState.INFRA: "caused by the lab, not by the code",
     AlertState.WITHDRAWN: "withdrawn; the retest did not confirm it",
@@ -333,10 +333,15 @@ class Stated(Protocol):
     def merged_into(self) -> int | None:
         """The earlier alert of a merged one."""
 
+    @property
+    def recovery(self) -> str:
+        """First revision with the earlier level; "" if unknown."""
+
 
 def state(alert: Stated) -> str:
     """State of an alert: `muted until 2026-12-31`."""
-    text = _STATES[alert.state]
+    recovered = alert.state is AlertState.FIXED and alert.recovery
+    text = "fixed; the level is back" if recovered else _STATES[alert.state]
     if alert.muted_until is not None:
         text += f" until {day(alert.muted_until)}"
     if alert.merged_into is not None:

@@ -335,6 +335,7 @@ def alert_summary(
         },
         others=len(moved.keys() - {(alert.testbed, alert.lead, alert.branch)}),
         muted_until=alert.muted_until,
+        recovery=alert.recovery,
         merged_into=alert.merged_into,
         changed_at=changed_at,
     )

@@ -145,7 +145,7 @@ def test_show_json(address: str) -> None:
         ("ack", 1, "acknowledged", "is acknowledged; the new level"),
         ("invalid", 1, "invalid", "is invalid; no such change"),
         ("infra", 2, "infra", "is caused by the lab"),
-        ("fixed", 1, "fixed", "is fixed; the level is back"),
+        ("fixed", 1, "fixed", "is reported as fixed; it reopens if the change is measured again"),
         ("withdraw", 4, "withdrawn", "is withdrawn"),
         ("reopen", 3, "reopened", "is reopened"),
     ],

@@ -186,10 +186,19 @@ def test_every_result_has_a_sentence(finding: Result, text: str) -> None:
 
 def test_states_include_date_and_merged_alert() -> None:
     """A muted alert has a date, a merged one an earlier alert."""
-    muted = SimpleNamespace(state=AlertState.MUTED, muted_until=86400.0, merged_into=None)
-    merged = SimpleNamespace(state=AlertState.MERGED, muted_until=None, merged_into=7)
+    values = {"muted_until": None, "merged_into": None, "recovery": ""}
+    muted = SimpleNamespace(state=AlertState.MUTED, **values | {"muted_until": 86400.0})
+    merged = SimpleNamespace(state=AlertState.MERGED, **values | {"merged_into": 7})
     assert words.state(muted) == "muted until 1970-01-02"
     assert words.state(merged) == "merged into an earlier alert, alert 7"
+
+
+def test_the_level_is_back_only_if_it_was_measured() -> None:
+    values = {"state": AlertState.FIXED, "muted_until": None, "merged_into": None}
+    assert words.state(SimpleNamespace(**values, recovery="r9")) == "fixed; the level is back"
+    assert words.state(SimpleNamespace(**values, recovery="")) == (
+        "reported as fixed; it reopens if the change is measured again"
+    )
 
 
 def test_a_rise_of_a_number_that_should_be_low_is_worse() -> None:
