@@ -176,4 +176,4 @@ class Host(SimulatedMachine):
         }
         program = self.disk / "usr" / "local" / "bin" / "pkt-gen"
         program.parent.mkdir(parents=True, exist_ok=True)
-        program.touch()
+        program.write_text("the simulated pkt-gen\n")
