@@ -106,7 +106,8 @@ class SequentialTest:
         Args:
             least: Ln ratio of the expected sign.
         """
-        seen, width = math.copysign(self.mean, self.mean * least), (self.high - self.low) / 2
+        middle, width = (self.low + self.high) / 2, (self.high - self.low) / 2
+        seen = math.copysign(middle, middle * least)
         more = self.pairs * ((width / max(seen, abs(least) - seen)) ** 2 - 1)
         return BLOCK * math.ceil(max(2 * more, 1) / BLOCK)
 

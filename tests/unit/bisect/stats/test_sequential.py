@@ -103,3 +103,9 @@ def test_boot_out_of_turn_begins_another_block() -> None:
     assert blocks_of([*boots[:5], BlockBoot("apu", None, 14.0), boots[5]])["apu"] == Blocks(
         begun=[boots[5]], number=2, runs=1
     )
+
+
+def test_further_boots_shrink_the_interval_around_its_middle_to_zero() -> None:
+    """A robust mean outside the middle does not count: the interval still contains zero."""
+    test = SequentialTest(-0.082, -0.155, 0.006, 3.0, -3.0, 200, 0.27)
+    assert test.boots_to_decide(-0.01) == 68
