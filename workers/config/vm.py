@@ -18,10 +18,6 @@ WIRE_PROGRAMS = "bin"
 """Subfolder with the generator and receiver programs."""
 _EMULATOR = "tcg"
 _ACCELERATORS = ("kvm", _EMULATOR)
-_INSTRUCTIONS = "instructions"
-_CLOCKS = ("seconds", _INSTRUCTIONS)
-SECOND = 20_000_000
-"""Guest instructions per second with clock = "instructions"."""
 _CPUS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*\Z")
 _LEAST_MEMORY = 128
 
@@ -34,8 +30,6 @@ class Vm:
     """Disks, keys, sockets and console; created by `netbisect-lab vm prepare`."""
     accelerator: str = "kvm"
     """kvm, or tcg (emulation)."""
-    clock: str = "seconds"
-    """Time base of rates: seconds, or instructions."""
     memory: int = 1024
     """MiB."""
     processors: int = 1
@@ -50,12 +44,6 @@ class Vm:
 
     def __post_init__(self) -> None:
         check_choice(self, "accelerator", _ACCELERATORS)
-        check_choice(self, "clock", _CLOCKS)
-        check(
-            not self.counts_instructions
-            or (self.accelerator == _EMULATOR and self.processors == 1),
-            "clock 'instructions': expected accelerator 'tcg' and one processor",
-        )
         check(
             self.memory >= _LEAST_MEMORY,
             f"memory {self.memory}: expected MiB, {_LEAST_MEMORY} or more",
@@ -66,15 +54,8 @@ class Vm:
             check_form(self, name, _CPUS, "processors such as 2-3 or 0,2")
 
     @property
-    def counts_instructions(self) -> bool:
-        """Whether rates are packets per guest instruction, not per second."""
-        return self.clock == _INSTRUCTIONS
-
-    @property
     def mark(self) -> str:
         """Notice about the machine for reports."""
-        if self.counts_instructions:
-            return f"a virtual machine, emulated: its rates are packets in {SECOND:,} instructions"
         if self.accelerator == _EMULATOR:
             return "a virtual machine, emulated: not comparable with anything else"
         return "a virtual machine: not comparable with hardware"

@@ -34,8 +34,7 @@ def furnish(machine: Vm, line_rate_pps: float) -> None:
     way = ["env", f"PYTHONPATH={search}"] if search else []
     python = [*way, sys.executable, "-P", "-m", "netbisect.workers.vm.pktgen"]
     for name in _SHIMS:
-        of = [str(folder), f"{line_rate_pps:g}", machine.clock]
-        words = [*vm.pinned(machine.traffic_cpus), *python, *of, name]
+        words = [*vm.pinned(machine.traffic_cpus), *python, str(folder), f"{line_rate_pps:g}", name]
         place = programs / name
         fresh = programs / f".{name}.new"
         fresh.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')

@@ -1,16 +1,12 @@
 """Generator and receiver of a virtual DUT: a modest pkt-gen over the sockets of its data ports.
 
-    python -m netbisect.workers.vm.pktgen FOLDER LINE_RATE_PPS CLOCK PROGRAM ARGUMENTS
+    python -m netbisect.workers.vm.pktgen FOLDER LINE_RATE_PPS PROGRAM ARGUMENTS
 
 It takes the options of netmap's pkt-gen that a bench uses, and has its output. The wire is a
 datagram socket with one frame per datagram. Frames are paced like a wire of the given line rate
 and never wait: a frame for which the guest has no room is lost, as on a port with a full ring, but
 counts as offered. Frames are counted at both ends of the wire. `ifconfig` and `pkill` are for these
 ports only.
-
-With the clock `instructions`, a second is a number of instructions of the guest (`SECOND`), however
-long they take, also for the pace. Neither other work on the host nor its speed affect these rates,
-nor anything that costs a processor time but no instructions.
 """
 
 from __future__ import annotations
@@ -19,7 +15,6 @@ import contextlib
 import fcntl
 import ipaddress
 import itertools
-import json
 import os
 import select
 import signal
@@ -27,13 +22,12 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TextIO
+from typing import TextIO
 
 from netbisect.workers.config import pktgen_options
-from netbisect.workers.config.vm import SECOND
 
 MACS = {"ingress": "52:54:00:00:00:21", "egress": "52:54:00:00:00:22"}
 """Addresses of this host's ends of the wires."""
@@ -44,9 +38,7 @@ _CATCH_UP = 0.1
 _LONGEST_WAIT = 0.01
 """Maximal seconds that a receiver sleeps before it reads the clock."""
 _SILENCE = 1.0
-"""Seconds without a packet, by this host's clock, after which traffic has ended."""
-_CLOCK_SECONDS = 30.0
-"""Timeout of the guest's clock."""
+"""Seconds without a packet after which traffic has ended."""
 _FRAME_BYTES = 24
 """CRC, preamble and gap: a longer frame takes the wire longer."""
 _MOST_FLOWS = 1 << 16
@@ -134,49 +126,6 @@ def _mac(text: str) -> bytes:
 # ------------------------------------------------------------------------------------- the wire
 
 
-class Instructions:
-    """The guest's count of instructions, by QEMU's monitor; a context manager.
-
-    Raises:
-        VmTrafficError: it does not answer, also from `now`.
-    """
-
-    def __init__(self, place: Path) -> None:
-        with contextlib.ExitStack() as stack:
-            connection = stack.enter_context(socket.socket(socket.AF_UNIX))
-            connection.settimeout(_CLOCK_SECONDS)
-            try:
-                connection.connect(os.fspath(place))
-                self._stream = stack.enter_context(connection.makefile("rw"))
-                self._stream.readline()  # its greeting
-            except OSError as error:
-                why = error.strerror or error
-                raise VmTrafficError(f"Unable to open {place.name}: {why}") from None
-            self._ask("qmp_capabilities")
-            self._open = stack.pop_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-
-    def now(self) -> float:
-        """Instructions executed since power-on, in seconds of that kind."""
-        count: int = self._ask("query-replay")["icount"]
-        return count / SECOND
-
-    def _ask(self, job: str) -> dict[str, int]:
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.write(json.dumps({"execute": job}) + "\n")
-            self._stream.flush()
-            while line := self._stream.readline():
-                answer: dict[str, dict[str, int]] = json.loads(line)
-                if "return" in answer:
-                    return answer["return"]
-        raise VmTrafficError("aborting: the clock of the guest does not answer any more")
-
-
 @contextlib.contextmanager
 def _taken(folder: Path, port: str) -> Iterator[None]:
     """Locks the port and records the process for `pkill`.
@@ -203,7 +152,6 @@ class _Run:
 
     out: TextIO
     options: dict[str, str]
-    now: Callable[[], float] = time.monotonic
     began: float = 0.0
     """Start of the current second."""
     counted: int = 0
@@ -234,7 +182,7 @@ class _Run:
         self.say("start_threads", 2695, f"Wait {wait} secs for phy reset")
         time.sleep(wait)
         self.say("start_threads", 2697, "Ready...")
-        self.began = self.now()
+        self.began = time.monotonic()
 
     def second(self, now: float, least: float = 1.0) -> None:
         """Writes the line of the last second, if it is over."""
@@ -253,7 +201,7 @@ class _Run:
         self.counted, self.began = 0, now
 
     def end(self, done: str) -> None:
-        self.second(self.now(), least=0.0)
+        self.second(time.monotonic(), least=0.0)
         self.out.write(f"{done} {self.total} packets {self.total * self.size} bytes.\n")
         self.out.flush()
 
@@ -277,7 +225,7 @@ def _send(run: _Run, folder: Path, line_rate: float) -> None:
         due, last = 0.0, run.began
         order = itertools.cycle(frames)
         while count > 0 and not run.stopped:
-            now = run.now()
+            now = time.monotonic()
             due = min(due + (now - last) * rate, _CATCH_UP * rate)
             last = now
             batch = min(int(due), count)
@@ -316,7 +264,7 @@ def _receive(run: _Run, folder: Path) -> None:
             while not run.stopped:
                 if _drain(run, end, buffer):
                     heard = time.monotonic()
-                run.second(run.now())
+                run.second(time.monotonic())
                 seen = run.total or run.counted
                 if seen and time.monotonic() - heard > _SILENCE and "-W" in run.options:
                     break
@@ -325,9 +273,7 @@ def _receive(run: _Run, folder: Path) -> None:
     run.end("Received")
 
 
-def pkt_gen(
-    folder: Path, line_rate: float, clock: str, arguments: Sequence[str], out: TextIO
-) -> int:
+def pkt_gen(folder: Path, line_rate: float, arguments: Sequence[str], out: TextIO) -> int:
     """Sends or receives until the end or a signal; returns the exit status."""
     run = _Run(out, {})
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -337,11 +283,7 @@ def pkt_gen(
         if "-h" in run.options:
             out.write(pktgen_options.usage())
             return 0
-        port = run.options.get("-i", "")
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(_taken(folder, port))
-            if clock == "instructions":
-                run.now = stack.enter_context(Instructions(folder / f"{port}.clock")).now
+        with _taken(folder, run.options.get("-i", "")):
             if run.options.get("-f") == "tx":
                 _send(run, folder, line_rate)
             else:
@@ -388,13 +330,13 @@ def interrupt(folder: Path) -> int:
 
 def main() -> int:
     """The command line; returns the exit status."""
-    folder, line_rate, clock, program, *arguments = sys.argv[1:]
+    folder, line_rate, program, *arguments = sys.argv[1:]
     if program == "ifconfig":
         sys.stdout.write(interfaces(Path(folder)))
         return 0
     if program == "pkill":
         return interrupt(Path(folder))
-    return pkt_gen(Path(folder), float(line_rate), clock, arguments, sys.stderr)
+    return pkt_gen(Path(folder), float(line_rate), arguments, sys.stderr)
 
 
 if __name__ == "__main__":

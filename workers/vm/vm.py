@@ -44,9 +44,6 @@ _BUSY = 0.25
 _QUEUE = Path("/proc/sys/net/unix/max_dgram_qlen")
 """Frames that may wait on a wire, on Linux; FreeBSD has room by bytes, and more of it."""
 _LEAST_QUEUE = 512
-_SHIFT = 6
-"""An instruction counts for 2**6 ns, so that busy waits of the guest's kernel are few instructions:
-with 2 ns a boot takes minutes, with 64 ns a quarter of one."""
 
 
 class VmError(Exception):
@@ -99,11 +96,6 @@ def command(vm: Vm, disk: Path) -> list[str]:
         words += ["-netdev", f"dgram,id={port},local.type=unix,{ends}"]
     for port, mac in MACS.items():
         words += ["-device", f"virtio-net-pci,netdev={port},mac={mac},romfile=,event_idx=off"]
-    if vm.counts_instructions:
-        words += ["-icount", f"shift={_SHIFT},sleep=on"]
-        for port in ("ingress", "egress"):
-            place = _escaped(socket_of(vm, f"{port}.clock"))
-            words += ["-qmp", f"unix:{place},server=on,wait=off"]
     serial, log = _escaped(socket_of(vm, SERIAL)), _escaped(vm.directory / CONSOLE)
     line = f"socket,id=serial,server=on,wait=off,path={serial},logfile={log},logappend=on"
     words += ["-chardev", line, "-serial", "chardev:serial"]
@@ -265,8 +257,6 @@ def conditions(vm: Vm) -> str:
     parts += [f"{vm.processors} processors", f"{vm.memory} MiB"]
     if queue := _queue():
         parts.append(f"wires of {queue} frames")
-    if vm.counts_instructions:
-        parts.append("counted by instructions")
     return ", ".join(parts)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import struct
@@ -12,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from vm_fixtures import ONE_TESTBED
 
 from netbisect.workers.config.lab import Lab, load_lab
 from netbisect.workers.config.scenario import load_scenario
-from netbisect.workers.config.vm import SECOND
 from netbisect.workers.measure import pktgen
 from netbisect.workers.measure.bench import Bench
 from netbisect.workers.transport.ssh import Connections, Machine
@@ -138,57 +136,6 @@ def test_forwarded_packets_are_counted_at_both_ends(wired: Wired) -> None:
     assert len({frame[26:38] for frame in router.frames}) == 2000
 
 
-@contextlib.contextmanager
-def monitor(place: Path, step: int) -> Iterator[None]:
-    """A monitor by whose answers the guest has executed `step` instructions more each time."""
-
-    def answer(connection: socket.socket) -> None:
-        with connection, connection.makefile("rw") as stream:
-            print('{"QMP": {}}', file=stream, flush=True)
-            count = 0
-            for line in stream:
-                count += step
-                answer = {"icount": count} if "query-replay" in line else {}
-                print(json.dumps({"return": answer}), file=stream, flush=True)
-
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(os.fspath(place))
-        server.listen()
-        thread = threading.Thread(target=lambda: answer(server.accept()[0]))
-        thread.start()
-        yield
-        thread.join()
-
-
-def test_a_wire_can_go_by_the_instructions_of_the_guest(wired: Wired) -> None:
-    """A second is so many of them: more are sent where the guest executes more, none else."""
-    machine = wired.lab.testbed("vm1").vm
-    assert machine is not None
-    by_instructions = replace(machine, accelerator="tcg", clock="instructions")
-    vm_host.furnish(by_instructions, RATE)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stuck:
-        stuck.bind(os.fspath(wired.folder / "ingress.guest"))
-        with monitor(wired.folder / "ingress.clock", SECOND // 50):
-            sent = wired.send("-n", f"{3 * RATE}")
-
-    assert sent.returncode == 0, sent.stderr
-    assert total(sent.stderr) == 3 * RATE
-    # Each answer but the greeting's is a fiftieth of a second, and a second's line follows fifty.
-    assert pktgen.all_rates(sent.stderr)[:2] == [RATE, RATE]
-
-
-def test_a_missing_clock_is_reported(wired: Wired) -> None:
-    """Without it nothing is sent."""
-    machine = wired.lab.testbed("vm1").vm
-    assert machine is not None
-    vm_host.furnish(replace(machine, accelerator="tcg", clock="instructions"), RATE)
-    sent = wired.send("-n", "1")
-
-    assert sent.returncode == 1
-    complaint = "Unable to open ingress.clock: No such file or directory"
-    assert pktgen.complaint(sent.stderr) == complaint
-
-
 def test_a_generator_without_a_guest_says_so(wired: Wired) -> None:
     """In the words by which a run is judged."""
     sent = wired.send("-n", "1")
@@ -217,7 +164,7 @@ def test_a_wrong_order_is_refused(
     monkeypatch.setattr("signal.signal", lambda *_: None)  # those of the test's own process
     log = tmp_path / "log"
     with log.open("w") as stream:
-        status = vm_wire.pkt_gen(tmp_path, RATE, "seconds", ["-f", "tx", *words], stream)
+        status = vm_wire.pkt_gen(tmp_path, RATE, ["-f", "tx", *words], stream)
 
     refused = pktgen.refused(log.read_text())
     assert status == (255 if refused else 1)

@@ -26,7 +26,7 @@ from netbisect.workers.config.vm import Vm
 from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.transport.ssh import Connections
 from netbisect.workers.vm import host as vm_host
-from netbisect.workers.vm import pktgen, prepare, vm
+from netbisect.workers.vm import prepare, vm
 from netbisect.workers.vm.vm import VmError
 
 QEMU = "qemu-system-x86_64"
@@ -162,20 +162,6 @@ def test_a_machine_that_was_killed_is_off_and_can_be_started(machine: Vm) -> Non
     wait_for(machine, "boot 0\n")
 
 
-@needs_qemu
-@pytest.mark.slow
-def test_instructions_are_counted_where_they_are_the_clock(machine: Vm) -> None:
-    """QEMU tells them at both ends of the wires at once."""
-    vm.start(replace(machine, clock="instructions"))
-    wait_for(machine, "boot 0\n")
-    one, other = (machine.directory / f"{port}.clock" for port in pktgen.MACS)
-    with pktgen.Instructions(one) as first, pktgen.Instructions(other) as second:
-        seen = [clock.now() for clock in (first, second, first, second)]
-        assert 0 < seen[0] <= seen[1] <= seen[2] <= seen[3]
-        time.sleep(0.2)
-        assert first.now() > seen[3]
-
-
 # ---------------------------------------------------------------------------------- complaints
 
 
@@ -221,8 +207,6 @@ def test_qemu_is_heard_when_it_does_not_start(machine: Vm) -> None:
     ("old", "new", "complaint"),
     [
         ('accelerator = "tcg"', 'accelerator = "tgc"', "expected 'kvm' or 'tcg'"),
-        ("memory = 128", 'clock = "ticks"', "expected 'seconds' or 'instructions'"),
-        ('accelerator = "tcg"', 'clock = "instructions"', "expected accelerator 'tcg' and one"),
         ("memory = 128", "memory = 64", "expected MiB, 128 or more"),
         ("memory = 128", 'cpus = "two"', "expected processors such as 2-3"),
         ("memory = 128", "ssh_port = 70_000", "expected 1 to 65535"),
