@@ -38,7 +38,7 @@ _COMMANDS = {
     "detect": _Subcommand("Detect changes of level in a database or in files."),
     "export": _Subcommand("Export documents as JSON."),
     "follow": _Subcommand("Print events as they happen.", "status"),
-    "guard": _Subcommand("Print the script that restricts an SSH key.", extra="worker"),
+    "guard": _Subcommand("Print the script that restricts an SSH key.", "service", extra="worker"),
     "health": _Subcommand("Report the sensitivity of series and the accuracy of alerts."),
     "import": _Subcommand("Import measurements made elsewhere.", "import_measurements"),
     "init": _Subcommand("Create the settings of a new service in FOLDER."),

@@ -1,4 +1,4 @@
-"""`netbisect service`: systemd units and rc.d scripts."""
+"""`netbisect service` and `netbisect guard`: systemd units, rc.d scripts and the guard of a key."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import click
@@ -75,3 +76,13 @@ def _written(folder: Path) -> list[Path]:
 
     state = load_settings(folder / SETTINGS).state.resolve()
     return [folder] if state.is_relative_to(folder) else [folder, state]
+
+
+@click.command(epilog="Example: netbisect guard > /usr/local/libexec/netbisect-guard")
+def guard() -> None:
+    """Print the script that restricts an SSH key to the work of netbisect.
+
+    It is the forced command of a key in authorized_keys; see docs/security.md.
+    """
+    path = files("netbisect.steps").joinpath("files", "guard.sh")
+    click.echo(path.read_text(), nl=False)

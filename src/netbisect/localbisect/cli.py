@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import math
+import re
 import signal
 import sys
 import time
@@ -24,12 +25,14 @@ from netbisect.localbisect import explain, json_report, replay, run, search, tex
 from netbisect.localbisect.candidates import resolve_search
 from netbisect.localbisect.command import BudgetError
 from netbisect.localbisect.dut import LocalDut, SearchSession
-from netbisect.localbisect.log import LogError, SearchLog, read
-from netbisect.localbisect.marks import add_mark
-from netbisect.localbisect.param_types import duration, percent, regex
+from netbisect.localbisect.log import LogError, SearchLog, add_mark, read
 from netbisect.localbisect.repository import Repository, Worktree
 from netbisect.localbisect.result import ExitStatus, SearchResult, label
 from netbisect.reports.render import words
+
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_WHOLE = 100.0
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
 
 
 class _BisectGroup(click.Group):
@@ -52,6 +55,34 @@ def bisect() -> None:
     The command may be noisy. A commit is reported only after verification against its parent;
     "nothing changed" is a possible result.
     """
+
+
+def duration(text: str) -> float:
+    """Seconds, from `90s`, `20m`, `1h30m` or `2d`; the unit is required."""
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    if _PART.sub("", text).strip() or seconds <= 0:
+        raise click.BadParameter(f"{text!r}: expected a time such as 90s, 20m, 1h30m or 2d")
+    return seconds
+
+
+def percent(text: str) -> float:
+    """A percentage above 0 and below 100, with or without `%`."""
+    try:
+        number = float(str(text).strip().removesuffix("%"))
+    except ValueError:
+        number = math.nan
+    if not 0 < number < _WHOLE:
+        raise click.BadParameter(f"{text!r}: expected a number above 0 and below 100")
+    return number
+
+
+def regex(text: str) -> str:
+    """A regular expression."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise click.BadParameter(f"invalid regular expression: {error}") from error
+    return text
 
 
 _STATUSES = """

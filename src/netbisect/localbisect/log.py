@@ -1,7 +1,8 @@
 """The log of a search: one JSON object per line, synced to disk before it is acted upon.
 
 The first line is the search; jobs, decisions and facts follow in chronological order. A decision
-depends only on the lines above it, so that a log can be replayed.
+depends only on the lines above it, so that a log can be replayed. Marks of commits are in a file
+beside the log, which a running search reads before each decision.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from cattrs.preconf.json import make_converter
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import Boot, Sample
+from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.results import Trial
 from netbisect.errors import UserError
 from netbisect.localbisect.search import Entry, SearchSpec, spec_of
@@ -198,3 +200,38 @@ class SearchLog:
         trace: TracebackType | None,
     ) -> None:
         self._files.close()
+
+
+def _marks_path(log: Path) -> Path:
+    return log.with_name(f"{log.name}.marks")
+
+
+def add_mark(log: Path, mark: CommitMark) -> None:
+    """Adds a mark for the searches with this log.
+
+    Raises:
+        LogError: The file cannot be written.
+    """
+    path = _marks_path(log)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as stream:
+            stream.write(f"{serialization.dumps(mark)}\n")
+    except OSError as error:
+        raise LogError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def unread_marks(log: SearchLog) -> list[CommitMark]:
+    """The marks of the search's commits that are not in its log yet.
+
+    Raises:
+        LogError: The file is no list of marks.
+    """
+    path = _marks_path(log.path)
+    try:
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        marks = [serialization.loads_as(line, CommitMark) for line in lines if line.endswith("\n")]
+    except (OSError, ValueError) as error:
+        raise LogError(f"{path} cannot be read: {error}") from error
+    known = {entry for entry in log.entries if isinstance(entry, CommitMark)}
+    return [mark for mark in marks if mark.revision in log.spec.subjects and mark not in known]

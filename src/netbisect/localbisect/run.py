@@ -12,7 +12,7 @@ from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.results import Result, Trial
 from netbisect.localbisect import explain, search
 from netbisect.localbisect.dut import LocalDut, SearchSession
-from netbisect.localbisect.marks import unread_marks
+from netbisect.localbisect.log import unread_marks
 from netbisect.localbisect.result import label
 from netbisect.localbisect.search import Entry
 from netbisect.reports.render import words
