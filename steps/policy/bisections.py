@@ -18,8 +18,7 @@ from netbisect.reports.mail.backports import stable_sentences
 from netbisect.reports.render.words import Name
 from netbisect.steps.service.numeric import histories
 from netbisect.store.db.records import JobRecord
-from netbisect.store.git.backports import fate_of
-from netbisect.store.git.history import History
+from netbisect.store.git.history import History, fate_of
 from netbisect.store.git.mirror import HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.testbed import Testbed

@@ -7,8 +7,9 @@ the epoch, UTC.
 
 from __future__ import annotations
 
+import dataclasses
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import cattrs
 from sqlalchemy import (
@@ -25,7 +26,10 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column
 from sqlalchemy.types import TypeDecorator
 
-from netbisect.bisect.model.entities import Reaction, Stage
+from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
+from netbisect.bisect.model.evidence import split_kernel_name
+
+T = TypeVar("T")
 
 _converter = cattrs.Converter(detailed_validation=False)
 
@@ -215,3 +219,26 @@ class DudRow(Base, kw_only=True):
     log: Mapped[str]
     fault: Mapped[str] = mapped_column(server_default="", default="")
     decision_id: Mapped[int | None] = mapped_column(ForeignKey("decisions.id"), index=True)
+
+
+def record_of(kind: type[T], row: Base, **more: object) -> T:
+    """The record of a row.
+
+    Args:
+        kind: A dataclass with the names of the columns.
+        row: The row.
+        more: Fields without a column, or with another value.
+    """
+    fields: Any = kind
+    names = {one.name for one in dataclasses.fields(fields)} - more.keys()
+    return kind(**{name: getattr(row, name) for name in names}, **more)
+
+
+def kernel_of(row: KernelRow) -> Kernel:
+    """The kernel of a row."""
+    return record_of(Kernel, row, layout=split_kernel_name(row.revision)[1])
+
+
+def failure_of(row: DudRow) -> Failure:
+    """The failure of a row."""
+    return record_of(Failure, row, layout=split_kernel_name(row.revision)[1])

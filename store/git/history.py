@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from netbisect.bisect.commit_trailers import MergeStatus, merge_status
 from netbisect.bisect.model.entities import Commit
 from netbisect.store.git.mirror import HistoryError, Mirror
 
@@ -240,3 +241,22 @@ class History(Mirror):
             return None
         arguments = ("rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}")
         return self.read(*arguments, ask=True).strip() or None
+
+
+def fate_of(history: History, revision: str, branch: str, stable: Iterable[str]) -> MergeStatus:
+    """Merges and fixes of a commit of `branch` in the clone.
+
+    Args:
+        history: Of the tree, updated.
+        revision: The commit, on the first-parent line of `branch`.
+        branch: Its branch, such as `main`.
+        stable: Branches to search, such as `stable/14`.
+
+    Raises:
+        HistoryError: the commit is not on its branch, a branch does not exist, or the clone cannot
+            be read.
+    """
+    commit = history.commit(revision)
+    later = history.between(commit.revision, history.head(branch), paths=False)
+    landed = {name: history.since(name, commit.at, paths=False) for name in stable}
+    return merge_status(commit, later, landed)

@@ -36,9 +36,8 @@ from netbisect.store.db.records import (
     JobRecord,
     OutboxMail,
 )
-from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import WriteTransaction, get_row
-from netbisect.store.db.tables import CommitRow
+from netbisect.store.db.tables import CommitRow, record_of
 from netbisect.store.repositories.outbox import post_mail
 
 SERVICE = "netbisect"

@@ -9,8 +9,8 @@ from sqlalchemy import Select, func, select
 from netbisect.bisect.alert_lifecycle import mute_expired
 from netbisect.bisect.model.alert_state import AlertState, HistoryEntry
 from netbisect.store.db.records import Alert, AlertChangeRow, AlertRow, AlertSeries, JobRecord
-from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import LedgerRepository, get_row, transaction
+from netbisect.store.db.tables import record_of
 from netbisect.store.repositories.alert_changes import (
     alert_of,
     change_alert,

@@ -12,9 +12,8 @@ from sqlalchemy.orm import InstanceState, Session
 from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.evidence import split_kernel_name
 from netbisect.bisect.model.revision_key import parts_of, short, with_patch
-from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import LedgerRepository
-from netbisect.store.db.tables import BootRow, CommitRow, PlaceRow
+from netbisect.store.db.tables import BootRow, CommitRow, PlaceRow, record_of
 
 _TOLD = 100
 """Most revisions in an event."""

@@ -30,9 +30,8 @@ from netbisect.bisect.model.jobs import (
 from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.metric import metric_of
 from netbisect.store.db.records import Action, ActionStage, JobRecord, MarkRow, Outcome, RequestJob
-from netbisect.store.db.rows import kernel_of
 from netbisect.store.db.sessions import LedgerRepository
-from netbisect.store.db.tables import BootRow, KernelRow, SampleRow
+from netbisect.store.db.tables import BootRow, KernelRow, SampleRow, kernel_of
 from netbisect.store.repositories.skipped_revisions import BuildVariants, skipped
 
 

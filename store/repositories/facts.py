@@ -21,7 +21,6 @@ from netbisect.bisect.model.entities import (
 )
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Action
-from netbisect.store.db.rows import failure_of, kernel_of, record_of
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction
 from netbisect.store.db.tables import (
     Base,
@@ -31,6 +30,9 @@ from netbisect.store.db.tables import (
     KernelRow,
     SampleRow,
     clean,
+    failure_of,
+    kernel_of,
+    record_of,
 )
 
 _TOLD = 100

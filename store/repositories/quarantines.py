@@ -10,9 +10,8 @@ from sqlalchemy.orm import Session
 from netbisect.bisect.model.entities import Failure, Reaction
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Action, ActionStage, Outcome, Quarantine
-from netbisect.store.db.rows import failure_of
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
-from netbisect.store.db.tables import BootRow, DudRow, SampleRow
+from netbisect.store.db.tables import BootRow, DudRow, SampleRow, failure_of
 from netbisect.store.repositories.outbox import post_mail
 
 _LOOKED_BACK = 20

@@ -11,9 +11,8 @@ from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.entities import Boot, Sample
 from netbisect.bisect.model.revision_key import parts_of
-from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import LedgerRepository
-from netbisect.store.db.tables import BootRow, PlaceRow, SampleRow
+from netbisect.store.db.tables import BootRow, PlaceRow, SampleRow, record_of
 from netbisect.store.repositories.evidence import image_of_boot
 
 SEVERAL = 2

@@ -16,7 +16,6 @@ from sqlalchemy.orm import Session, aliased
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.entities import Conditions, Level
 from netbisect.store.db.records import Alert, AlertRow, AlertSeries, SeriesName
-from netbisect.store.db.rows import record_of
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import (
     BootRow,
@@ -24,6 +23,7 @@ from netbisect.store.db.tables import (
     ConditionsRow,
     PlaceRow,
     SampleRow,
+    record_of,
 )
 from netbisect.store.repositories.alerts import STANDING
 from netbisect.store.repositories.levels import (

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from netbisect.bisect.commit_trailers import Trailers, merge_status, parse_trailers
 from netbisect.bisect.model.entities import Commit
 from netbisect.reports.mail.backports import stable_sentences
-from netbisect.store.git.backports import fate_of
-from netbisect.store.git.history import History
+from netbisect.store.git.history import History, fate_of
 from netbisect.store.git.mirror import HistoryError
 
 DAY = 86_400.0
