@@ -18,7 +18,7 @@ from netbisect.steps.service.settings import Settings
 from netbisect.steps.service.watchdog import run_in_thread
 from netbisect.workers.build.artifacts import ARCHIVE, FACT, LOG, ArtefactError, ArtefactStore
 from netbisect.workers.build.patches import PatchError, PatchStore, is_mark
-from netbisect.workers.config.disk_space import format_size
+from netbisect.workers.config.validation import format_size
 
 _BLOCK = 1 << 18
 """Bytes per message to a worker."""

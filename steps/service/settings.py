@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 from netbisect.steps.service.mail_address import check_mail_address
 from netbisect.steps.service.web_settings import LoginSettings, PeopleRule
 from netbisect.workers.config import toml
-from netbisect.workers.config.disk_space import parse_size
 from netbisect.workers.config.lab import Lab, load_lab
-from netbisect.workers.config.validation import check, check_size
+from netbisect.workers.config.validation import check, check_size, parse_size
 
 SETTINGS = "netbisect.toml"
 """File name in the folder of a service."""

@@ -42,7 +42,7 @@ from netbisect.workers.doctor import checks
 from netbisect.workers.dut import firewall, freebsd_tools, kernel_folder, ports, running_kernel
 from netbisect.workers.dut.nanobsd import NanoBsdBoot
 from netbisect.workers.measure import pktgen, profile, telemetry
-from netbisect.workers.transport import console_tail, panic
+from netbisect.workers.transport import panic
 from netbisect.workers.transport.errors import CommandError, LabFault
 from netbisect.workers.transport.ssh import _END, Machine
 
@@ -86,7 +86,7 @@ def read_pktgen(text: str) -> None:
 def read_console(data: bytes) -> None:
     text = panic.plain(data)
     panic.prompt_in(text)
-    console_tail.console_excerpt(panic.find_panic(text), text)
+    panic.console_excerpt(panic.find_panic(text), text)
 
 
 def read_ports(text: str) -> None:

@@ -33,9 +33,8 @@ from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure.bench import Bench
 from netbisect.workers.measure.calibrate import NoiseError
-from netbisect.workers.measure.known_good_check import find_faults
 from netbisect.workers.measure.profile import ProfileOrder, file_of
-from netbisect.workers.measure.trial import TrialRunner
+from netbisect.workers.measure.trial import TrialRunner, find_faults
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.lifetime import ending_with_reader
 from netbisect.workers.transport.ssh import Connections

@@ -64,8 +64,8 @@ class Pxe:
 
 
 BOOT_METHODS = {
-    "nextboot": "netbisect.workers.dut.nextboot_ufs:NextbootUfs",
-    "nextboot-zfs": "netbisect.workers.dut.nextboot_zfs:NextbootZfs",
+    "nextboot": "netbisect.workers.dut.nextboot:NextbootUfs",
+    "nextboot-zfs": "netbisect.workers.dut.nextboot:NextbootZfs",
     "bootenv": "netbisect.workers.dut.boot_environment:BootEnvironment",
     "nanobsd": "netbisect.workers.dut.nanobsd:NanoBsdBoot",
     "pxe": "netbisect.workers.dut.pxe:PxeBoot",

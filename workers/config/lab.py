@@ -13,11 +13,16 @@ from pathlib import Path
 from netbisect.bisect.model.metric import scenario_of
 from netbisect.workers.config import toml
 from netbisect.workers.config.builder import Builder, Source
-from netbisect.workers.config.disk_space import parse_size
 from netbisect.workers.config.scenario import Scenario, load_scenario
 from netbisect.workers.config.testbed import Console, Power, Testbed, check_same_group
 from netbisect.workers.config.toml import FileError
-from netbisect.workers.config.validation import check, check_size, check_unique, find_named
+from netbisect.workers.config.validation import (
+    check,
+    check_size,
+    check_unique,
+    find_named,
+    parse_size,
+)
 from netbisect.workers.config.vm import GUEST_MARK, HOST_MARK
 
 FIREWALL_MODULES = ("pf", "pflog", "ipfw", "ipfw_nat", "libalias", "dummynet")

@@ -1,4 +1,4 @@
-"""Checks shared by the tables of the lab file."""
+"""Checks shared by the tables of the lab file, and amounts of disk space."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Protocol, TypeVar
 
-from netbisect.workers.config.disk_space import parse_size
 from netbisect.workers.config.toml import FileError
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
@@ -16,6 +15,12 @@ HASH = re.compile(r"[0-9a-f]{40}\Z")
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\Z")
 
 IDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([kMGT]i?)?B\Z")
+_FACTORS = {
+    **{prefix: 1000**power for power, prefix in enumerate(("k", "M", "G", "T"), 1)},
+    **{f"{prefix}i": 1024**power for power, prefix in enumerate(("k", "M", "G", "T"), 1)},
+}
 
 
 def check(condition: object, message: str) -> None:
@@ -67,6 +72,27 @@ def check_unique(kind: str, names: list[str]) -> None:
     """Checks that no name occurs twice."""
     for name in names:
         check(names.count(name) == 1, f"two {kind}s are named {name!r}")
+
+
+def parse_size(text: str) -> int:
+    """Bytes: `20 GB` is 20e9, `20 GiB` is 20 * 2**30.
+
+    Raises:
+        ValueError: not an amount, or zero.
+    """
+    match = _AMOUNT.match(text)
+    amount = int(float(match[1]) * _FACTORS.get(match[2] or "", 1)) if match else 0
+    if amount <= 0:
+        raise ValueError(f"{text!r}: expected an amount of space, such as '20 GB' or '500 MiB'")
+    return amount
+
+
+def format_size(amount: int) -> str:
+    """The amount in powers of 1000: `1.5 GB`."""
+    for prefix in ("T", "G", "M", "k"):
+        if amount >= _FACTORS[prefix]:
+            return f"{round(amount / _FACTORS[prefix], 1):g} {prefix}B"
+    return f"{amount} B"
 
 
 class _Named(Protocol):

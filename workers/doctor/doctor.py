@@ -25,7 +25,7 @@ from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.vm import Vm
 from netbisect.workers.doctor import checks
 from netbisect.workers.doctor.checks import CheckResult, DoctorCheck
-from netbisect.workers.dut import drivers, freebsd_tools, nextboot_zfs, ports
+from netbisect.workers.dut import drivers, freebsd_tools, nextboot, ports
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure import pktgen
 from netbisect.workers.measure.bench import Bench
@@ -245,7 +245,7 @@ class _TestbedChecks:
             for what, result in checks.room(df, du, dut.known_good, dut.deploy):
                 self._add(what, result)
             if dut.deploy == "nextboot-zfs":
-                why = nextboot_zfs.lacking(router.ask(nextboot_zfs.QUESTION)[0])
+                why = nextboot.lacking(router.ask(nextboot.QUESTION)[0])
                 found = why or "nextboot and loader know the label of the pool"
                 self._add("order in the label of the pool", CheckResult(not why, found))
             values = freebsd_tools.parse_sysctls(sysctls)

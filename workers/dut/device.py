@@ -31,7 +31,6 @@ from netbisect.workers.dut.kernel_folder import KernelContents, mismatch
 from netbisect.workers.dut.running_kernel import RunningKernel, read_running_kernel
 from netbisect.workers.transport import power
 from netbisect.workers.transport.console import ConsoleTap
-from netbisect.workers.transport.console_tail import boot_fault, console_excerpt, prompt_suffix
 from netbisect.workers.transport.errors import (
     CommandError,
     HostKeyError,
@@ -39,7 +38,12 @@ from netbisect.workers.transport.errors import (
     MachineError,
     lab_fault,
 )
-from netbisect.workers.transport.panic import find_panic
+from netbisect.workers.transport.panic import (
+    boot_fault,
+    console_excerpt,
+    find_panic,
+    prompt_suffix,
+)
 from netbisect.workers.transport.ssh import Connections
 from netbisect.workers.vm.host import switch_on
 

@@ -21,7 +21,6 @@ from netbisect.workers.build import userland
 from netbisect.workers.config.scenario import Scenario, Traffic, settings_of
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.dut import drivers, firewall, freebsd_tools, ports
-from netbisect.workers.dut.changed_sysctls import ChangedSysctls
 from netbisect.workers.measure import commands, lab_settings, no_drop, pktgen
 from netbisect.workers.measure.telemetry import Snapshot, Telemetry, as_data, evaluate_run
 from netbisect.workers.transport.errors import (
@@ -75,7 +74,7 @@ class Bench:
         self._seen: dict[str, str] = {}
         self._watch = Telemetry(testbed, connections, self._interface)
         self._runs: Counter[str] = Counter()
-        self._changed = ChangedSysctls(self.router)
+        self._changed = firewall.ChangedSysctls(self.router)
         self._knows_programs = False
         """Programs stay until the next boot."""
 

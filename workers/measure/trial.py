@@ -10,7 +10,7 @@ defines the reaction to each fault; afterwards the machine returns to its known-
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,17 +22,54 @@ from netbisect.workers.config.scenario import Scenario, by_tunables
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.toml import Scalar
 from netbisect.workers.dut.device import DeviceUnderTest
+from netbisect.workers.dut.ports import PortFinder
 from netbisect.workers.dut.running_kernel import RunningKernel
-from netbisect.workers.measure import known_good_check
 from netbisect.workers.measure.bench import Bench
-from netbisect.workers.measure.clocks import Clocks
-from netbisect.workers.transport.errors import LabFault, MachineError
+from netbisect.workers.measure.telemetry import ROLES
+from netbisect.workers.transport.errors import LabFault, MachineError, bench_fault
 from netbisect.workers.transport.ssh import Connections
 
 _ORDER, _DONE = "netbisect.order", "netbisect.done"
 """kenv(1) variables: number of the trial that booted this kernel, and of the finished trial."""
 _IN_DOUBT = {Fault.NO_TRAFFIC, Fault.ODD_RUN, Fault.GENERATOR_DIES, Fault.LINK_FLAP}
 """Faults with several possible causes."""
+_SLACK = 2.0
+"""Tolerated seconds: time services correct that much in steps."""
+
+
+class Clocks:
+    """Detects jumps of the clocks of this host and the router during a run.
+
+    The times of facts are this host's; the boot time of the router changes when its clock is set.
+    Durations by either clock are then invalid.
+    """
+
+    def __init__(self) -> None:
+        self.router = 0.0
+        """Boot time of the router, by its clock."""
+        self._offset = _offset()
+
+    def begin(self) -> None:
+        """Starts to watch the clocks."""
+        self._offset = _offset()
+
+    def jumps(self, boottime: float) -> list[str]:
+        """Clock jumps since `begin`, one sentence each.
+
+        Args:
+            boottime: Current boot time of the router, by its clock.
+        """
+        moved = {"this host": _offset() - self._offset, "the router": boottime - self.router}
+        self.router = boottime
+        return [
+            f"the clock of {who} jumped by {seconds:+.0f} s during the run"
+            for who, seconds in moved.items()
+            if abs(seconds) > _SLACK
+        ]
+
+
+def _offset() -> float:
+    return time.time() - time.monotonic()
 
 
 @dataclass(slots=True)
@@ -128,7 +165,7 @@ class TrialRunner:
         try:
             self._router.recover()
             if self._doubtful:
-                found = next(known_good_check.find_faults(self.testbed, self._connections), None)
+                found = next(find_faults(self.testbed, self._connections), None)
         except LabFault as error:
             self._say(f"{self.testbed.name}: {error.why}")
             self._emit(self._failure(error, started))
@@ -246,3 +283,22 @@ def _fault_of(sample: Sample) -> LabFault:
     fault = fault_of_run(sample.problems) if sample.problems else Fault.NO_TRAFFIC
     assert RULES[fault].stage is Stage.BENCH
     return LabFault.of(fault, f"no sample: {why}")
+
+
+def find_faults(testbed: Testbed, connections: Connections) -> Iterator[LabFault]:
+    """Faults of the machines and links of a testbed on its known-good kernel.
+
+    A fault that also occurs there is not the revision's. The check also precedes a release from
+    quarantine.
+    """
+    finder = PortFinder(testbed, connections)
+    for part in ("generator", "receiver", "ingress", "egress"):
+        try:
+            found = finder.find(part)
+        except MachineError as error:
+            yield bench_fault(error, testbed.generator.address, testbed.receiver.address)
+        else:
+            if found.status not in ("", "active"):
+                where = f"{ROLES[part]} ({found.name})"
+                why = f"{where} has no link on the known-good kernel: {found.status}"
+                yield LabFault.of(Fault.NO_LINK, why)

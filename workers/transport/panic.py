@@ -1,4 +1,4 @@
-"""Finds the panic in the console output of a machine: the message and the backtrace.
+"""Finds the panic in the console output of a machine, and describes it in a fault.
 
 The forms are those of FreeBSD's kernels: `panic: ...` with the lines of kdb_backtrace() in their
 old and new form, `Fatal trap ...` with the block of registers before it, and the output of ddb(4).
@@ -11,6 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from netbisect.bisect.model.faults import Fault
+from netbisect.workers.transport.errors import LabFault
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_]|.)?")
 _NOISE = re.compile(r"[^\n\t\x20-\x7e\xa0-\ufffc]")
@@ -40,6 +43,8 @@ _LINES = 200
 _TEXT = 6000
 """Maximal characters of a panic; the top of the stack matters most."""
 _MESSAGE = 300
+_TAIL = 2000
+"""Characters of the console in a log, besides a panic."""
 
 _PROMPTS = (
     (re.compile(r"mountroot>"), "mountroot>: it finds no root file system"),
@@ -114,3 +119,25 @@ def _panic(message: str, lines: Sequence[str]) -> Panic:
     if len(text) > _TEXT:
         text = f"{text[:_TEXT]}\n(cut here)"
     return Panic(message[:_MESSAGE], text)
+
+
+def boot_fault(fault: Fault, why: str, output: str) -> LabFault:
+    """The fault, or a panic at boot if the console shows one."""
+    panic = find_panic(output)
+    if panic is not None:
+        return LabFault.of(Fault.PANIC_AT_BOOT, panic.message, console_excerpt(panic, output))
+    return LabFault.of(fault, why, console_excerpt(None, output))
+
+
+def prompt_suffix(output: str) -> str:
+    """Suffix of a message that names the prompt on the console, or ""."""
+    prompt = prompt_in(output)
+    return f"; it stands at {prompt}" if prompt else ""
+
+
+def console_excerpt(panic: Panic | None, output: str) -> str:
+    """The panic with its backtrace, and the end of the console."""
+    tail = output[-_TAIL:].strip()
+    if panic is None or panic.text.endswith(tail):
+        return panic.text if panic is not None else tail
+    return f"{panic.text}\n...\n{tail}"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from netbisect.bisect.model.entities import Kernel
 from netbisect.workers.build.artifacts import ArtefactError, ArtefactStore, key_of, pack
-from netbisect.workers.config.disk_space import format_size, parse_size
+from netbisect.workers.config.validation import format_size, parse_size
 from netbisect.workers.dut.kernel_folder import read_contents
 
 
