@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import ColumnElement, Select, func, select
 
 from netbisect.bisect.alert_lifecycle import mute_expired
 from netbisect.bisect.model.alert_state import AlertState, HistoryEntry
@@ -20,6 +20,12 @@ from netbisect.store.repositories.alert_changes import (
 STANDING = tuple(state for state in AlertState if state.standing)
 """States of open alerts, as in the database."""
 _ENDED = tuple(state for state in AlertState if state.ended)
+_ANNOUNCED = AlertRow.announced_at.is_not(None)
+
+
+def _changed(since: float) -> ColumnElement[bool]:
+    changed = select(AlertChangeRow.alert).where(AlertChangeRow.at >= since)
+    return AlertRow.id.in_(changed)
 
 
 class AlertRepository(LedgerRepository):
@@ -27,45 +33,31 @@ class AlertRepository(LedgerRepository):
 
     def all(self, *, candidates: bool = False) -> list[Alert]:
         """All announced alerts, optionally with candidates; oldest first."""
-        query = select(AlertRow).order_by(AlertRow.id)
-        return self._alerts(
-            query if candidates else query.where(AlertRow.announced_at.is_not(None))
-        )
+        return self._alerts(*([] if candidates else [_ANNOUNCED]))
 
     def all_open(self) -> list[Alert]:
         """Open alerts, oldest first."""
-        return self._alerts(
-            select(AlertRow).where(AlertRow.state.in_(STANDING)).order_by(AlertRow.id)
-        )
+        return self._alerts(AlertRow.state.in_(STANDING))
 
     def pending(self) -> list[Alert]:
         """Alerts and candidates that have not ended, oldest first."""
-        return self._alerts(
-            select(AlertRow).where(AlertRow.state.not_in(_ENDED)).order_by(AlertRow.id)
-        )
+        return self._alerts(AlertRow.state.not_in(_ENDED))
 
     def current(self, since: float) -> list[Alert]:
         """Announced alerts that are open or were changed since then, oldest first."""
-        changed = select(AlertChangeRow.alert).where(AlertChangeRow.at >= since)
-        return self._alerts(
-            select(AlertRow)
-            .where(AlertRow.announced_at.is_not(None))
-            .where(AlertRow.state.in_(STANDING) | AlertRow.id.in_(changed))
-            .order_by(AlertRow.id)
-        )
+        return self._alerts(_ANNOUNCED, AlertRow.state.in_(STANDING) | _changed(since))
 
     def begun(self, since: float) -> list[Alert]:
         """Alerts and candidates opened or announced since then, oldest first."""
-        begun = (AlertRow.opened_at >= since) | (AlertRow.announced_at >= since)
-        return self._alerts(select(AlertRow).where(begun).order_by(AlertRow.id))
+        return self._alerts((AlertRow.opened_at >= since) | (AlertRow.announced_at >= since))
 
     def latest(self, most: int) -> list[Alert]:
         """Announced alerts, the last changed first; `most` at most."""
         changed = func.coalesce(func.max(AlertChangeRow.at), AlertRow.announced_at)
-        return self._alerts(
+        return self._found(
             select(AlertRow)
             .outerjoin(AlertChangeRow, AlertChangeRow.alert == AlertRow.id)
-            .where(AlertRow.announced_at.is_not(None))
+            .where(_ANNOUNCED)
             .group_by(AlertRow.id)
             .order_by(changed.desc(), AlertRow.id.desc())
             .limit(most)
@@ -73,21 +65,16 @@ class AlertRepository(LedgerRepository):
 
     def first(self) -> Alert | None:
         """The oldest announced alert, or None."""
-        announced = select(AlertRow).where(AlertRow.announced_at.is_not(None))
-        return next(iter(self._alerts(announced.order_by(AlertRow.id).limit(1))), None)
+        query = select(AlertRow).where(_ANNOUNCED).order_by(AlertRow.id).limit(1)
+        return next(iter(self._found(query)), None)
 
     def changed_since(self, since: float) -> list[Alert]:
         """Alerts changed at or after this time, oldest first."""
-        changed = select(AlertChangeRow.alert).where(AlertChangeRow.at >= since)
-        return self._alerts(select(AlertRow).where(AlertRow.id.in_(changed)).order_by(AlertRow.id))
+        return self._alerts(_changed(since))
 
     def of_culprit(self, culprit: str) -> list[Alert]:
         """Alerts with this culprit, oldest first."""
-        return self._alerts(
-            select(AlertRow)
-            .where(AlertRow.culprit == culprit, AlertRow.culprit != "")
-            .order_by(AlertRow.id)
-        )
+        return self._alerts(AlertRow.culprit == culprit, AlertRow.culprit != "")
 
     def of_series(self, testbed: str, scenario: str, branch: str) -> list[Alert]:
         """Alerts with this series, in any state, oldest first."""
@@ -96,7 +83,7 @@ class AlertRepository(LedgerRepository):
             AlertSeries.scenario == scenario,
             AlertSeries.branch == branch,
         )
-        return self._alerts(select(AlertRow).where(AlertRow.id.in_(touching)).order_by(AlertRow.id))
+        return self._alerts(AlertRow.id.in_(touching))
 
     def get(self, identifier: int) -> Alert:
         """The alert with this id. Raises NotFoundError."""
@@ -133,7 +120,11 @@ class AlertRepository(LedgerRepository):
 
     change = transaction(change_alert)
 
-    def _alerts(self, query: Select[AlertRow]) -> list[Alert]:
+    def _alerts(self, *where: ColumnElement[bool]) -> list[Alert]:
+        """Alerts that meet all conditions, oldest first."""
+        return self._found(select(AlertRow).where(*where).order_by(AlertRow.id))
+
+    def _found(self, query: Select[AlertRow]) -> list[Alert]:
         with self.reading() as session:
             return [alert_of(row) for row in session.scalars(query)]
 
@@ -146,14 +137,12 @@ class AlertRepository(LedgerRepository):
 
     def all_of_job(self, job: int) -> list[Alert]:
         """All alerts that wait for this job, those of its testbed first."""
-        query = (
+        return self._found(
             select(AlertRow)
             .join(JobRecord, JobRecord.id == job)
             .where((AlertRow.bisection == job) | (AlertRow.comparison == job))
             .order_by(AlertRow.testbed != JobRecord.testbed, AlertRow.id)
         )
-        with self.reading() as session:
-            return [alert_of(row) for row in session.scalars(query)]
 
     def change_counts(self, alerts: Collection[int] | None = None) -> dict[int, tuple[int, float]]:
         """By alert: number of changes, and time of the last one.

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, replace
 
 from sqlalchemy import case, select
 from sqlalchemy.orm import Session, aliased
@@ -62,13 +60,11 @@ class SeriesRepository(LedgerRepository):
     def with_baseline(self, testbed: str, scenario: str, branch: str) -> Levels:
         """A series and its baseline."""
         with self.reading() as session:
-            start, gaps = changes(session, (testbed, scenario, branch))
+            baseline = baselines(session, testbed, [scenario])[scenario, branch]
             found = _levels(session, testbed, scenario, branch)
         return Levels(
             whole=[level for _, level in found],
-            baseline=[
-                level for number, level in found if start <= number and gaps.keep(number, level)
-            ],
+            baseline=[level for number, level in found if baseline.has(number, level)],
         )
 
     def around(self, alert: Alert) -> tuple[list[Level], list[Level]]:
@@ -82,12 +78,13 @@ class SeriesRepository(LedgerRepository):
             good, came = _number(session, alert.good), _number(session, alert.culprit or alert.bad)
             if good is None or came is None:
                 return [], []
-            start, gaps = changes(session, series, before=(alert.id, came))
+            known = baselines(session, alert.testbed, [alert.lead], before=(alert.id, came))
+            baseline = known[alert.lead, alert.branch]
             before, since = [], []
             for number, level in _levels(session, *series):
                 if number >= came:
                     since.append(level)
-                elif start <= number <= good and gaps.keep(number, level):
+                elif number <= good and baseline.has(number, level):
                     before.append(level)
         return before, since
 
@@ -184,58 +181,35 @@ class EndedChange:
     closed_at: float
     """Without `end`, all levels measured before this time include the change."""
 
-
-class EndedChanges:
-    """The ended changes of a series, with a fast test of levels."""
-
-    def __init__(self, gaps: Iterable[EndedChange] = ()) -> None:
-        """Takes changes in any order."""
-        known = list(gaps)
-        self._numbers = _Reach([(one.start, one.end) for one in known if one.end is not None])
-        self._times = _Reach([(one.start, one.closed_at) for one in known if one.end is None])
-
-    def keep(self, number: int, level: Level) -> bool:
-        """Whether a level includes none of the changes."""
-        return self._numbers.of(number) <= number and self._times.of(number) <= level.at
+    def is_in(self, number: int, level: Level) -> bool:
+        """Whether a level includes the change."""
+        over = level.at >= self.closed_at if self.end is None else number >= self.end
+        return number >= self.start and not over
 
 
-class _Reach:
-    """Maximum of the ends of all intervals that start at or before a number."""
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Selects the levels of a series since its last confirmed change; see `Levels`."""
 
-    def __init__(self, known: Iterable[tuple[int, float]]) -> None:
-        ordered = sorted(known)
-        self._starts = [start for start, _ in ordered]
-        self._ends = list(accumulate((end for _, end in ordered), max))
+    start: int = 0
+    """Number of the commit of the last open change, or 0."""
+    ended: tuple[EndedChange, ...] = ()
 
-    def of(self, number: int) -> float:
-        """The maximum; -inf without such an interval."""
-        begun = bisect_right(self._starts, number)
-        return self._ends[begun - 1] if begun else -math.inf
-
-
-def changes(
-    session: Session, series: tuple[str, str, str], before: tuple[int, float] = (0, math.inf)
-) -> tuple[int, EndedChanges]:
-    """Number of the commit of the last open change, or 0, and the ended changes.
-
-    Args:
-        session: Session.
-        series: Testbed, scenario and branch.
-        before: Id of an alert to ignore, and the number of a commit that precedes no change.
-    """
-    testbed, scenario, branch = series
-    return changes_of(session, testbed, [scenario], before).get(
-        (scenario, branch), (0, EndedChanges())
-    )
+    def has(self, number: int, level: Level) -> bool:
+        """Whether a level belongs to the baseline."""
+        return self.start <= number and not any(one.is_in(number, level) for one in self.ended)
 
 
-def changes_of(
+def baselines(
     session: Session,
     testbed: str,
     scenarios: Collection[str],
     before: tuple[int, float] = (0, math.inf),
-) -> dict[tuple[str, str], tuple[int, EndedChanges]]:
-    """As `changes`, by scenario and branch with any change."""
+) -> defaultdict[tuple[str, str], Baseline]:
+    """By scenario and branch: the baseline.
+
+    `before` is the id of an alert to ignore, and the number of a commit that precedes no change.
+    """
     besides, end = before
     came, went = aliased(CommitRow), aliased(CommitRow)
     first = case((AlertRow.culprit != "", AlertRow.culprit), else_=AlertSeries.bad)
@@ -259,17 +233,18 @@ def changes_of(
         )
         .order_by(AlertSeries.id)
     )
-    found: dict[tuple[str, str], tuple[int, list[EndedChange]]] = {}
+    found: defaultdict[tuple[str, str], Baseline] = defaultdict(Baseline)
     for scenario, branch, closed_at, number, back in session.execute(alerts):
         if number >= end:
             continue
-        start, gaps = found.get((scenario, branch), (0, []))
+        known = found[scenario, branch]
         if closed_at is None:
-            start = max(start, number)
+            known = replace(known, start=max(known.start, number))
         else:
-            gaps.append(EndedChange(number, back, closed_at))
-        found[scenario, branch] = start, gaps
-    return {place: (start, EndedChanges(gaps)) for place, (start, gaps) in found.items()}
+            gap = EndedChange(number, back, closed_at)
+            known = replace(known, ended=(*known.ended, gap))
+        found[scenario, branch] = known
+    return found
 
 
 def _number(session: Session, revision: str) -> int | None:
@@ -300,10 +275,6 @@ class SeriesHistory:
     """Levels of the last epoch since the last confirmed change; see `Levels`."""
 
 
-_NONE = (0, EndedChanges())
-"""Result of `changes_of` for a series without changes."""
-
-
 class SeriesHistoryRepository(LedgerRepository):
     """Reads series since their beginning."""
 
@@ -316,10 +287,10 @@ class SeriesHistoryRepository(LedgerRepository):
         with self.reading() as session:
             booted = _booted(session, testbed)
             values = _conditions(session, testbed, scenarios)
-            changed = changes_of(session, testbed, scenarios)
+            known = baselines(session, testbed, scenarios)
             for scenario, found in measured(session, testbed, scenarios):
                 yield [
-                    _trail(name, found, values, numbers, changed.get((scenario, branch), _NONE))
+                    _trail(name, found, values, numbers, known[scenario, branch])
                     for branch, numbers in sorted(booted.items())
                     if any(one.revision in numbers for levels in found.values() for one in levels)
                     for name in (SeriesName(testbed, scenario, branch),)
@@ -331,22 +302,17 @@ def _trail(
     found: ByConditions,
     values: Mapping[tuple[str, str], Mapping[str, str]],
     numbers: Mapping[str, int],
-    changed: tuple[int, EndedChanges],
+    baseline: Baseline,
 ) -> SeriesHistory:
     epochs = tuple(
         ConditionsEpoch(digest, values.get((name.scenario, digest), {}), levels)
         for digest, all_levels in found.items()
         if (levels := tuple([level for _, level in in_order(all_levels, numbers)]))
     )
-    start, gaps = changed
     # A branch without samples under the newest conditions has no baseline.
     newest = epochs[-1].levels if epochs[-1].digest == [*found][-1] else ()
-    baseline = tuple(
-        level
-        for level in newest
-        if numbers[level.revision] >= start and gaps.keep(numbers[level.revision], level)
-    )
-    return SeriesHistory(name, epochs, numbers, baseline)
+    kept = tuple(level for level in newest if baseline.has(numbers[level.revision], level))
+    return SeriesHistory(name, epochs, numbers, kept)
 
 
 def _booted(session: Session, testbed: str) -> dict[str, dict[str, int]]:
