@@ -10,7 +10,8 @@ import heapq
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import islice
+from os.path import commonprefix
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.store.git.grammar import (
@@ -207,7 +208,7 @@ class RevisionFinder:
         return found
 
     def _several(self, text: str, meant: dict[str, str]) -> RevisionError:
-        more = f", of which {_SHOWN} are shown" if len(meant) > _SHOWN else ""
+        more = f" ({_SHOWN} are shown)" if len(meant) > _SHOWN else ""
         return RevisionError(
             f"{text} may mean any of {len(meant)} commits{more}; the name of one would be right",
             self._candidates(meant.items()),
@@ -389,7 +390,11 @@ class RevisionFinder:
     def _no_reference(self, name: str) -> RevisionError:
         names = [*self.branches, *self._tags]
         # get_close_matches is slow with thousands of tags.
-        begun = heapq.nlargest(_LIKE, names, key=lambda one: _common_prefix(name, one))
+        begun = heapq.nlargest(
+            _LIKE,
+            names,
+            key=lambda one: len(commonprefix((name, one))),  # noqa: RUF071 - of letters
+        )
         like = difflib.get_close_matches(name, begun)
         return RevisionError(
             f"{name!r} is no branch, tag or commit of {self._history.url}"
@@ -418,11 +423,6 @@ class RevisionFinder:
                 message += f"; {named} means {self._default} as it was then"
                 candidates = self._candidates([(last.revision, named)])
         return RevisionError(message, candidates, unknown=True)
-
-
-def _common_prefix(one: str, other: str) -> int:
-    pairs = zip(one, other, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _label(number: int, revision: str) -> str:

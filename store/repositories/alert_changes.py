@@ -329,9 +329,11 @@ def _apply(
 ) -> None:
     change = alert_lifecycle.StatusChange(action, writing.now, who, why, **more)
     try:
-        live_on(row, alert_lifecycle.apply_change(row.id, life_of(row), change))
+        life = alert_lifecycle.apply_change(row.id, life_of(row), change)
     except AlertTransitionError as error:
         raise NotAllowedError(str(error)) from error
+    for name, value in dataclasses.asdict(life).items():
+        setattr(row, name, value)
     _record(writing, row, who, why)
 
 
@@ -386,12 +388,6 @@ def _verified(row: AlertRow) -> Iterator[AlertSeries]:
 def life_of(row: AlertRow) -> AlertStatus:
     """The status of the alert of a row."""
     return record_of(AlertStatus, row)
-
-
-def live_on(row: AlertRow, life: AlertStatus) -> None:
-    """Stores the status of an alert."""
-    for name, value in dataclasses.asdict(life).items():
-        setattr(row, name, value)
 
 
 def overlap(

@@ -23,11 +23,6 @@ _ENDED = tuple(state for state in AlertState if state.ended)
 _ANNOUNCED = AlertRow.announced_at.is_not(None)
 
 
-def _changed(since: float) -> ColumnElement[bool]:
-    changed = select(AlertChangeRow.alert).where(AlertChangeRow.at >= since)
-    return AlertRow.id.in_(changed)
-
-
 class AlertRepository(LedgerRepository):
     """Reads and changes alerts; `JobClosing` opens them."""
 
@@ -42,10 +37,6 @@ class AlertRepository(LedgerRepository):
     def pending(self) -> list[Alert]:
         """Alerts and candidates that have not ended, oldest first."""
         return self._alerts(AlertRow.state.not_in(_ENDED))
-
-    def current(self, since: float) -> list[Alert]:
-        """Announced alerts that are open or were changed since then, oldest first."""
-        return self._alerts(_ANNOUNCED, AlertRow.state.in_(STANDING) | _changed(since))
 
     def begun(self, since: float) -> list[Alert]:
         """Alerts and candidates opened or announced since then, oldest first."""
@@ -70,7 +61,8 @@ class AlertRepository(LedgerRepository):
 
     def changed_since(self, since: float) -> list[Alert]:
         """Alerts changed at or after this time, oldest first."""
-        return self._alerts(_changed(since))
+        changed = select(AlertChangeRow.alert).where(AlertChangeRow.at >= since)
+        return self._alerts(AlertRow.id.in_(changed))
 
     def of_culprit(self, culprit: str) -> list[Alert]:
         """Alerts with this culprit, oldest first."""

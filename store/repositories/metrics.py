@@ -1,4 +1,4 @@
-"""How much there is of everything, and when what happened last: for those who watch the watch."""
+"""Counts of rows, and times of the last events, for monitoring."""
 
 from __future__ import annotations
 

@@ -159,10 +159,10 @@ class SampleRepository(LedgerRepository):
             reasons = [
                 f"{revision} was measured and is on no branch that is known: left out"
                 for revision in session.scalars(stray)
-                if not parts_of(revision)[1]  # a patch was asked for, and is missed nowhere
+                if not parts_of(revision)[1]  # samples of patches belong to requests
             ]
             if count := session.scalar(invalid):
-                reasons.append(f"samples that something speaks against are left out: {count:,}")
+                reasons.append(f"invalid samples are left out: {count:,}")
             reasons += [
                 f"{testbed}/{scenario}: samples under earlier conditions are left out"
                 for testbed, scenario in session.execute(epochs)

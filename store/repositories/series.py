@@ -53,10 +53,6 @@ class SeriesRepository(LedgerRepository):
         """
         return self.with_baseline(testbed, scenario, branch).whole
 
-    def baseline(self, testbed: str, scenario: str, branch: str) -> list[Level]:
-        """The levels since the last confirmed change; see `Levels`."""
-        return self.with_baseline(testbed, scenario, branch).baseline
-
     def with_baseline(self, testbed: str, scenario: str, branch: str) -> Levels:
         """A series and its baseline."""
         with self.reading() as session:

@@ -118,7 +118,7 @@ def _skipped_on(
         and (failure.stage != Stage.BENCH or failure.scenario in scenarios)
     ]
     why = _incapable([failure for failure, _ in standing], scenarios)
-    tries = _spoilt(session, testbed, job, deciding, successes)
+    tries = _invalid_trials(session, testbed, job, deciding, successes)
     for failure, record in standing:
         retried = failure.reaction == Reaction.RETRY and record == job
         if retried and failure.decision_id not in successes[failure.revision].trials:
@@ -212,7 +212,7 @@ def _contradicted(failure: DudRow, success: _Success) -> bool:
     return max(success.measured_at.values(), default=failure.at) > failure.at
 
 
-def _spoilt(
+def _invalid_trials(
     session: Session,
     testbed: str,
     job: int,
@@ -237,9 +237,9 @@ def _spoilt(
         )
         .order_by(SampleRow.at)
     )
-    spoilt: defaultdict[str, dict[int, str]] = defaultdict(dict)
+    invalid: defaultdict[str, dict[int, str]] = defaultdict(dict)
     for revision, trial, at, problems in session.execute(query):
         success = successes[revision]
         if trial not in success.trials and at >= max(success.measured_at.values(), default=at):
-            spoilt[revision][trial] = "; ".join(problems) or "no packet was received"
-    return spoilt
+            invalid[revision][trial] = "; ".join(problems) or "no packet was received"
+    return invalid

@@ -15,7 +15,6 @@ import contextlib
 import fcntl
 import gzip
 import hashlib
-import io
 import os
 import shutil
 import tarfile
@@ -25,7 +24,6 @@ import zlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import Kernel
@@ -76,34 +74,8 @@ def pack(directory: Path, archive: Path) -> str:
     return digest.hexdigest()
 
 
-class Readable(Protocol):
-    """A source of bytes."""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """The next bytes, or b"" at the end."""
-
-
-class Digesting(io.RawIOBase):
-    """A stream that computes the SHA-256 of the bytes read."""
-
-    def __init__(self, stream: Readable) -> None:
-        super().__init__()
-        self._stream = stream
-        self.digest = hashlib.sha256()
-
-    def readable(self) -> bool:
-        """Always true."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """Reads up to `size` bytes."""
-        block = self._stream.read(size)
-        self.digest.update(block)
-        return block
-
-
 @contextlib.contextmanager
-def whole_tar(stream: Digesting | gzip.GzipFile) -> Iterator[tarfile.TarFile]:
+def whole_tar(stream: gzip.GzipFile) -> Iterator[tarfile.TarFile]:
     """A tar that is read to the end of its stream, so that trailing bytes count."""
     with tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as tar:
         yield tar

@@ -19,18 +19,14 @@ def fast_options(options: Sequence[str]) -> list[str]:
     """Arguments of make for meta mode and ccache, if available; `options` take precedence."""
     named = " ".join(options)
     found = []
-    if "META_MODE" not in named and has_filemon():
+    on_freebsd = platform.system() == "FreeBSD"
+    filemon = on_freebsd and (_FILEMON.exists() or _run(["kldload", "-n", "filemon"]) is not None)
+    if "META_MODE" not in named and filemon:
         found.append("WITH_META_MODE=yes")
     ccache = shutil.which("ccache")
     if "CCACHE_BUILD" not in named and ccache is not None:
         found += ["WITH_CCACHE_BUILD=yes", f"CCACHE_BIN={ccache}"]
     return found
-
-
-def has_filemon() -> bool:
-    """Whether filemon(4) is available (FreeBSD)."""
-    on_freebsd = platform.system() == "FreeBSD"
-    return on_freebsd and (_FILEMON.exists() or _run(["kldload", "-n", "filemon"]) is not None)
 
 
 def compiler_of(builder: Builder) -> str:

@@ -34,11 +34,6 @@ _RESERVED = 0xFF00
 """Section numbers from here on are special: SHN_ABS, SHN_COMMON."""
 
 
-def _mask(data: bytes) -> bytes:
-    """Removes version texts, whose lengths differ."""
-    return _VERSION_TEXT.sub(b"", data)
-
-
 def identity_of_file(data: bytes) -> str:
     """Hash of the loaded sections of a file, or of the whole file if it is not ELF."""
     digest = hashlib.sha256()
@@ -48,7 +43,8 @@ def identity_of_file(data: bytes) -> str:
         for section in sections:
             if _is_loaded(section):
                 nobits = section["sh_type"] == "SHT_NOBITS"
-                content = b"" if nobits else _mask(section.data())
+                # Without version texts, whose lengths differ.
+                content = b"" if nobits else _VERSION_TEXT.sub(b"", section.data())
                 size = section["sh_size"] if nobits else len(content)
                 digest.update(f"{section.name} {section['sh_type']} {size}\n".encode())
                 digest.update(content)

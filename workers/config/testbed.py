@@ -228,16 +228,13 @@ class Testbed:
 def check_same_group(one: Testbed, other: Testbed) -> None:
     """Checks the keys that must be equal in a group, so that its testbeds are interchangeable."""
     for name in _EQUAL_IN_GROUP:
-        mine, its = (_without_order(attrgetter(name)(bed)) for bed in (one, other))
+        values = (attrgetter(name)(bed) for bed in (one, other))
+        mine, its = (sorted(one) if isinstance(one, tuple) else one for one in values)
         check(
             mine == its,
             f"testbeds {one.name!r} and {other.name!r} of group {one.group!r} differ in {name}: "
             f"{mine!r} and {its!r}; expected the same of all testbeds of a group",
         )
-
-
-def _without_order(value: object) -> object:
-    return sorted(value) if isinstance(value, tuple) else value
 
 
 _EQUAL_IN_GROUP = (

@@ -136,12 +136,6 @@ def parse_devices(pciconf: str) -> dict[str, str]:
     return {found[2]: found[1] for found in _DEVICE_AT.finditer(pciconf)}
 
 
-def parent_sysctls(names: Iterable[str]) -> list[str]:
-    """Sysctls with the parent devices of these interfaces."""
-    found = (freebsd_tools.device(name) for name in names)
-    return [f"dev.{device}.%parent" for device in found if device]
-
-
 def read_inventory(machine: Machine, wanted: Iterable[PortSelector]) -> Inventory:
     """Reads the interfaces, and PCI addresses if a port needs them.
 
@@ -150,10 +144,11 @@ def read_inventory(machine: Machine, wanted: Iterable[PortSelector]) -> Inventor
     found = tuple(parse_interfaces(machine.run(["ifconfig", "-a"])))
     if all(port.mac or not port.pci for port in wanted):
         return Inventory(found)
-    names = [one.name for one in found]
-    pciconf, output = machine.ask(["pciconf", "-l"], ["sysctl", "-ie", *parent_sysctls(names)])
+    devices = {one.name: freebsd_tools.device(one.name) for one in found}
+    parents = {name: f"dev.{device}.%parent" for name, device in devices.items() if device}
+    pciconf, output = machine.ask(["pciconf", "-l"], ["sysctl", "-ie", *parents.values()])
     values = freebsd_tools.parse_sysctls(output)
-    above = {name: values.get(f"dev.{freebsd_tools.device(name)}.%parent", "") for name in names}
+    above = {name: values.get(sysctl, "") for name, sysctl in parents.items()}
     return Inventory(found, parse_devices(pciconf), above)
 
 

@@ -116,7 +116,11 @@ class ProfileOrder:
             say(f"{self.testbed.name}: {self.scenario.name}: {event} at {pps:,.0f} pps")
             found, lost = self._sample(bench, event, pps)
             samples = profile_stacks.total(found)
-            _check_enough(samples)
+            if samples < LEAST_SAMPLES:
+                raise NoProfileError(  # noqa: TRY301 - one of several reasons
+                    f"{samples} samples are too few to tell functions apart: {LEAST_SAMPLES} are "
+                    "needed"
+                )
             self._keep("folded", profile_stacks.folded(found))
         except NoProfileError as error:
             problem = str(error)
@@ -207,7 +211,7 @@ class ProfileOrder:
         try:
             return profile_stacks.parse(text)
         except profile_stacks.StacksError as error:
-            raise NoProfileError(f"what pmcstat tells cannot be used: {error}") from error
+            raise NoProfileError(f"the output of pmcstat cannot be used: {error}") from error
 
 
 def choose(listed: str, counters: bool = True) -> str:
@@ -230,7 +234,7 @@ def choose(listed: str, counters: bool = True) -> str:
         if event in known:
             return known[event]
     raise NoProfileError(
-        "`pmccontrol -L` lists no event that is known here; the key pmc_event of the DUT names one"
+        "`pmccontrol -L` lists no known event; expected the key pmc_event of the DUT"
     )
 
 
@@ -250,13 +254,6 @@ def _counter(machine: Machine) -> int | None:
     """Dropped samples so far, or None."""
     [output] = machine.ask(["sysctl", "-n", _LOST_SAMPLES])
     return freebsd_tools.parse_count(output)
-
-
-def _check_enough(samples: int) -> None:
-    if samples < LEAST_SAMPLES:
-        raise NoProfileError(
-            f"{samples} samples are too few to tell functions apart: {LEAST_SAMPLES} are needed"
-        )
 
 
 def _check_load(sent: str, received: str) -> None:

@@ -235,7 +235,10 @@ def _submit(
         kind=kind,
         subjects=subjects,
         patches=_read(patches),
-        tunables=(*tunables, *map(_as_sysctls, sysctls)),
+        tunables=(
+            *tunables,
+            *(SYSCTL_MARK + one.replace(",", f",{SYSCTL_MARK}") for one in sysctls),
+        ),
         dry_run=dry_run,
         **options,
     )
@@ -251,10 +254,6 @@ def _submit(
         _wait(client, found.number, as_json=as_json)
     else:
         _print(found, as_json=as_json)
-
-
-def _as_sysctls(text: str) -> str:
-    return ",".join(f"{SYSCTL_MARK}{part}" for part in text.split(","))
 
 
 def _wait(client: RequestClient, number: int, *, as_json: bool) -> NoReturn:

@@ -153,7 +153,7 @@ def test_a_more_frequent_slow_mode_opens_an_alert_about_modes(nights: Nights) ->
     assert -0.1 < effect.low < effect.ln_ratio < effect.high < 0
     assert "more often" in nights.ledger.alerts.changes(alert.id)[-1].what
     assert nights.ledger.mails.waiting() == []
-    levels = nights.ledger.series.baseline(TESTBED, nights.scenario, "main")
+    levels = nights.ledger.series.with_baseline(TESTBED, nights.scenario, "main").baseline
     assert len(levels) == 12
 
 

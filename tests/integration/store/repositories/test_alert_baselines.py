@@ -34,7 +34,7 @@ def measured(
 
 
 def baseline(ledger: Ledger, testbed: str = "c2558") -> list[int]:
-    levels = ledger.series.baseline(testbed, FORWARDING, "main")
+    levels = ledger.series.with_baseline(testbed, FORWARDING, "main").baseline
     return [int(level.revision.removeprefix("r")) for level in levels]
 
 

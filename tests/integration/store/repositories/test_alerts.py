@@ -99,8 +99,6 @@ def test_alerts_are_found_by_how_they_are_and_by_when_something_was_done(
         return [one.id for one in alerts]
 
     assert ids(ledger.alerts.pending()) == [first.id, candidate.id]
-    assert ids(ledger.alerts.current(50 * DAY)) == [first.id, over.id]
-    assert ids(ledger.alerts.current(50 * DAY + 1)) == [first.id]
     assert ids(ledger.alerts.begun(2 * DAY)) == [over.id, candidate.id]
     assert ids(ledger.alerts.latest(9)) == [over.id, first.id]  # that with the higher number first
     assert ids(ledger.alerts.latest(1)) == [over.id]

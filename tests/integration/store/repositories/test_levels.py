@@ -40,4 +40,7 @@ def test_a_series_has_a_level_for_every_image_in_the_order_of_the_branch(lab: La
 
 
 def baseline(lab: Lab) -> list[str]:
-    return [level.revision for level in lab.ledger.series.baseline("c2558", FORWARDING, "main")]
+    return [
+        level.revision
+        for level in lab.ledger.series.with_baseline("c2558", FORWARDING, "main").baseline
+    ]
