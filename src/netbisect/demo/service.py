@@ -30,7 +30,7 @@ from netbisect.steps.service.settings import load
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.transport.processes import processes_with_environment
 
-_NO_PASSWORD = "to-be-fill_template-in"  # noqa: S105 - what the name says
+_NO_PASSWORD = "to-be-filled-in"  # noqa: S105 - replaced before the start
 _SECONDS = 30.0
 """Timeout of the start of a process."""
 _STOP_SECONDS = 2.0

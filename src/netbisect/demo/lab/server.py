@@ -66,7 +66,7 @@ class _Connection(asyncssh.SSHServer):
         self._greeting = False
 
     def _hurry(self) -> None:
-        """Acknowledges at once what a client says before it is let in.
+        """Acknowledges packets of a client at once until it is authenticated.
 
         OpenSSH's small packets wait for that until it has switched Nagle's algorithm off, and
         Linux would take 40 ms each time: twelve seconds of the lab's own time.

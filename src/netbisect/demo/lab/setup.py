@@ -1,7 +1,7 @@
 """Writes the files of a small lab into a folder, and starts the lab they describe.
 
-`lab.toml` is the file that netbisect reads. Nothing in it says that the machines are simulated:
-it names SSH hosts, a power switch and consoles, as the file of any lab does. Below the folder:
+`lab.toml` does not show that the machines are simulated: it names SSH hosts, a power switch and
+consoles, as that of any lab. Below the folder:
 
     lab.toml           for netbisect
     ssh/               OpenSSH configuration, key and known hosts

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import shlex
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from netbisect.demo.lab.machine import Program
 
@@ -41,6 +41,11 @@ class CommandFailedError(Exception):
     def __init__(self, message: str, status: int = 1) -> None:
         super().__init__(message)
         self.status = status
+
+
+def named(*functions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    """Commands by name."""
+    return {one.__name__: one for one in functions}
 
 
 class Shell:

@@ -91,11 +91,9 @@ _C2558 = SimulatedTestbed(
 )
 
 
-def _like_c2558(
-    name: str, description: str, ports: Sequence[str], macs: Sequence[str]
-) -> SimulatedTestbed:
+def _like_c2558(name: str, description: str, ports: str, macs: str) -> SimulatedTestbed:
     """A testbed of the same kind; ports and MACs are ingress, egress, generator, receiver."""
-    ingress, egress, generator, receiver = zip(ports, macs, strict=True)
+    ingress, egress, generator, receiver = zip(ports.split(), macs.split(), strict=True)
     return replace(
         _C2558,
         name=name,
@@ -141,13 +139,8 @@ TESTBEDS: dict[str, SimulatedTestbed] = {
             _like_c2558(
                 "apu2",
                 "GX-412TC, 4 cores, Intel i210, two NanoBSD partitions",
-                ("igb1", "igb2", "igb2", "igb3"),
-                (
-                    "00:0d:b9:41:ca:3d",
-                    "00:0d:b9:41:ca:3e",
-                    "00:1b:21:c4:95:9a",
-                    "00:1b:21:c4:95:9b",
-                ),
+                "igb1 igb2 igb2 igb3",
+                "00:0d:b9:41:ca:3d 00:0d:b9:41:ca:3e 00:1b:21:c4:95:9a 00:1b:21:c4:95:9b",
             ),
             root="partitions",
             deploy='deploy = "nanobsd"\nnanobsd = { good = "BSDRP1", test = "BSDRP2" }\n',
@@ -156,13 +149,8 @@ TESTBEDS: dict[str, SimulatedTestbed] = {
             _like_c2558(
                 "atom-zfs",
                 "Atom C2558, 4 cores, Intel i350, root on ZFS",
-                ("igb0", "igb1", "igb2", "igb3"),
-                (
-                    "00:08:a2:09:33:ea",
-                    "00:08:a2:09:33:eb",
-                    "00:1b:21:c4:95:ba",
-                    "00:1b:21:c4:95:bb",
-                ),
+                "igb0 igb1 igb2 igb3",
+                "00:08:a2:09:33:ea 00:08:a2:09:33:eb 00:1b:21:c4:95:ba 00:1b:21:c4:95:bb",
             ),
             root="zfs",
             deploy='deploy = "nextboot-zfs"\n',
@@ -171,13 +159,8 @@ TESTBEDS: dict[str, SimulatedTestbed] = {
             _like_c2558(
                 "atom-be",
                 "Atom C2558, 4 cores, Intel i350, boot environments",
-                ("igb0", "igb1", "igb2", "igb3"),
-                (
-                    "00:08:a2:09:33:fa",
-                    "00:08:a2:09:33:fb",
-                    "00:1b:21:c4:95:ca",
-                    "00:1b:21:c4:95:cb",
-                ),
+                "igb0 igb1 igb2 igb3",
+                "00:08:a2:09:33:fa 00:08:a2:09:33:fb 00:1b:21:c4:95:ca 00:1b:21:c4:95:cb",
             ),
             root="zfs",
             deploy='deploy = "bootenv"\n',
@@ -186,13 +169,8 @@ TESTBEDS: dict[str, SimulatedTestbed] = {
             _like_c2558(
                 "d1518",
                 "Xeon D-1518, 4 cores, Intel i350, root over NFS",
-                ("igb0", "igb1", "igb2", "igb3"),
-                (
-                    "00:25:90:fb:1e:10",
-                    "00:25:90:fb:1e:11",
-                    "00:1b:21:c4:95:aa",
-                    "00:1b:21:c4:95:ab",
-                ),
+                "igb0 igb1 igb2 igb3",
+                "00:25:90:fb:1e:10 00:25:90:fb:1e:11 00:1b:21:c4:95:aa 00:1b:21:c4:95:ab",
             ),
             root="network",
             server="boot-server",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.machine import SimulatedMachine
-from netbisect.demo.lab.shell import CommandFailedError, Shell
+from netbisect.demo.lab.shell import CommandFailedError, Shell, named
 from netbisect.demo.lab.tar import unpack
 
 _DISK_KIB = 20_307_196
@@ -187,20 +187,4 @@ def sync(_machine: SimulatedMachine, _shell: Shell, _arguments: list[str]) -> No
     """Does nothing."""
 
 
-FILES = {
-    "cat": cat,
-    "cd": cd,
-    "df": df,
-    "du": du,
-    "grep": grep,
-    "head": head,
-    "kldxref": kldxref,
-    "ls": ls,
-    "mkdir": mkdir,
-    "mv": mv,
-    "rm": rm,
-    "sha256": sha256,
-    "sync": sync,
-    "tar": tar,
-    "tee": tee,
-}
+FILES = named(cat, cd, df, du, grep, head, kldxref, ls, mkdir, mv, rm, sha256, sync, tar, tee)

@@ -11,7 +11,7 @@ import re
 from netbisect.demo.lab import kernel
 from netbisect.demo.lab.kernel import NotBootableError
 from netbisect.demo.lab.router import SimulatedRouter
-from netbisect.demo.lab.shell import ANY_PATH, NOT_FOUND, CommandFailedError, Shell
+from netbisect.demo.lab.shell import ANY_PATH, NOT_FOUND, CommandFailedError, Shell, named
 
 _PF_LINE = re.compile(r"(pass|block|match|scrub|set)\b|#|$")
 _IPFW_RULE = re.compile(r"\d+ (allow|accept|pass|permit|deny|drop|count) ")
@@ -140,11 +140,4 @@ async def run_file(router: SimulatedRouter, shell: Shell, words: list[str]) -> i
     return 0
 
 
-FIREWALLS = {
-    ANY_PATH: run_file,
-    "ipfw": ipfw,
-    "kldload": kldload,
-    "kldstat": kldstat,
-    "kldunload": kldunload,
-    "pfctl": pfctl,
-}
+FIREWALLS = {ANY_PATH: run_file, **named(ipfw, kldload, kldstat, kldunload, pfctl)}

@@ -7,7 +7,7 @@ import json
 
 from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.machine import SimulatedMachine
-from netbisect.demo.lab.shell import CommandFailedError, Shell
+from netbisect.demo.lab.shell import CommandFailedError, Shell, named
 
 _TIMED_OUT = 124
 _USAGE = 64
@@ -177,13 +177,4 @@ async def timeout(machine: SimulatedMachine, shell: Shell, arguments: list[str])
     return status if done else _TIMED_OUT
 
 
-PROGRAMS = {
-    "ifconfig": ifconfig,
-    "netstat": netstat,
-    "pciconf": pciconf,
-    "pkill": pkill,
-    "ps": ps,
-    "timeout": timeout,
-    "vmstat": vmstat,
-    "which": which,
-}
+PROGRAMS = named(ifconfig, netstat, pciconf, pkill, ps, timeout, vmstat, which)

@@ -6,7 +6,7 @@ import time
 
 from netbisect.demo.lab.machine import Program, SimulatedMachine
 from netbisect.demo.lab.router import SimulatedRouter
-from netbisect.demo.lab.shell import CommandFailedError, Shell
+from netbisect.demo.lab.shell import CommandFailedError, Shell, named
 
 
 def _sysctls(machine: SimulatedMachine) -> dict[str, str]:
@@ -159,17 +159,5 @@ def echo(_: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     shell.out(f"{' '.join(arguments)}\n")
 
 
-SYSTEM = {
-    "date": date,
-    "dmesg": dmesg,
-    "echo": echo,
-    "kenv": kenv,
-    "sysctl": sysctl,
-    "uname": uname,
-}
-START = {
-    "dumpon": dumpon,
-    "nextboot": nextboot,
-    "shutdown": shutdown,
-    "watchdogd": watchdogd,
-}
+SYSTEM = named(date, dmesg, echo, kenv, sysctl, uname)
+START = named(dumpon, nextboot, shutdown, watchdogd)
