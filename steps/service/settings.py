@@ -6,9 +6,8 @@ import ipaddress
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from netbisect.steps.service.mail_address import check_mail_address
@@ -400,21 +399,9 @@ def load_settings(path: Path) -> Settings:
     Raises:
         FileError: One line per error, with file, key and expectation.
     """
-    settings: Settings = _within(toml.load(path, Settings), path.resolve().parent)
+    settings = toml.resolve_paths(toml.load(path, Settings), path.resolve().parent)
     database = settings.database or f"sqlite:///{settings.state / 'netbisect.sqlite'}"
     return replace(settings, database=database)
-
-
-def _within(table: Any, folder: Path) -> Any:
-    """The same settings; relative paths are resolved against a folder."""
-    changes: dict[str, Any] = {}
-    for one in fields(table):
-        value = getattr(table, one.name)
-        if isinstance(value, Path):
-            changes[one.name] = folder / value
-        elif is_dataclass(value):
-            changes[one.name] = _within(value, folder)
-    return replace(table, **changes)
 
 
 def load(path: Path) -> tuple[Settings, Lab]:

@@ -15,7 +15,7 @@ from netbisect.bisect.model.revision_key import parts_of, short, with_patch
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, CommitRow, PlaceRow, record_of
 
-_MOST_REVISIONS = 100
+_MOST = 100
 """Most revisions in an event."""
 _PART = 10_000
 """Names in one query; SQLite takes 32,766 parameters."""
@@ -55,7 +55,7 @@ class CommitRepository(LedgerRepository):
             rows = _merged(session, commits)
             news = [row.revision for row in rows if _is_news(session, row)]
             if news:
-                writing.note("known", revisions=sorted(news) if len(news) <= _MOST_REVISIONS else None)
+                writing.note("known", revisions=sorted(news) if len(news) <= _MOST else None)
 
     def get(self, revision: str) -> Commit | None:
         """The commit, or None if unknown."""

@@ -35,7 +35,7 @@ from netbisect.store.db.tables import (
     record_of,
 )
 
-_MOST_REVISIONS = 100
+_MOST = 100
 """Most revisions in an event."""
 
 
@@ -158,7 +158,7 @@ def _revisions(facts: Sequence[Fact]) -> list[str] | None:
                     return None  # of an earlier boot
             case _:
                 assert_never(fact)
-    return sorted(found) if len(found) <= _MOST_REVISIONS else None
+    return sorted(found) if len(found) <= _MOST else None
 
 
 _TABLES: dict[type[Fact], tuple[type[Base], tuple[str, ...]]] = {

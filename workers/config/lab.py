@@ -136,14 +136,13 @@ def _housed(testbed: Testbed, path: Path) -> Testbed:
     """The testbed with the values that its virtual machine implies."""
     if testbed.vm is None:
         return testbed
-    folder = path.resolve().parent / testbed.vm.directory.expanduser()
+    folder = testbed.vm.directory
     guest, host = f"{GUEST_MARK}{folder}", f"{HOST_MARK}{folder}"
     mark = testbed.vm.mark
     cycle = (sys.executable, "-P", "-m", "netbisect.workers.cli.main", "--lab", str(path.resolve()))
     return replace(
         testbed,
         description=f"{testbed.description}; {mark}" if testbed.description else mark,
-        vm=replace(testbed.vm, directory=folder),
         dut=replace(testbed.dut, address=guest),
         generator=replace(testbed.generator, address=host),
         receiver=replace(testbed.receiver, address=host),
@@ -158,36 +157,20 @@ def load_lab(path: Path) -> Lab:
     Raises:
         FileError: one line per problem.
     """
-    lab = toml.load(path, Lab)
-    here = path.resolve().parent
-    config = lab.ssh.config and here / lab.ssh.config
-    overlays = tuple(
-        replace(overlay, patch=here / overlay.patch) for overlay in lab.source.overlays
-    )
-    configs = lab.source.kernel_configs
-    configs = configs and (here / configs.expanduser()).resolve()
-    files = [("ssh.config", config), *(("source.overlays", one.patch) for one in overlays)]
-    for key, file in files:
+    lab = toml.resolve_paths(toml.load(path, Lab), path.resolve().parent)
+    source = lab.source
+    patches = [("source.overlays", overlay.patch) for overlay in source.overlays]
+    for key, file in [("ssh.config", lab.ssh.config), *patches]:
         if file and not file.is_file():
             raise FileError(f"{path}: {key}: there is no file {file}")
-    if configs and not configs.is_dir():
-        raise FileError(f"{path}: source.kernel_configs: there is no folder {configs}")
-    table = lab.source.revisions and here / lab.source.revisions.expanduser()
+    if source.kernel_configs and not source.kernel_configs.is_dir():
+        raise FileError(
+            f"{path}: source.kernel_configs: there is no folder {source.kernel_configs}"
+        )
     lab = replace(
         lab,
-        ssh=replace(lab.ssh, config=config),
-        source=replace(lab.source, overlays=overlays, kernel_configs=configs, revisions=table),
-        kernels=here / lab.kernels.expanduser(),
-        scenario_directories=tuple(here / folder for folder in lab.scenario_directories),
         testbeds=tuple(_housed(testbed, path) for testbed in lab.testbeds),
-        builders=tuple(
-            replace(
-                builder,
-                directory=here / builder.directory.expanduser(),
-                modules=lab.modules(builder),
-            )
-            for builder in lab.builders
-        ),
+        builders=tuple(replace(one, modules=lab.modules(one)) for one in lab.builders),
     )
     return replace(lab, testbeds=tuple(_with_series(lab, path)))
 

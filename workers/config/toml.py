@@ -6,7 +6,7 @@ import difflib
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar, cast, get_origin
@@ -146,3 +146,15 @@ def load(path: Path, kind: type[T]) -> T:
     except (ValueError, RecursionError) as error:  # RecursionError: deeply nested brackets
         raise FileError(f"{path}: not a TOML file: {error}") from error
     return structure(data, kind, source=str(path))
+
+
+def resolve_paths(table: T, folder: Path) -> T:
+    """The table with its relative paths resolved against a folder, also those of its tables."""
+    if isinstance(table, Path):
+        return cast("T", folder / table.expanduser())
+    if isinstance(table, tuple):
+        return cast("T", tuple(resolve_paths(one, folder) for one in table))
+    if not is_dataclass(table) or isinstance(table, type):
+        return table
+    names = [field.name for field in fields(table)]
+    return replace(table, **{name: resolve_paths(getattr(table, name), folder) for name in names})
