@@ -18,7 +18,7 @@ from netbisect.reports.mail.backports import stable_sentences
 from netbisect.reports.render.words import Name
 from netbisect.steps.service.numeric import histories
 from netbisect.store.db.records import JobRecord
-from netbisect.store.git.history import History, fate_of
+from netbisect.store.git.history import History, merge_status_of
 from netbisect.store.git.mirror import HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.testbed import Testbed
@@ -125,7 +125,7 @@ def backport_sentences(
     if culprit is None:
         return []
     try:
-        known = fate_of(history, culprit, branch, others)
+        known = merge_status_of(history, culprit, branch, others)
     except HistoryError:
         return []  # a branch was rewritten, or is not fetched
     return stable_sentences(known, others, label, now)

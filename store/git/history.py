@@ -243,7 +243,9 @@ class History(Mirror):
         return self.read(*arguments, ask=True).strip() or None
 
 
-def fate_of(history: History, revision: str, branch: str, stable: Iterable[str]) -> MergeStatus:
+def merge_status_of(
+    history: History, revision: str, branch: str, stable: Iterable[str]
+) -> MergeStatus:
     """Merges and fixes of a commit of `branch` in the clone.
 
     Args:

@@ -187,7 +187,7 @@ class RevisionFinder:
                 f"{name} is reversed, {name.bad} is the older one: {turned} would be right",
                 (RevisionCandidate(turned, bad),),
             )
-        raise self._apart(name, good.revision, bad.revision)
+        raise self._not_on_line(name, good.revision, bad.revision)
 
     def branches_with(self, revision: str) -> list[str]:
         """Names of the branches with this commit on their first-parent line."""
@@ -222,7 +222,7 @@ class RevisionFinder:
     def _commits(self, *revisions: str) -> list[Commit]:
         return self._history.described({one: self._history.number(one) for one in revisions})
 
-    def _apart(self, name: RangeName, good: str, bad: str) -> RevisionError:
+    def _not_on_line(self, name: RangeName, good: str, bad: str) -> RevisionError:
         message = f"{name}: {name.good} is not on the first-parent line that leads to {name.bad}"
         lines = (self._history.read("rev-list", "--first-parent", one) for one in (good, bad))
         of_good, of_bad = (line.split() for line in lines)
@@ -266,7 +266,7 @@ class RevisionFinder:
                 yield revision, f"{_TAGS}{tag}"
 
     def _of_hash(self, reading: Hash) -> Iterator[tuple[str, str]]:
-        found = self._begun(reading.prefix)
+        found = self._with_prefix(reading.prefix)
         if not found:
             raise RevisionError(
                 f"no commit of {self._history.url} has a hash that "
@@ -286,7 +286,7 @@ class RevisionFinder:
                 found = [] if last is None else [last]
         if not found:
             raise self._no_number(reading)
-        fetched = [one for one in found if self._begun(one.revision)]
+        fetched = [one for one in found if self._with_prefix(one.revision)]
         if not fetched:
             raise RevisionError(
                 f"{reading} is {found[0].revision}, which no branch or tag of "
@@ -317,7 +317,7 @@ class RevisionFinder:
             )
 
     def _of_label(self, reading: CountedName, head: str) -> Iterator[tuple[str, str]]:
-        begun = {one: self._history.number(one) for one in self._begun(reading.prefix)}
+        begun = {one: self._history.number(one) for one in self._with_prefix(reading.prefix)}
         found = [one for one, number in begun.items() if number == reading.number]
         if reading.branch:
             found = [one for one in found if self._history.is_on_line(one, head)]
@@ -372,7 +372,7 @@ class RevisionFinder:
             numbers[child] = numbers[parent] + 1
         return [one for one, at in numbers.items() if one and at == number]
 
-    def _begun(self, prefix: str) -> list[str]:
+    def _with_prefix(self, prefix: str) -> list[str]:
         """Commits of branches and tags with this beginning of a hash."""
         objects = self._history.read("rev-parse", f"--disambiguate={prefix}").split()
         if len(objects) > _TOO_MANY:

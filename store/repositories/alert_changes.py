@@ -243,7 +243,7 @@ def join_same_culprit(writing: WriteTransaction, identifier: int) -> Alert:
     same = [
         other
         for other in writing.session.scalars(known)
-        if alert_lifecycle.same_event(life_of(other), life_of(row))
+        if alert_lifecycle.same_event(status_of(other), status_of(row))
     ]
     root, *later = sorted([row, *same], key=lambda one: (one.announced_at or 0.0, one.id))
     for one in later:
@@ -329,10 +329,10 @@ def _apply(
 ) -> None:
     change = alert_lifecycle.StatusChange(action, writing.now, who, why, **more)
     try:
-        life = alert_lifecycle.apply_change(row.id, life_of(row), change)
+        status = alert_lifecycle.apply_change(row.id, status_of(row), change)
     except AlertTransitionError as error:
         raise NotAllowedError(str(error)) from error
-    for name, value in dataclasses.asdict(life).items():
+    for name, value in dataclasses.asdict(status).items():
         setattr(row, name, value)
     _record(writing, row, who, why)
 
@@ -385,7 +385,7 @@ def _verified(row: AlertRow) -> Iterator[AlertSeries]:
             )
 
 
-def life_of(row: AlertRow) -> AlertStatus:
+def status_of(row: AlertRow) -> AlertStatus:
     """The status of the alert of a row."""
     return record_of(AlertStatus, row)
 
@@ -432,7 +432,7 @@ def find_returned(
         .order_by(AlertRow.closed_at.desc(), AlertRow.id.desc())
     )
     for row in session.scalars(over):
-        if recurs(life_of(row), kind, now) and (
+        if recurs(status_of(row), kind, now) and (
             row.lead == lead or overlap(session, row, row.culprit, good, bad)
         ):
             return row

@@ -14,7 +14,7 @@ from netbisect.store.db.tables import record_of
 from netbisect.store.repositories.alert_changes import (
     alert_of,
     change_alert,
-    life_of,
+    status_of,
 )
 
 STANDING = tuple(state for state in AlertState if state.standing)
@@ -107,7 +107,7 @@ class AlertRepository(LedgerRepository):
                     writing, row.id, who=who, what=what, state=AlertState.REOPENED, tell=tell
                 )
                 for row in writing.session.scalars(muted.order_by(AlertRow.id)).all()
-                if mute_expired(life_of(row), writing.now)
+                if mute_expired(status_of(row), writing.now)
             ]
 
     change = transaction(change_alert)

@@ -113,7 +113,7 @@ class EvidenceRepository(LedgerRepository):
             if isinstance(record.job, BisectJob) and record.job.layouts:
                 scope = _with_layouts(session, scope)
             return Evidence(
-                observations=_readings(session, scope),
+                observations=_observations(session, scope),
                 kernels=_kernels(session, scope.revisions, builds),
                 skipped=skipped(
                     session,
@@ -208,7 +208,7 @@ def comparable(session: Session, testbed: str, scenarios: Iterable[str]) -> Colu
     return or_(False, *parts)
 
 
-def _readings(session: Session, scope: Scope) -> tuple[Observation, ...]:
+def _observations(session: Session, scope: Scope) -> tuple[Observation, ...]:
     query = (
         select(
             BootRow.id,

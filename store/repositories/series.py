@@ -286,14 +286,14 @@ class SeriesHistoryRepository(LedgerRepository):
             known = baselines(session, testbed, scenarios)
             for scenario, found in measured(session, testbed, scenarios):
                 yield [
-                    _trail(name, found, values, numbers, known[scenario, branch])
+                    _history(name, found, values, numbers, known[scenario, branch])
                     for branch, numbers in sorted(booted.items())
                     if any(one.revision in numbers for levels in found.values() for one in levels)
                     for name in (SeriesName(testbed, scenario, branch),)
                 ]
 
 
-def _trail(
+def _history(
     name: SeriesName,
     found: ByConditions,
     values: Mapping[tuple[str, str], Mapping[str, str]],

@@ -121,7 +121,7 @@ class ArtefactStore:
             kernel = fact(key, (work / ARCHIVE).stat().st_size)
             (work / FACT).write_text(serialization.dumps(kernel) + "\n")
             shutil.copyfile(log, work / LOG)
-            self._appear(work, key)
+            self._publish(work, key)
         return kernel
 
     def adopt(self, folder: Path, key: str) -> None:
@@ -140,7 +140,7 @@ class ArtefactStore:
             if not (folder / FACT).is_file():
                 raise ArtefactError(f"there is no {FACT} with the kernel {key[:12]}")
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._appear(folder, key)
+            self._publish(folder, key)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -157,7 +157,7 @@ class ArtefactStore:
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
-    def _appear(self, work: Path, key: str) -> None:
+    def _publish(self, work: Path, key: str) -> None:
         place = self.directory / key
         if (place / ARCHIVE).exists() and (place / FACT).exists():
             # The same bytes again. The newest fact and log replace the old ones.

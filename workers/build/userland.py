@@ -96,20 +96,22 @@ class Userland:
         return [
             name
             for name, revisions in sorted(self.needs.items())
-            if any(self._spoken(name) != self._spoken(name, one) for one in revisions)
+            if any(self._interface_of(name) != self._interface_of(name, one) for one in revisions)
         ]
 
-    def _spoken(self, name: str, revision: str = "") -> str:
+    def _interface_of(self, name: str, revision: str = "") -> str:
         """Fingerprint of a program's headers without comments, by default of the work tree."""
         paths = _PLACES[name][1]
-        headers = self._there(paths) if not revision else self._at(revision, paths)
+        headers = (
+            self._headers_in_tree(paths) if not revision else self._headers_at(revision, paths)
+        )
         described = [
             f"{path} {b' '.join(_COMMENT.sub(b' ', data).split())!r}"
             for path, data in sorted(headers.items())
         ]
         return fingerprint(*described)
 
-    def _there(self, paths: Collection[str]) -> dict[str, bytes]:
+    def _headers_in_tree(self, paths: Collection[str]) -> dict[str, bytes]:
         tree = self.checkout.tree
         files = [
             file
@@ -120,7 +122,7 @@ class Userland:
             file.relative_to(tree).as_posix(): file.read_bytes() for file in files if file.is_file()
         }
 
-    def _at(self, revision: str, paths: Collection[str]) -> dict[str, bytes]:
+    def _headers_at(self, revision: str, paths: Collection[str]) -> dict[str, bytes]:
         if not self.checkout.has(revision):
             repository = self.checkout.source.repository
             why = f"userland {revision[:12]} of the lab file is on no branch of {repository}"

@@ -132,7 +132,7 @@ class Lab:
         return find_named(self.builders, name, "builder")
 
 
-def _housed(testbed: Testbed, path: Path) -> Testbed:
+def _with_vm_defaults(testbed: Testbed, path: Path) -> Testbed:
     """The testbed with the values that its virtual machine implies."""
     if testbed.vm is None:
         return testbed
@@ -169,7 +169,7 @@ def load_lab(path: Path) -> Lab:
         )
     lab = replace(
         lab,
-        testbeds=tuple(_housed(testbed, path) for testbed in lab.testbeds),
+        testbeds=tuple(_with_vm_defaults(testbed, path) for testbed in lab.testbeds),
         builders=tuple(replace(one, modules=lab.modules(one)) for one in lab.builders),
     )
     return replace(lab, testbeds=tuple(_with_series(lab, path)))

@@ -252,7 +252,7 @@ class _TestbedChecks:
             for what, result in checks.settings(values, self._scenarios, release):
                 self._add(what, result)
             self._sysctls(router)
-            self._ways(router)
+            self._routes(router)
         except MachineError as error:
             self._add("the dut's settings", CheckResult(False, str(error)))
 
@@ -269,7 +269,7 @@ class _TestbedChecks:
             values = freebsd_tools.parse_sysctls(router.ask(["sysctl", "-ie", *names])[0])
             self._add("sysctls of scenarios", checks.scenario_sysctls(names, values))
 
-    def _ways(self, router: Machine) -> None:
+    def _routes(self, router: Machine) -> None:
         """Checks routes and static ARP/NDP entries of the flows."""
         ways = [way for way in checks.ends(self._scenarios) if way[0] in self._interfaces]
         outputs = router.ask(*(checks.route_question(family, end) for _, family, end in ways))

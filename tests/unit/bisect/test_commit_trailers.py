@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from netbisect.bisect.commit_trailers import Trailers, merge_status, parse_trailers
 from netbisect.bisect.model.entities import Commit
 from netbisect.reports.mail.backports import stable_sentences
-from netbisect.store.git.history import History, fate_of
+from netbisect.store.git.history import History, merge_status_of
 from netbisect.store.git.mirror import HistoryError
 
 DAY = 86_400.0
@@ -189,11 +189,11 @@ def test_merge_status_from_a_repository(tmp_path: Path) -> None:
     fix = change(repository, f"igb: Correct it\n\nFixes:\t{culprit[:12]}", 12)
     history = History(tmp_path / "clone.git", str(repository))
     history.update()
-    found = fate_of(history, culprit, "main", ["stable/14"])
+    found = merge_status_of(history, culprit, "main", ["stable/14"])
     assert found.due == NOVEMBER + 14 * DAY
     assert {name: one.revision for name, one in found.landed.items()} == {"stable/14": pick}
     assert [one.revision for one in found.fixes] == [fix]
     assert found.landed["stable/14"].number == 2
     assert history.since("main", NOVEMBER + DAY)[0].revision == fix
     with pytest.raises(HistoryError, match="there is no branch 'stable/15'"):
-        fate_of(history, culprit, "main", ["stable/15"])
+        merge_status_of(history, culprit, "main", ["stable/15"])
