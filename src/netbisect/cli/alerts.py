@@ -17,7 +17,7 @@ from netbisect.reports.render.plaintext import table
 from netbisect.steps.policy.alert_actions import ACTIONS, AlertCommand, act
 from netbisect.steps.queries.documents import DocumentQueries, alert_summaries
 from netbisect.steps.service.control import SETTINGS
-from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.service.database_thread import open_ledger, open_service_ledger
 from netbisect.steps.service.options import chosen_folder, database_options
 from netbisect.steps.service.settings import load_settings
 from netbisect.store.db.database import NotFoundError
@@ -34,7 +34,9 @@ def _ledger(folder: Path | None, database: str | None) -> Ledger:
     above = click.get_current_context().parent
     given = above.params if above is not None and above.command is alerts else {}
     address = database or (None if folder else given.get("database"))
-    return open_ledger(address or load_settings(chosen_folder(folder) / SETTINGS).database)
+    if address:
+        return open_ledger(address)
+    return open_service_ledger(load_settings(chosen_folder(folder) / SETTINGS))
 
 
 @click.group(
