@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from netbisect.cli.listing import json_option
 from netbisect.errors import UserError
 from netbisect.reports.console import status as console
 from netbisect.reports.documents import json_schema
@@ -24,7 +25,7 @@ _POLL_SECONDS = 0.3
 @click.command(epilog="Example: netbisect status --json /var/netbisect")
 @folder_argument
 @click.option("--all", "everything", is_flag=True, help="Include closed alerts.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+@json_option
 def status(folder: Path, *, everything: bool, as_json: bool) -> None:
     """Show the queue and the alerts."""
     settings = load_settings(folder / SETTINGS)
