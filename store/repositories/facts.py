@@ -42,13 +42,8 @@ _MOST = 100
 class FactRepository(LedgerRepository):
     """Stores and reads facts of the lab."""
 
-    def record(self, fact: Fact, decision: int | None = None, log: str = "") -> None:
-        """Stores a fact; a duplicate is ignored.
-
-        Args:
-            fact: From the lab.
-            decision: Id of its action, or None.
-            log: End of the console output, for a failure without a log.
+    def record(self, fact: Fact, decision: int | None = None) -> None:
+        """Stores a fact, optionally of an action with this id; a duplicate is ignored.
 
         Raises:
             StoreError: there is no such action, the boot of a Sample is not recorded, or a
@@ -56,7 +51,7 @@ class FactRepository(LedgerRepository):
         """
         with self.writing() as writing:
             job = _job_of(writing.session, decision)
-            for added in add_facts(writing, [fact], decision, log):
+            for added in add_facts(writing, [fact], decision):
                 add_event(writing, added, job)
 
     def record_all(self, facts: Iterable[Fact], source: str) -> list[Fact]:
@@ -180,7 +175,7 @@ _EVENTS: dict[type[Fact], tuple[str, tuple[str, ...]]] = {
 
 
 def add_facts(
-    writing: WriteTransaction, facts: Sequence[Fact], decision: int | None = None, log: str = ""
+    writing: WriteTransaction, facts: Sequence[Fact], decision: int | None = None
 ) -> Iterator[Fact]:
     """Adds the new ones of these facts, and yields them in the order of their tables.
 
@@ -199,7 +194,7 @@ def add_facts(
         some = [fact for fact in facts if type(fact) is kind]
         if not some:
             continue
-        rows = [_values(fact, decision, log, writing.now) for fact in some]
+        rows = [_values(fact, decision, writing.now) for fact in some]
         adding = insert(table).on_conflict_do_nothing()
         columns = [getattr(table, name) for name in keys]
         new = set(map(tuple, writing.session.execute(adding.returning(*columns), rows)))
@@ -222,15 +217,13 @@ def add_event(writing: WriteTransaction, fact: Fact, job: int | None) -> None:
     writing.note(kind, job, **data)
 
 
-def _values(fact: Fact, decision: int | None, log: str, now: float) -> dict[str, Any]:
+def _values(fact: Fact, decision: int | None, now: float) -> dict[str, Any]:
     """The columns of a fact."""
     values = dataclasses.asdict(fact)
     if isinstance(fact, Conditions):
         return {**values, "at": now}
     if isinstance(fact, Sample):
         values["valid"] = fact.valid
-    if isinstance(fact, Failure):
-        values["log"] = fact.log or log
     return {**values, "decision_id": decision}
 
 
