@@ -318,7 +318,8 @@ class _TestbedChecks:
             ):
                 process.wait(_USAGE_SECONDS)
             usage = log.read_text(errors="replace")
-        needed = {one.name: pktgen.needed_options(one, self._testbed) for one in self._scenarios}
+        hosts = self._testbed.generator, self._testbed.receiver
+        needed = {one.name: pktgen.needed_options(one, *hosts) for one in self._scenarios}
         return checks.pkt_gen_options(pkt_gen, usage, needed)
 
     def _traffic(self, connections: Connections) -> None:

@@ -346,9 +346,9 @@ class Bench:
             port.name,
             traffic,
             int(testbed.offered_rate(traffic) * seconds),
+            testbed.generator,
             macs=(port.mac, testbed.dut.ingress.mac or self._interface("ingress").mac),
             wait=testbed.timing.link_wait,
-            host=testbed.generator,
         )
 
     def _named(self, scenario: Scenario) -> Scenario:

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from netbisect.workers.config import pktgen_options
 from netbisect.workers.config.scenario import Scenario, Traffic
-from netbisect.workers.config.testbed import Testbed, TrafficHost
+from netbisect.workers.config.testbed import TrafficHost
 
 _KEPT = re.compile(r"main_thread[ \t\n\v\f\r]\[[0-9]+\][ \t\n\v\f\r][1-9]")
 _TOTAL = re.compile(r"^(?:Sent|Received) (\d+) packets", re.MULTILINE)
@@ -160,27 +160,28 @@ def evaluate(sender: str, receiver: str) -> tuple[float, float, list[str]]:
     return pps, offered_pps, problems
 
 
-def needed_options(scenario: Scenario, testbed: Testbed | None = None) -> frozenset[str]:
+def needed_options(
+    scenario: Scenario, generator: TrafficHost, receiver: TrafficHost
+) -> frozenset[str]:
     """Letters of the options of pkt-gen that a run of the scenario uses, at either end."""
     if scenario.traffic is None:
         return frozenset()
     traffic = replace(scenario.traffic, rate=scenario.traffic.rate or scenario.no_drop_steps)
-    generator, receiver = (testbed.generator, testbed.receiver) if testbed else (None, None)
-    command = sender_command("", traffic, 1, macs=("any", "any"), wait=0, host=generator)
+    command = sender_command("", traffic, 1, generator, macs=("any", "any"), wait=0)
     command += receiver_command("", 0, receiver)
     return frozenset(pktgen_options.used(command))
 
 
-def receiver_command(interface: str, wait: int, host: TrafficHost | None = None) -> list[str]:
+def receiver_command(interface: str, wait: int, host: TrafficHost) -> list[str]:
     """Command that counts packets on `interface` until it is stopped."""
     command = ["pkt-gen", "-N", "-f", "rx", "-i", interface, "-w", str(wait), "-W"]
     return command + threads(host)
 
 
-def threads(host: TrafficHost | None) -> list[str]:
+def threads(host: TrafficHost) -> list[str]:
     """Options for threads and processors; none for one thread anywhere."""
-    options = ["-p", str(host.threads)] if host and host.threads > 1 else []
-    if host and host.first_cpu is not None:
+    options = ["-p", str(host.threads)] if host.threads > 1 else []
+    if host.first_cpu is not None:
         options += ["-a", str(host.first_cpu)]
     return options
 
@@ -189,10 +190,10 @@ def sender_command(
     interface: str,
     traffic: Traffic,
     count: int,
+    host: TrafficHost,
     *,
     macs: tuple[str, str],
     wait: int,
-    host: TrafficHost | None = None,
 ) -> list[str]:
     """Command that sends packets.
 
@@ -212,5 +213,5 @@ def sender_command(
     command += ["-d", traffic.destination, *(["-D", destination] if destination else [])]
     command += ["-s", traffic.source, *(["-S", source] if source else []), "-w", str(wait)]
     if traffic.rate:
-        command += ["-R", str(max(1, traffic.rate // (host.threads if host else 1)))]
+        command += ["-R", str(max(1, traffic.rate // host.threads))]
     return [*command, *threads(host), *(["-U"] if traffic.checksums else [])]

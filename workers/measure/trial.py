@@ -90,7 +90,7 @@ class TrialRunner:
     _clocks: Clocks = field(default_factory=Clocks, init=False)
     _doubtful: list[tuple[LabFault, float, Scenario]] = field(default_factory=list, init=False)
     """Faults with several possible causes, to be resolved at the end of a boot."""
-    _together: Sequence[Scenario] = field(default=(), init=False)
+    _scenarios: Sequence[Scenario] = field(default=(), init=False)
     """Scenarios of the current boot."""
     _first: Boot | None = field(default=None, init=False)
     """The reported boot."""
@@ -106,7 +106,7 @@ class TrialRunner:
         self._router = DeviceUnderTest(self.testbed, connections, say)
         with self._router.recording_console(self.logs / "console.log"):
             for scenarios in by_tunables(self.scenarios) or [[]]:
-                self._together = scenarios
+                self._scenarios = scenarios
                 self._doubtful.clear()
                 if not self._one_boot():
                     return False
@@ -117,7 +117,7 @@ class TrialRunner:
     @property
     def _own_tunables(self) -> Mapping[str, Scalar]:
         """Tunables of the scenarios of this boot."""
-        return self._together[0].tunables if self._together else {}
+        return self._scenarios[0].tunables if self._scenarios else {}
 
     def _one_boot(self) -> bool:
         """One boot with its scenarios; False if the testbed needs its owner."""
@@ -128,7 +128,7 @@ class TrialRunner:
         bench = Bench(
             replace(self.testbed, kernel_config=config), self._connections, self._say, self.logs
         )
-        waiting = [*self._together] * self.runs
+        waiting = [*self._scenarios] * self.runs
         worst: LabFault | None = None
         try:
             while waiting:
@@ -185,13 +185,13 @@ class TrialRunner:
             attempt += 1
             self._say(f"{name}: booting" + (f", try {attempt}" if attempt > 1 else ""))
             try:
-                running = self._finish_what_was_begun()
+                running = self._recover_interrupted()
                 boot = self._router.boot(kernel, self.archive, running, self._own_tunables)
             except LabFault as fault:
                 self._say(f"{name}: {fault.why}")
                 if attempt >= fault.tries:
                     # Other scenarios have other tunables.
-                    failed = self._together if self._own_tunables else [None]
+                    failed = self._scenarios if self._own_tunables else [None]
                     for scenario in failed:
                         self._emit(self._failure(fault, started, scenario))
                     return fault
@@ -203,7 +203,7 @@ class TrialRunner:
                 self._clocks.router = self._router.boottime
                 return boot
 
-    def _finish_what_was_begun(self) -> RunningKernel:
+    def _recover_interrupted(self) -> RunningKernel:
         """Returns to the known-good kernel if the last trial was interrupted."""
         running = self._router.reach()
         begun = running.environment.get(_ORDER, "")

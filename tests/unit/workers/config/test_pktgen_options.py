@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from netbisect.workers.config import pktgen_options
+from netbisect.workers.config.dut import PortSelector
 from netbisect.workers.config.scenario import builtin_scenarios, load_scenario
+from netbisect.workers.config.testbed import TrafficHost
 from netbisect.workers.measure import pktgen
 
+HOST = TrafficHost("pkt1", PortSelector("igb2"))
 LETTERS = frozenset(pktgen_options.GETOPT) - {":"}
 REAL_USAGE = """\
 Usage:
@@ -49,4 +52,4 @@ def test_options_of_other_versions_are_refused() -> None:
     "path", sorted(builtin_scenarios().glob("*.toml")), ids=lambda path: path.stem
 )
 def test_shipped_scenarios_need_only_the_base_system(path: Path) -> None:
-    assert pktgen.needed_options(load_scenario(path.stem)) <= LETTERS
+    assert pktgen.needed_options(load_scenario(path.stem), HOST, HOST) <= LETTERS

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from netbisect.workers.config.dut import PortSelector
 from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.config.testbed import TrafficHost
 from netbisect.workers.measure import no_drop, pktgen
 from netbisect.workers.measure.commands import MeasureError
 
+HOST = TrafficHost("pkt1", PortSelector("igb2"))
 CAPACITY = 500_000
 
 
@@ -64,8 +67,8 @@ def test_unknown_no_drop_rate_is_one_sentence(
 
 def test_steps_are_bounded_and_need_traffic_and_option_r() -> None:
     scenario = load_scenario("inet4-no-drop")
-    assert "R" in pktgen.needed_options(scenario)
-    assert "R" not in pktgen.needed_options(replace(scenario, no_drop_steps=0))
+    assert "R" in pktgen.needed_options(scenario, HOST, HOST)
+    assert "R" not in pktgen.needed_options(replace(scenario, no_drop_steps=0), HOST, HOST)
     changes: tuple[dict[str, Any], ...] = ({"no_drop_steps": 21}, {"traffic": None})
     for change in changes:
         with pytest.raises(ValueError, match="expected 0 to 20, and"):

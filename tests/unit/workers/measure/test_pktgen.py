@@ -96,7 +96,7 @@ def test_threads_share_the_rate() -> None:
     """Each thread sends at the whole rate of -R; the packets of -n are divided by pkt-gen."""
     host = TrafficHost("pkt1", PortSelector("igb2"), threads=4, first_cpu=2)
     traffic = Traffic("inet4", "198.18.10.1-198.18.10.2", "198.19.10.1-198.19.10.2", rate=1_000_000)
-    command = pktgen.sender_command("igb2", traffic, 100, macs=("", ""), wait=2, host=host)
+    command = pktgen.sender_command("igb2", traffic, 100, host, macs=("", ""), wait=2)
     assert command[-6:] == ["-R", "250000", "-p", "4", "-a", "2"]
     assert command[command.index("-n") + 1] == "100"
     assert pktgen.receiver_command("igb2", 2, host)[-4:] == ["-p", "4", "-a", "2"]
@@ -104,7 +104,8 @@ def test_threads_share_the_rate() -> None:
 
 
 def test_the_commands_are_those_of_netbenches() -> None:
-    command = pktgen.receiver_command("igb2", 2)
+    host = TrafficHost("pkt1", PortSelector("igb2"))
+    command = pktgen.receiver_command("igb2", 2, host)
     assert " ".join(command) == "pkt-gen -N -f rx -i igb2 -w 2 -W"
     traffic = Traffic(
         "inet6",
@@ -114,7 +115,7 @@ def test_the_commands_are_those_of_netbenches() -> None:
         checksums=True,
     )
     macs = "0c:c4:7a:ab:29:35", "00:0d:b9:41:ca:3d"
-    command = pktgen.sender_command("igb1", traffic, 80_000_000, macs=macs, wait=2)
+    command = pktgen.sender_command("igb1", traffic, 80_000_000, host, macs=macs, wait=2)
     assert " ".join(command) == (
         "pkt-gen -N -f tx -i igb1 -n 80000000 -l 62 -6 "
         "-d [2001:2:0:8010::1]-[2001:2:0:8010::64] -D 00:0d:b9:41:ca:3d "
