@@ -37,6 +37,8 @@ _STOP_SECONDS = 2.0
 """Seconds until master and workers are killed."""
 _KILL_SECONDS = 30.0
 """Seconds to wait for a killed process."""
+_WORKER = (sys.executable, "-c", "from buildbot_worker.scripts.runner import run; run()")
+"""Command of a worker."""
 _MARK = "netbisect-demo"
 _MARK_TEXT = "This folder belongs to the demonstration of netbisect, which may remove it.\n"
 _VARIABLE = "NETBISECT_DEMO"
@@ -205,7 +207,7 @@ class DemoService:
     def start_worker(self, name: str, folder: Path) -> None:
         """Starts a worker."""
         start = ["start", "--nodaemon", str(folder)]
-        self._begin(f"worker-{name}", [*_module("buildbot_worker.scripts.runner"), *start])
+        self._begin(f"worker-{name}", [*_WORKER, *start])
 
     def start_lab(self) -> None:
         """Starts the machines.
@@ -236,7 +238,7 @@ class DemoService:
             folders[name] = folder
             if not folder.exists():
                 folder.parent.mkdir(exist_ok=True)
-                command = [*_module("buildbot_worker.scripts.runner"), "create-worker", "--quiet"]
+                command = [*_WORKER, "create-worker", "--quiet"]
                 command += [str(folder), f"127.0.0.1:{port}", name, _NO_PASSWORD]
                 creating.append(self._popen(command, None))
         if any(process.wait() != 0 for process in creating):
@@ -359,10 +361,6 @@ def _process_numbers(files: Iterable[Path]) -> set[int]:
         with contextlib.suppress(OSError, ValueError):
             found.add(int(path.read_text()))
     return found
-
-
-def _module(name: str) -> list[str]:
-    return [sys.executable, "-c", f"from {name} import run; run()"]
 
 
 def _signal(process: int, number: signal.Signals) -> None:

@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from dataclasses import fields, replace
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import cattrs
@@ -193,12 +192,7 @@ class SearchLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._files.close()
 
 

@@ -8,7 +8,6 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from netbisect.bisect.model.entities import Commit
@@ -249,12 +248,7 @@ class Worktree:
         """Hash of the current tree, including patches."""
         return _git(self.folder, "write-tree")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._remove()
 
     def _remove(self) -> None:
