@@ -17,7 +17,7 @@ from netbisect.reports.render.ministat import Variant
 from netbisect.reports.render.ministat_input import read_points
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.netbenches import files
-from netbisect.store.netbenches.files import NetbenchesError, Parser
+from netbisect.store.netbenches.files import Parser
 from netbisect.workers.config.toml import load
 from netbisect.workers.measure import pktgen
 
@@ -123,23 +123,20 @@ def of_results(path: Path, say: Callable[[str], None]) -> list[ImageResults]:
     """A folder of netbenches' results, or a file of histories.
 
     Raises:
-        click.ClickException: It cannot be read, or is empty.
+        NetbenchesError: It cannot be read.
+        click.ClickException: It is empty.
     """
     parser = Parser(pktgen.median_rate, pktgen.all_rates, unnumbered=True)
     found = []
-    try:
-        for image in files.read(path, parser=parser, skip=say):
-            boots = tuple(run.pps for run in image.runs if not run.problems)
-            if len(boots) < len(image.runs):
-                say(f"{image.origin}: {len(image.runs) - len(boots)} boots without a rate left out")
-            name = image.revision.name
-            about = (f"{name}: {image.version}",) if image.version else ()
-            if boots:
-                found.append(
-                    ImageResults(image.testbed, "", image.scenario, name, name, boots, about)
-                )
-    except NetbenchesError as error:
-        raise click.ClickException(str(error)) from error
+    for image in files.read(path, parser=parser, skip=say):
+        boots = tuple(run.pps for run in image.runs if not run.problems)
+        if len(boots) < len(image.runs):
+            say(f"{image.origin}: {len(image.runs) - len(boots)} boots without a rate left out")
+        name = image.revision.name
+        about = (f"{name}: {image.version}",) if image.version else ()
+        if boots:
+            results = ImageResults(image.testbed, "", image.scenario, name, name, boots, about)
+            found.append(results)
     if not found:
         raise click.ClickException(
             f"{path}: no results found; expected .pps files or bench.*.receiver files named after "

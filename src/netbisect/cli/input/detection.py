@@ -13,7 +13,7 @@ from netbisect.bisect.model.entities import Level
 from netbisect.cli.input import asv
 from netbisect.cli.input.measurements import Measurements, is_measurements
 from netbisect.steps.service.database_thread import open_ledger
-from netbisect.store.db.database import StoreError, database_exists
+from netbisect.store.db.database import database_exists
 from netbisect.store.db.records import SeriesName
 from netbisect.store.netbenches.histories import Histories, few_boots
 
@@ -108,23 +108,20 @@ def of_database(address: str) -> DetectionInput:
     """The series of a database.
 
     Raises:
-        click.ClickException: It does not exist, cannot be used, or has no measurements.
+        click.ClickException: It does not exist, or has no measurements.
+        StoreError: It cannot be used.
     """
-    try:
-        if not database_exists(address):
-            raise click.ClickException(
-                f"there is no database {address}; expected a FILE of histories or --database"
-            )
-        ledger = open_ledger(address)
-        series = {
-            name: ledger.series.levels(name.testbed, name.scenario, name.branch)
-            for name in ledger.series.names()
-        }
-        series = {name: levels for name, levels in series.items() if levels}
-        if not series:
-            raise click.ClickException(f"no measurements in the database {address}")
-        return DetectionInput(
-            series, ledger.commits.numbers(), [*ledger.samples.excluded(), *few_boots(series)], ()
+    if not database_exists(address):
+        raise click.ClickException(
+            f"there is no database {address}; expected a FILE of histories or --database"
         )
-    except StoreError as error:
-        raise click.ClickException(str(error)) from error
+    ledger = open_ledger(address)
+    series = {
+        name: levels
+        for name in ledger.series.names()
+        if (levels := ledger.series.levels(name.testbed, name.scenario, name.branch))
+    }
+    if not series:
+        raise click.ClickException(f"no measurements in the database {address}")
+    notes = [*ledger.samples.excluded(), *few_boots(series)]
+    return DetectionInput(series, ledger.commits.numbers(), notes, ())
