@@ -126,15 +126,16 @@ def make_page(
     return Page(template, frame | values)
 
 
-def message(title: str, text: str, *, login: bool) -> Page:
+def message(title: str, text: str, *, table: str = "", login: bool = False) -> Page:
     """A page with a sentence.
 
     Args:
         title: Heading.
         text: The sentence.
-        login: Whether one may help.
+        table: Preformatted text below it.
+        login: Whether a login may help.
     """
-    return make_page("message.html", title, message=text, may_log_in=login)
+    return make_page("message.html", title, message=text, table=table, may_log_in=login)
 
 
 def distance_text(distance: LevelDifference | None, series: str) -> str:

@@ -306,6 +306,38 @@ def requests(found: Sequence[RequestListing]) -> Page:
     )
 
 
+def new_request(
+    testbeds: Sequence[tuple[str, Sequence[str]]],
+    branches: Sequence[str],
+    *,
+    boots: int,
+    most_boots: int,
+    margin: float,
+    hours: float,
+) -> Page:
+    """The form of a new request.
+
+    Args:
+        testbeds: Names, each with its scenarios.
+        branches: Watched branches.
+        boots: Boots per revision by default.
+        most_boots: Maximum of boots per revision.
+        margin: Relevant drop by default, in percent.
+        hours: Lab hours of a search by default.
+    """
+    return make_page(
+        "new-request.html",
+        "New request",
+        trail=[("requests.html", "Requests")],
+        testbeds=testbeds,
+        branches=branches,
+        boots=boots,
+        most_boots=most_boots,
+        margin=margin,
+        hours=hours,
+    )
+
+
 def health(view: Overview) -> Page:
     """What keeps the service from seeing a change."""
     since = view.at - STALE_DAYS * _DAY

@@ -13,7 +13,6 @@ from netbisect.workers.build.patches import Patch
 COMPARE: Final = "compare"
 BISECT: Final = "bisect"
 SERIES: Final = "series"
-KINDS: Final = (COMPARE, BISECT, SERIES)
 PRIORITIES = {"low": 40, "normal": 150, "high": 190}
 """Nights have 100, followups of alerts 200."""
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.reports.model.series import SeriesDocument
-from netbisect.reports.site import pages, revisions
+from netbisect.reports.site import frame, pages, revisions
 from netbisect.reports.site.files import LISTED, pair_page, revision_page, series_page
-from netbisect.reports.site.frame import File, Page, Serving, message
+from netbisect.reports.site.frame import File, Page, Serving
 from netbisect.reports.site.overview import Overview, RunningJob
 from netbisect.reports.site.pages import RequestListing
 from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.service import stalls
+from netbisect.steps.service.settings import MOST_BOOTS
 from netbisect.steps.service.web_settings import NO_LOGIN
 from netbisect.steps.site import revision_names
 from netbisect.steps.site.build import AlertIndex, PageBuilder
@@ -72,6 +74,8 @@ class LivePages:
                     for one in self.ledger.requests.all()
                 ]
             )
+        if name == "new-request.html":
+            return _new_request(self.source)
         if name.startswith("series-"):
             return self._one_series(name)
         return self._of_many(name)
@@ -230,16 +234,23 @@ def search(source: SiteSource, names: Sequence[str]) -> tuple[str, str]:
         return "", str(error)
 
 
-def refusal(source: SiteSource, title: str, text: str, *, login: bool) -> str:
-    """A page that says why something was not done.
+def message(source: SiteSource, title: str, text: str, **options: Any) -> str:
+    """A page with a sentence; `options` as in `frame.message`."""
+    return frame.message(title, text, **options).html(_serving(source))
 
-    Args:
-        source: Of the pages.
-        title: Heading.
-        text: Why.
-        login: Whether a login may help.
-    """
-    return message(title, text, login=login).html(_serving(source))
+
+def _new_request(source: SiteSource) -> Page | None:
+    home, lab = source.home, source.lab
+    if home is None or lab is None:
+        return None
+    return pages.new_request(
+        [(one.name, one.scenarios) for one in lab.testbeds],
+        home.branches,
+        boots=home.requests.boots,
+        most_boots=MOST_BOOTS,
+        margin=home.min_effect_percent,
+        hours=home.requests.hours,
+    )
 
 
 def _serving(source: SiteSource) -> Serving:

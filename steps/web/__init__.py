@@ -16,7 +16,6 @@ from netbisect.steps.service.settings import Settings
 from netbisect.steps.web import api, body_limit, documents, pages
 from netbisect.steps.web.login import make_auth, make_authz
 from netbisect.steps.web.request_files import RequestFiles
-from netbisect.steps.web.request_form import BUILDER
 
 NAME = "netbisect"
 
@@ -33,7 +32,7 @@ def www(settings: Settings) -> dict[str, Any]:
         },
         **_hook(settings),
         "auth": make_auth(settings),
-        "authz": make_authz(settings, BUILDER),
+        "authz": make_authz(settings),
         "avatar_methods": [],  # sends no mail address to other servers
     }
 

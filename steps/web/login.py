@@ -177,12 +177,9 @@ def user_rights(settings: Settings, user: dict[str, Any]) -> frozenset[Right]:
     return frozenset(Right) if Right.ADMIN in rights else rights
 
 
-def make_authz(settings: Settings, builder: str) -> Any:
-    """Returns Buildbot's `authz`; `builder` is open to the right ASK."""
-    rules = [
-        util.ForceBuildEndpointMatcher(builder=builder, role=Right.ASK.value),
-        util.AnyControlEndpointMatcher(role=Right.ADMIN.value),
-    ]
+def make_authz(settings: Settings) -> Any:
+    """Returns Buildbot's `authz`."""
+    rules = [util.AnyControlEndpointMatcher(role=Right.ADMIN.value)]
     if settings.web.reading == LOGIN:
         rules.append(util.AnyEndpointMatcher(role=Right.READ.value))
     return util.Authz(allowRules=rules, roleMatchers=[RolesFromSettings(settings)])

@@ -13,9 +13,10 @@ from twisted.web import http, server
 from twisted.web.server import Request
 
 from netbisect.reports.documents import api
+from netbisect.reports.model import types
 from netbisect.steps.policy.alert_actions import AlertActionError, act
-from netbisect.steps.requests.api import REFUSALS, write_json
-from netbisect.steps.requests.service import RequestService
+from netbisect.steps.requests.api import REFUSALS, log_refusal, write_json
+from netbisect.steps.requests.service import RequestService, cost_text
 from netbisect.steps.service.compute import RemoteModule
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.rights import Right, User
@@ -33,6 +34,11 @@ _DIGITS = 6
 """Of a number in a form."""
 _LONGEST = 200
 """Characters of a name in a search."""
+_LISTS = ("subjects", "testbeds", "scenarios", "tunables")
+_TEXTS = ("kind", "branch", "priority", "address")
+_NUMBERS = ("boots", "margin_percent", "hours")
+_FLAGS = ("repeat", "fresh", "dry_run")
+"""Fields of a new request."""
 _TYPES = {"html": "text/html", "json": "application/json", "svg": "image/svg+xml"}
 _one_at_a_time = defer.DeferredLock()
 """Requests that wait for the compute process take no thread."""
@@ -61,14 +67,27 @@ async def _in_turn(work: Callable[[], Any]) -> Any:
         return await threads.deferToThread(work)
 
 
+async def _send_message(
+    request: Request, settings: Settings, title: str, text: str, **options: Any
+) -> None:
+    """Sends a page with a sentence; `options` as in `frame.message`."""
+    page = await _in_turn(lambda: _live.message(source_of(settings), title, text, **options))
+    send(request, "text/html", page)
+
+
 async def _refuse(
     request: Request, status: int, settings: Settings, why: str, *, login: bool = False
 ) -> None:
     """Sends a page that says why something was not done; `login`: whether a login may help."""
-    title = "Not found" if status == http.NOT_FOUND else "Not changed"
-    text = await _in_turn(lambda: _live.refusal(source_of(settings), title, why, login=login))
     request.setResponseCode(status)
-    send(request, "text/html", text)
+    title = "Not found" if status == http.NOT_FOUND else "Not changed"
+    await _send_message(request, settings, title, why, login=login)
+
+
+def _redirect(request: Request, page: str) -> None:
+    request.setResponseCode(http.SEE_OTHER)
+    request.setHeader(b"location", page.encode())
+    request.finish()
 
 
 class PageResource(ProtectedResource):
@@ -101,7 +120,7 @@ class FormResource(PageResource):
     async def _change(self, request: Request) -> None:
         try:
             user = self._user(request)
-            page = await database_thread(self.settings, slow=True).do(
+            found = await database_thread(self.settings, slow=True).do(
                 lambda ledger: self.act(ledger, user, _fields(request))
             )
         except (FormError, AlertActionError, *REFUSALS) as error:
@@ -109,9 +128,11 @@ class FormResource(PageResource):
             login = isinstance(error, LoginNeededError)
             await _refuse(request, status, self.settings, str(error), login=login)
             return
-        request.setResponseCode(http.SEE_OTHER)
-        request.setHeader(b"location", page.encode())
-        request.finish()
+        if isinstance(found, api.CostEstimate):
+            text, table = "Nothing is queued; go back to submit the request.", cost_text(found)
+            await _send_message(request, self.settings, "Cost of the request", text, table=table)
+        else:
+            _redirect(request, found)
 
     def _user(self, request: Request) -> User:
         """Who sent the form.
@@ -132,9 +153,20 @@ class FormResource(PageResource):
         user.require(Right.ASK, self.doing)
         return user
 
-    def act(self, ledger: Ledger, user: User, given: Mapping[str, str]) -> str:
-        """Does what the form says; returns the page to show."""
+    def act(self, ledger: Ledger, user: User, given: Mapping[str, str]) -> str | api.CostEstimate:
+        """Executes the form; returns the name of the next page, or a cost."""
         raise NotImplementedError
+
+    def write(
+        self, ledger: Ledger, user: User, verb: str, number: int | None, body: Mapping[str, Any]
+    ) -> types.RequestDocument | api.CostEstimate:
+        """Executes a call of the API; adds a refused one to the audit log."""
+        service = RequestService.of(ledger, self.settings)
+        try:
+            return write_json(service, user, verb, number, json.dumps(body).encode())
+        except REFUSALS as error:
+            log_refusal(ledger, user, user.origin, verb, str(error), number)
+            raise
 
 
 class FormError(Exception):
@@ -170,34 +202,46 @@ class RequestResource(FormResource):
         bodies = {"cancel": {"why": given.get("why", "")}, "resume": {}, "extend": numbers}
         if verb not in bodies:
             raise FormError(f"{verb}: expected cancel, extend or resume")
-        service = RequestService.of(ledger, self.settings)
-        write_json(service, user, verb, number, json.dumps(bodies[verb]).encode())
+        self.write(ledger, user, verb, number, bodies[verb])
         return self.name
 
 
-class AskResource(FormResource):
-    """The list of requests; takes the form that asks for the measurement of a fix."""
+class NewRequestResource(FormResource):
+    """The form of a new request; also takes that of an alert."""
 
     doing = "asking"
 
-    def act(self, ledger: Ledger, user: User, given: Mapping[str, str]) -> str:
-        diff = given.get("diff", "").replace("\r\n", "\n")
-        body = api.AskBody(
-            kind="compare",
-            subjects=tuple(given.get("subjects", "").split()),
-            patches=(api.PatchBody(diff=diff),) if diff.strip() else (),
-            testbeds=tuple(given.get("testbeds", "").split()),
-            scenarios=tuple(given.get("scenarios", "").split()),
-            branch=given.get("branch", ""),
-        )
-        with ledger.acting(user.origin):
-            return f"request-{RequestService.of(ledger, self.settings).ask(user, body).id}.html"
+    def act(self, ledger: Ledger, user: User, given: Mapping[str, str]) -> str | api.CostEstimate:
+        found = self.write(ledger, user, "ask", None, _request_body(given))
+        return found if isinstance(found, api.CostEstimate) else f"request-{found.number}.html"
+
+
+def _request_body(given: Mapping[str, str]) -> dict[str, Any]:
+    """Converts the fields of a form to a body of the API; empty fields are left out."""
+    given = {name: text for name, text in given.items() if text.strip()}
+    found: dict[str, Any] = {
+        **{name: given[name].split() for name in _LISTS if name in given},
+        **{name: given[name].strip() for name in _TEXTS if name in given},
+        **{name: _number(given[name]) for name in _NUMBERS if name in given},
+        **{name: True for name in _FLAGS if name in given},
+    }
+    if "diff" in given:
+        found["patches"] = [{"diff": given["diff"].replace("\r\n", "\n")}]
+    return found
+
+
+def _number(text: str) -> float | str:
+    """A number; other text as it is, which `parse_body` rejects."""
+    try:
+        return int(text) if text.isdecimal() else float(text)
+    except ValueError:
+        return text
 
 
 _WITH_FORMS = (
     (re.compile(r"alert-[1-9][0-9]{0,8}[.]html"), AlertResource),
     (re.compile(r"request-[1-9][0-9]{0,8}[.]html"), RequestResource),
-    (re.compile(r"requests[.]html"), AskResource),
+    (re.compile(r"new-request[.]html"), NewRequestResource),
 )
 
 
@@ -207,9 +251,9 @@ def _is_number(given: Mapping[str, str], name: str) -> bool:
 
 
 def _fields(request: Request) -> dict[str, str]:
-    """The fields of a form."""
+    """The fields of a form; blanks separate several values of a field."""
     return {
-        name.decode("utf-8", "replace"): values[0].decode("utf-8", "replace")
+        name.decode("utf-8", "replace"): b" ".join(values).decode("utf-8", "replace")
         for name, values in (request.args or {}).items()
     }
 
@@ -223,8 +267,6 @@ class SearchResource(ProtectedResource):
         settings = self.settings
         page, why = await _in_turn(lambda: _live.search(source_of(settings), names))
         if page:
-            request.setResponseCode(http.SEE_OTHER)
-            request.setHeader(b"location", page.encode())
-            request.finish()
+            _redirect(request, page)
         else:
             await _refuse(request, http.NOT_FOUND, settings, why)

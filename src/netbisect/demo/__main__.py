@@ -93,7 +93,7 @@ def _perform(place: Path, seed: int, no_culprit: bool, *, keep: bool = False) ->
         if right and keep:
             url = load_settings(service.place / SETTINGS).web.url
             watch.say(f"log in at {url} as `demo` with the password {service.password};")
-            watch.say(f"the builder `ask` at {url}#/builders has forms for requests")
+            watch.say(f"the form for requests is {url}plugins/netbisect/new-request.html")
         else:
             _stop(service, watch)
     return right

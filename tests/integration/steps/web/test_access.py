@@ -14,7 +14,7 @@ import treq
 from api_master import API, ORIGIN, ApiMaster
 from real_master import case
 
-_SAMPLE = {"n": "1", "i": "ask-compare", "s": "x", "": "1"}
+_SAMPLE = {"n": "1", "i": "x", "s": "x", "": "1"}
 _ACTION = re.compile(r"action[A-Z]")
 _VERBS = ("POST", "PUT", "DELETE", "PATCH")
 """Methods that may write."""
@@ -64,7 +64,7 @@ class Anonymous(ApiMaster):
 
         for path in paths:
             assert await self.rpc(path, "anything") == 403, path
-        for path in ("builds/1", "buildrequests/1", "forceschedulers/ask-compare", "workers/1"):
+        for path in ("builds/1", "buildrequests/1", "forceschedulers/x", "workers/1"):
             for action in known:
                 assert await self.rpc(path, action) == 403, (path, action)
         for verb in _VERBS[1:]:
@@ -93,7 +93,7 @@ class Anonymous(ApiMaster):
             *(f"requests/1/{verb}" for verb in ("cancel", "resume", "extend")),
         ):
             assert (await self.call("POST", f"{API}/{path}", "", {})).code == 401, path
-        for page in ("alert-1.html", "request-1.html", "requests.html"):
+        for page in ("alert-1.html", "request-1.html", "new-request.html"):
             form = await self.call("POST", f"plugins/netbisect/{page}", "", {}, origin=ORIGIN)
             assert form.code == 403, page
         for hook in ("base", "poller"):

@@ -17,6 +17,7 @@ PAGES = (
     "searches.html",
     "comparison-1.html",
     "requests.html",
+    "new-request.html",
     "request-1.html",
     "profile-3.html",
     "compare.html",

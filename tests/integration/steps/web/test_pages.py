@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from typing import Any
 from urllib.parse import urlencode
 
+import pytest
 import treq
+from accessibility import CHROMIUM
 from api_master import DIFF, ORIGIN, ApiMaster
 from real_master import case
+from twisted.internet import threads
 
 from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.jobs import MeasureJob
+from netbisect.bisect.model.metric import split_settings
+from netbisect.reports.documents.api import AskBody
+from netbisect.steps.policy.request_spec import PRIORITIES
 
 _ADDRESS = "plugins/netbisect/alert-1.html"
+_NEW = "plugins/netbisect/new-request.html"
+_WISH = {"kind": "compare", "subjects": "main~1 main", "testbeds": "c2558"}
+"""A valid request."""
 
 
 def test_the_web_server_loads_no_numeric_or_drawing_code() -> None:
@@ -40,13 +51,13 @@ class Pages(ApiMaster):
     """A master with an alert, and a user who is logged in."""
 
     async def send(
-        self, page: str = _ADDRESS, origin: str = ORIGIN, **fields: str
+        self, page: str = _ADDRESS, origin: str = ORIGIN, **fields: str | list[str]
     ) -> tuple[int, str]:
         answer = await self.call(
             "POST",
             page,
             "",
-            urlencode(fields).encode(),
+            urlencode(fields, doseq=True).encode(),
             follow=False,
             origin=origin,
             content_type="application/x-www-form-urlencoded",
@@ -98,9 +109,9 @@ class Pages(ApiMaster):
     @case
     async def test_a_fix_is_asked_for_followed_and_cancelled_on_pages(self) -> None:
         await self.serve_ann("ask", "patch")
-        wish = {"subjects": "main", "testbeds": "c2558", "branch": "main", "diff": DIFF}
+        wish = _WISH | {"subjects": "main", "branch": "main", "diff": DIFF}
         wish["scenarios"] = "inet4-forwarding"
-        code, _ = await self.send("plugins/netbisect/requests.html", **wish)
+        code, _ = await self.send(_NEW, **wish)
         [request] = self.ledger.requests.all()
 
         assert code == 303
@@ -126,21 +137,72 @@ class Pages(ApiMaster):
         await self.until(lambda: not self.ledger.actions.held())
 
     @case
+    async def test_the_form_has_all_options_of_a_request(self) -> None:
+        await self.serve_ann("ask")
+        assert 'href="new-request.html"' in await self.show("requests.html")
+        page = await self.show("new-request.html")
+        assert '<meta http-equiv="refresh"' not in page
+        for name in AskBody.__dataclass_fields__:
+            assert f'name="{name if name != "patches" else "diff"}"' in page
+        wish = _WISH | {"scenarios": "all", "tunables": "hw.x=1 sysctl:net.inet.tcp.tso=0"}
+        wish |= {"boots": "2", "margin_percent": "1.5", "repeat": "yes", "fresh": "yes"}
+        wish |= {"priority": "low", "address": "ann@example.org"}
+        code, text = await self.send(_NEW, **wish, dry_run="yes")
+        assert code == 200
+        assert "Nothing is queued" in text
+        assert "testbed  builds  boots" in text
+        assert self.ledger.requests.all() == []
+
+        assert (await self.send(_NEW, **wish))[0] == 303
+        [request] = self.ledger.requests.all()
+        [job] = [one.job for one in self.ledger.requests.jobs(request.id)]
+        assert isinstance(job, MeasureJob)
+        assert (job.boots, job.shared_since) == (2, math.inf)
+        assert job.min_effect == pytest.approx(-math.log(0.985))
+        assert {"hw.x=1", "sysctl:net.inet.tcp.tso=0"} < {
+            split_settings(one)[1] for one in job.scenarios
+        }
+        assert (request.wish["runs"], request.priority) == (2, PRIORITIES["low"])
+        assert request.address == "ann@example.org"
+
+    @case
     async def test_a_wrong_request_is_refused_with_a_reason(self) -> None:
         await self.serve_ann("ask")
         await self.record(201, self.token("ask", who="bob"), testbeds=["c2558"])
-        asks, one = "plugins/netbisect/requests.html", "plugins/netbisect/request-1.html"
+        one = "plugins/netbisect/request-1.html"
         for page, fields, message in (
-            (asks, {"subjects": "main nosuch"}, "nosuch"),
-            (asks, {"subjects": "main"}, "expected"),
-            (asks, {"subjects": "main", "diff": DIFF}, "need the right `patch`"),
+            (_NEW, {"subjects": "main nosuch"}, "subjects: "),
+            (_NEW, {"subjects": "$(reboot) main"}, "subjects: "),
+            (_NEW, {"subjects": "main main"}, "subjects: "),
+            (_NEW, {"subjects": "main"}, "subjects: 1 given; expected two revisions"),
+            (_NEW, {"subjects": "main", "diff": DIFF}, "need the right `patch`"),
+            (_NEW, {"subjects": "main+D5180 main"}, "need the right `patch`"),
+            (_NEW, {"scenarios": "<script>"}, "scenarios: "),
+            (_NEW, {"tunables": "sysctl:net.inet.tcp.tso"}, "expected NAME=VALUE"),
+            (_NEW, {"testbeds": ["c2558", "other"]}, "testbeds: unknown testbed"),
+            (_NEW, {"boots": "101"}, "boots: 101 boots; expected 1 to 100"),
+            (_NEW, {"boots": "many", "branch": "../x"}, "boots: expected a whole number"),
+            (_NEW, {"margin_percent": "x"}, "margin_percent: expected a number"),
+            (_NEW, {"margin_percent": "nan"}, "is not a JSON number"),
+            (_NEW, {"priority": "high"}, "needs the right `priority`"),
+            (_NEW, {"priority": "first"}, "priority: "),
+            (_NEW, {"address": "x y"}, "address: "),
+            (_NEW, {"branch": "../x"}, "branch: "),
+            (_NEW, {"kind": "bisect", "subjects": "main..main~2"}, "subjects: "),
+            (_NEW, {"kind": "bisect", "subjects": "main~2..main", "hours": "-1"}, "hours: "),
+            (_NEW, {"kind": "series", "subjects": "main"}, "subjects: "),
+            (_NEW, {"kind": "all"}, "kind: "),
             (one, {"verb": "cancel"}, "bob"),
             (one, {"verb": "stop"}, "expected cancel, extend or resume"),
             (one, {"verb": "extend", "boots": "x"}, "bob"),
         ):
-            code, text = await self.send(page, **fields)
+            given = _WISH | fields if page == _NEW else fields
+            code, text = await self.send(page, **given)
             assert code in (403, 409), fields
-            assert message in text, text
+            assert message in text, (fields, text)
+        assert len(self.ledger.requests.all()) == 1
+        refused = [one for one in self.ledger.requests.audit() if one.what == "refuse"]
+        assert {(one.who, one.via) for one in refused} == {("ann", "form")}
         assert [one.what for one in self.ledger.requests.audit(request=1)] == ["ask"]
 
         await self.check_search()
@@ -154,3 +216,20 @@ class Pages(ApiMaster):
         missing = await self.call("GET", "plugins/netbisect/search?q=nothing")
         assert missing.code == 404
         assert "no kernel of it was measured" in await treq.text_content(missing)
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+    @case
+    async def test_a_browser_shows_the_overview_in_buildbots_pages(self) -> None:
+        """The scripts of netbisect complain about nothing."""
+        await self.serve_ann("ask")
+        command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu"]
+        command += ["--virtual-time-budget=8000", f"--user-data-dir={self.folder / 'profile'}"]
+        command += ["--enable-logging=stderr", "--dump-dom"]
+        command.append(f"http://127.0.0.1:{self.master.www.getPortnum()}/")
+        done = await threads.deferToThread(
+            subprocess.run, command, capture_output=True, text=True, timeout=300, check=True
+        )
+        complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+        assert [line for line in complaints if "netbisect" in line] == []
+        assert '<iframe src="plugins/netbisect/index.html"' in done.stdout

@@ -1,0 +1,69 @@
+"""Logins of a real master with htpasswd."""
+
+from __future__ import annotations
+
+import base64
+from urllib.parse import urlencode
+
+import bcrypt
+import pytest
+import treq
+from api_master import API, ORIGIN, ApiMaster
+from real_master import case
+
+from netbisect.steps.service.web_settings import LoginSettings, PeopleRule
+
+
+@pytest.mark.slow
+class Login(ApiMaster):
+    """A master with htpasswd logins."""
+
+    async def login(self, name: str, password: str) -> str:
+        """The cookie of a session, or ""."""
+        basic = base64.b64encode(f"{name}:{password}".encode()).decode()
+        answer = await self.call("GET", "auth/login", authorization=f"Basic {basic}", follow=False)
+        await treq.content(answer)
+        cookies = answer.headers.getRawHeaders("set-cookie") or [""]
+        return cookies[-1].partition(";")[0] if answer.code == 302 else ""
+
+    async def submit(self, cookie: str) -> int:
+        """Submits the form of a new request; returns the status."""
+        form = {"kind": "compare", "subjects": "main~1 main"}
+        answer = await self.call(
+            "POST",
+            "plugins/netbisect/new-request.html",
+            "",
+            urlencode(form).encode(),
+            follow=False,
+            cookie=cookie,
+            origin=ORIGIN,
+            content_type="application/x-www-form-urlencoded",
+        )
+        await treq.content(answer)
+        return int(answer.code)
+
+    @case
+    async def test_forms_and_calls_need_a_session_and_its_rights(self) -> None:
+        users = self.folder / "users"
+        kept = bcrypt.hashpw(b"secret", bcrypt.gensalt(4))
+        users.write_bytes(b"ann:" + kept + b"\nbob:" + kept)
+        users.chmod(0o600)
+        people = (PeopleRule(("ann",), ("read",)), PeopleRule(("bob",), ("ask",)))
+        self.change(url=f"{ORIGIN}/", login=LoginSettings("htpasswd", users), people=people)
+        await self.serve()
+        cookie = await self.login("ann", "secret")
+        assert await self.login("ann", "wrong") == ""
+        assert await self.login("eve", "secret") == ""
+
+        assert await self.submit(cookie) == 403
+        assert await self.submit("") == 403
+        body = {"kind": "compare", "subjects": ["main~1", "main"], "dry_run": True}
+        for origin in ({}, {"origin": "https://x.invalid"}):
+            answer = await self.call("POST", f"{API}/requests", "", body, cookie=cookie, **origin)
+            assert answer.code == 403
+        caller = await self.read_json(await self.call("GET", f"{API}/caller", "", cookie=cookie))
+        assert caller["who"] == "ann"
+
+        assert self.ledger.requests.all() == []
+        assert await self.submit(await self.login("bob", "secret")) == 303
+        assert [one.who for one in self.ledger.requests.all()] == ["bob"]
