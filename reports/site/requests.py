@@ -16,11 +16,12 @@ from netbisect.reports.model.changes import BisectionDocument
 from netbisect.reports.model.profiles import ProfilePair
 from netbisect.reports.model.types import Difference, RequestDocument, RequestPart
 from netbisect.reports.pages import profiles, requests
-from netbisect.reports.plots import chart, progress
+from netbisect.reports.plots import chart
 from netbisect.reports.plots.figure import dots, draw, segments
-from netbisect.reports.plots.progress import ScenarioProgress
-from netbisect.reports.render import words
+from netbisect.reports.plots.netbenches_plot import Panel, marks
+from netbisect.reports.render import progress, words
 from netbisect.reports.render.palette import BAD, BOOT, INK
+from netbisect.reports.render.progress import ScenarioProgress
 from netbisect.reports.render.words import Name
 from netbisect.reports.site.files import JOB_KINDS, job_page, revision_page
 from netbisect.reports.site.frame import AlternateForm, Page, make_page
@@ -114,7 +115,7 @@ def _pictures(parts: Sequence[PartView]) -> Iterator[tuple[Markup, str]]:
         for j, narrowing in enumerate(one.narrowing):
             yield _narrowing(narrowing, f"narrowing-{i}-{j}"), _NARROWING
         for j, scenario in enumerate(one.boots):
-            yield progress.boots(scenario, f"boots-{i}-{j}"), "One mark per boot."
+            yield _boots(scenario, f"boots-{i}-{j}"), "One mark per boot."
 
 
 def _factors(found: RequestDocument) -> Iterator[tuple[Markup, str]]:
@@ -215,6 +216,33 @@ def _intervals(axes: Axes, one: Narrowing) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("boots of each kernel")
     axes.set_ylabel("% against the first")
+
+
+def _boots(one: ScenarioProgress, name: str) -> Markup:
+    """The boots of all kernels in a scenario, side by side.
+
+    Args:
+        one: A scenario.
+        name: Prefix of the ids in the element, unique in the page.
+    """
+    facts = [
+        f"{words.clean(side.name)}: {words.count(len(side.pps), 'boot')} from "
+        f"{words.number(min(side.pps), one.series)} to {words.number(max(side.pps), one.series)}"
+        for side in one.sides
+    ]
+    if not facts:
+        return Markup(chart.notice("No boots measured yet."))  # noqa: S704 - our own drawing
+    panel = Panel(
+        words.clean(one.title), [(words.clean(s.name), s.pps) for s in one.sides], one.series
+    )
+    drawn = draw(
+        lambda axes: marks(axes, panel),
+        1.1 + 0.42 * len(one.sides),
+        name=name,
+        title=f"{words.clean(one.title)} on {words.clean(one.testbed)}: boots so far",
+        text=f"{'; '.join(facts)}.",
+    )
+    return Markup(drawn)  # noqa: S704 - our own drawing, its texts escaped
 
 
 def profile(number: int, title: str, found: ProfilePair | None, label: Name) -> Page:

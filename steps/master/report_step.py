@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from buildbot.process.buildstep import BuildStep
 from buildbot.process.results import SUCCESS
-from buildbot.util.service import AsyncService
-from twisted.internet import defer
 from twisted.python import log
 
+from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import Level
 from netbisect.bisect.model.jobs import (
     BisectJob,
@@ -22,43 +20,33 @@ from netbisect.bisect.model.jobs import (
     ProfileJob,
 )
 from netbisect.bisect.model.metric import metric_of
-from netbisect.reports.plots import progress
-from netbisect.reports.plots.progress import ScenarioProgress, Side
+from netbisect.reports.render import progress
+from netbisect.reports.render.progress import ScenarioProgress, Side
+from netbisect.reports.site.files import JOB_KINDS, job_page
 from netbisect.steps.master.lab_step import DECISION_PROPERTY
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.progress import measured_sides
-from netbisect.steps.service import numeric
-from netbisect.steps.service.compute import StoppingError
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
-from netbisect.steps.service.watchdog import run_in_thread
+from netbisect.store.db.records import JobRecord
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.scenario import title_of_series
-
-JOB_PROPERTY = "job"
-"""Build property with the number of the job of a trial."""
-STATISTICS, PLOT = "ministat", "boots.html"
-"""Names of the logs."""
-_LATER = 10.0
-"""Seconds until the plot is drawn; a further trial of the job in this time replaces it. Drawing
-takes longer than a decision, and the compute process does both."""
-_PLOTTED = 6
-"""Most scenarios in the plot, the leading one first."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
     """Contents of a build's page."""
 
-    comparisons: tuple[ScenarioProgress, ...]
+    statistics: str
+    """Output of ministat."""
     links: tuple[tuple[str, str], ...]
     """Names and addresses."""
     summary: str
 
 
 class ReportStep(BuildStep):
-    """Adds output of ministat, a plot and links; an error in it does not fail the trial."""
+    """Adds output of ministat and links; an error in it does not fail the trial."""
 
     def __init__(self, *, settings: Settings, lab: Lab) -> None:
         self.settings = settings
@@ -69,7 +57,7 @@ class ReportStep(BuildStep):
 
     async def run(self) -> int:
         """Reports on the job of this trial."""
-        number = self.getProperty(JOB_PROPERTY)
+        number = self.getProperty("job")
         decision = self.getProperty(DECISION_PROPERTY)
         if number is None or decision is None:
             self.descriptionDone = ["nothing to compare"]
@@ -89,65 +77,10 @@ class ReportStep(BuildStep):
             return build_report(ledger, self.settings, self.lab, number, (testbed, revision))
 
         report: BuildReport = await database_thread(self.settings).do(work)
-        await self.addCompleteLog(STATISTICS, progress.as_text(report.comparisons))
+        await self.addCompleteLog("ministat", report.statistics)
         for name, address in report.links:
             await self.addURL(name, address)
         self.descriptionDone = [report.summary]
-        await self._draw_later(number, report)
-
-    async def _draw_later(self, number: int, report: BuildReport) -> None:
-        async def draw() -> None:
-            _waiting.pop(number, None)
-            plotted = report.comparisons[:_PLOTTED]
-            page = await run_in_thread("a plot", numeric.progress.as_page, plotted, report.links)
-            await self.addHTMLLog(PLOT, page)
-
-        earlier = _waiting.pop(number, None)
-        if earlier is not None:
-            earlier.cancel()
-        later = _Later(draw, f"job {number}: the plot on the build's page")
-        _waiting[number] = later
-        await later.setServiceParent(self.master)
-
-
-class _Later(AsyncService):
-    """Runs work after a delay, unless the master stops before."""
-
-    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]], what: str) -> None:
-        super().__init__()
-        self._work = work
-        self._what = what
-        self._call: Any = None
-        self._done: defer.Deferred[None] = defer.succeed(None)
-
-    def startService(self) -> defer.Deferred[None]:
-        self._call = self.master.reactor.callLater(_LATER, self._begin)
-        return super().startService()
-
-    def stopService(self) -> defer.Deferred[None]:
-        """Finishes work that has begun."""
-        if self._call.active():
-            self._call.cancel()
-        return self._done.addCallback(lambda _: super(_Later, self).stopService())
-
-    def cancel(self) -> None:
-        """Cancels the work unless it has begun."""
-        if self._call is not None and self._call.active():
-            self._call.cancel()
-            self.disownServiceParent()
-
-    def _begin(self) -> None:
-        finished: defer.Deferred[None] = defer.Deferred()
-        self._done = finished
-        done = defer.ensureDeferred(self._work())
-        done.addErrback(lambda failure: failure.trap(StoppingError))
-        done.addErrback(lambda failure: log.err(failure, self._what))
-        done.addCallback(lambda _: finished.callback(None))
-        done.addCallback(lambda _: self.disownServiceParent() if self.parent else None)
-
-
-_waiting: dict[int, _Later] = {}
-"""Plots to be drawn, by job."""
 
 
 def build_report(
@@ -168,17 +101,27 @@ def build_report(
         )
         for name in _scenarios(job)
     ]
-    alert = ledger.alerts.of_job(number)
-    links = [("overview", f"{settings.web.url}plugins/netbisect/index.html")]
-    if alert is not None and alert.announced_at is not None:
-        links.insert(0, (f"alert {alert.id}", settings.report_address(alert.id)))
     lead = found[0]
     boots = " + ".join(str(len(side.pps)) for side in lead.sides) or "no"
     return BuildReport(
-        comparisons=tuple(found),
-        links=tuple(links),
+        statistics=progress.as_text(found),
+        links=tuple(_links(ledger, settings, record)),
         summary=f"{lead.title}: {boots} boots",
     )
+
+
+def _links(ledger: Ledger, settings: Settings, record: JobRecord) -> Iterator[tuple[str, str]]:
+    """Names and addresses of the pages about a job."""
+    alert, kind = ledger.alerts.of_job(record.id), serialization.tag_of(record.job)
+    if alert is not None and alert.announced_at is not None:
+        yield f"alert {alert.id}", settings.report_address(alert.id)
+    if record.request is not None:
+        yield f"request {record.request}", settings.request_address(record.request)
+    if kind in JOB_KINDS:
+        yield f"{kind} {record.id}", settings.page_address(job_page(kind, record.id))
+    elif isinstance(record.job, ProfileJob):
+        yield f"profile {record.id}", settings.profile_address(record.id)
+    yield "overview", settings.page_address("index.html")
 
 
 def _scenarios(job: Job) -> list[str]:

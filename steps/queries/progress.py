@@ -13,8 +13,8 @@ from netbisect.bisect.model.jobs import (
     NightlyJob,
     ProfileJob,
 )
-from netbisect.reports.plots.progress import Side
 from netbisect.reports.render import words
+from netbisect.reports.render.progress import Side
 from netbisect.reports.site.overview import NightProgress, RunningJob
 from netbisect.steps.queries import digest
 from netbisect.steps.queries.lab_context import LabContext

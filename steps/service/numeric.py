@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from netbisect.bisect.stats import unaffected
     from netbisect.reports.console import health as health_report
     from netbisect.reports.documents import netbenches
-    from netbisect.reports.plots import progress
 else:
     from netbisect.steps.service.compute import RemoteModule
 
@@ -32,7 +31,6 @@ else:
     unaffected = RemoteModule("netbisect.bisect.stats.unaffected")
     health_report = RemoteModule("netbisect.reports.console.health")
     netbenches = RemoteModule("netbisect.reports.documents.netbenches")
-    progress = RemoteModule("netbisect.reports.plots.progress")
 
 __all__ = [
     "confirmation",
@@ -43,7 +41,6 @@ __all__ = [
     "measurement",
     "netbenches",
     "plan",
-    "progress",
     "recovery",
     "self_check",
     "unaffected",

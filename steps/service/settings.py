@@ -346,21 +346,25 @@ class Settings:
         """`kernel_space` in bytes."""
         return parse_size(self.kernel_space)
 
+    def page_address(self, page: str) -> str:
+        """URL of a page, such as index.html."""
+        return f"{self.web.url}plugins/netbisect/{page}"
+
     def report_address(self, alert: int) -> str:
         """URL of the page of an alert."""
-        return f"{self.web.url}plugins/netbisect/alert-{alert}.html"
+        return self.page_address(f"alert-{alert}.html")
 
     def profile_address(self, job: int) -> str:
         """URL of the page of a profile job."""
-        return f"{self.web.url}plugins/netbisect/profile-{job}.html"
+        return self.page_address(f"profile-{job}.html")
 
     def request_address(self, request: int) -> str:
         """URL of the page of a request."""
-        return f"{self.web.url}plugins/netbisect/request-{request}.html"
+        return self.page_address(f"request-{request}.html")
 
     def request_file_address(self, request: int, path: str) -> str:
         """URL of a file in the folder of a request."""
-        return f"{self.web.url}plugins/netbisect/reports/request-{request}/{path}"
+        return self.page_address(f"reports/request-{request}/{path}")
 
     @property
     def kernels(self) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob, MeasureJob, ProfileJob
 from netbisect.reports.model.types import RequestPart
-from netbisect.reports.plots.progress import ScenarioProgress
+from netbisect.reports.render.progress import ScenarioProgress
 from netbisect.reports.site import requests as request_pages
 from netbisect.reports.site.frame import File
 from netbisect.reports.site.requests import Narrowing, PartView

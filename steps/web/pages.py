@@ -199,7 +199,11 @@ class RequestResource(FormResource):
         number = int(self.name.removeprefix("request-").partition(".")[0])
         numbers = {one: int(given[one]) for one in ("boots", "hours") if _is_number(given, one)}
         verb = given.get("verb", "")
-        bodies = {"cancel": {"why": given.get("why", "")}, "resume": {}, "extend": numbers}
+        bodies: dict[str, dict[str, Any]] = {
+            "cancel": {"why": given.get("why", "")},
+            "resume": {},
+            "extend": numbers,
+        }
         if verb not in bodies:
             raise FormError(f"{verb}: expected cancel, extend or resume")
         self.write(ledger, user, verb, number, bodies[verb])

@@ -86,6 +86,7 @@ class Requests(RealMaster):
         await self.start()
         request = await self.over(self.request(OLD, NEW))
         self.check_comparison(request)
+        await self.check_page_of_last_trial(request)
         request = await self.over(self.request(OLD, patched))
         self.check_patch(request, patched)
         trials = len(self.boots())
@@ -96,6 +97,18 @@ class Requests(RealMaster):
         assert broken.mark in request.why
         assert "as the script says" in request.why
         assert len(self.boots()) == trials
+
+    async def check_page_of_last_trial(self, request: Request) -> None:
+        """It leads to the request."""
+        builder = await self.master.data.updates.findBuilderId("bench-c2558")
+        builds = await self.master.data.get(("builders", builder, "builds"))
+        last = max(one["buildid"] for one in builds)
+        steps = await self.master.data.get(("builds", last, "steps"))
+        [urls] = [one["urls"] for one in steps if one["name"] == "compare"]
+        assert [(one["name"], one["url"].rpartition("/")[2]) for one in urls] == [
+            (f"request {request.id}", f"request-{request.id}.html"),
+            ("overview", "index.html"),
+        ]
 
     def check_comparison(self, request: Request) -> None:
         assert self.boots() == [OLD, NEW, NEW, OLD]
