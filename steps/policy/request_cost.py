@@ -40,7 +40,7 @@ def boots_wanted(job: Job) -> int:
             return _search_boots(len(job.candidates))
         case NightlyJob():
             return job.boots
-        case ProfileJob():
+        case ProfileJob():  # without a packet rate, a first boot per revision measures it
             return len(job.revisions) * (1 if job.pps else 2)
 
 

@@ -39,7 +39,7 @@ from netbisect.steps.policy.bisections import culprits_of
 from netbisect.steps.policy.retests import chain
 from netbisect.steps.policy.unaffected import unaffected_testbeds
 from netbisect.steps.queries import change_evidence
-from netbisect.steps.queries.lab_context import LabContext
+from netbisect.steps.queries.lab_context import LabContext, known_commit
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Alert, JobRecord
 from netbisect.store.ledger import Ledger
@@ -85,7 +85,7 @@ def comparison(
     finding = finding or record.finding
     effects = finding.effects if isinstance(finding, Confirmed | NotConfirmed) else ()
     retest = tuple(map(Difference.of, effects))
-    commits = tuple(commits) or (_commit(ledger, first.bad),)
+    commits = tuple(commits) or (known_commit(ledger, first.bad),)
     outcome: Compared = "running" if finding is None else "unfinished"
     if isinstance(finding, Confirmed | NotConfirmed):
         outcome = "confirmed" if isinstance(finding, Confirmed) else "not-confirmed"
@@ -127,7 +127,7 @@ def bisection(
     pairs = chain(ledger, parent) if parent is not None else []
     finding = finding or record.finding
     confirmed = _confirmed(ledger, pairs)
-    commits = [(_commit(ledger, one.revision), one.weight) for one in job.candidates]
+    commits = [(known_commit(ledger, one.revision), one.weight) for one in job.candidates]
     culprits = culprits_of(finding)
     first = culprits[0].revision if culprits else ""
     unaffected = _unaffected(lab, ledger, job, confirmed, until)
@@ -260,7 +260,9 @@ def _shared(
     sides = {end for pair in ends for end in pair}
     testbeds, shown = change_evidence.places(job, evidence, sides)
     levels = lab.levels(ledger, job)
-    bad = _commit(ledger, job.bad if isinstance(job, CompareJob) else job.candidates[-1].revision)
+    bad = known_commit(
+        ledger, job.bad if isinstance(job, CompareJob) else job.candidates[-1].revision
+    )
     revisions = {job.good, bad.revision, *(one.revision for one, _ in commits)}
     revisions |= {one.revision for one in evidence.observations}
     revisions |= {one.revision for one in steps} | {one.revision for one in levels}
@@ -275,7 +277,7 @@ def _shared(
         "lead": job.lead,
         "scenarios": job.scenarios,
         "titles": {name: lab.title(name) for name in job.scenarios},
-        "good": lab.revision(_commit(ledger, job.good)),
+        "good": lab.revision(known_commit(ledger, job.good)),
         "bad": lab.revision(bad),
         "candidates": tuple(
             CandidateDocument(
@@ -315,7 +317,7 @@ def _unaffected(
     if not effects or until is None:
         return ()
     bad = job.bad if isinstance(job, CompareJob) else job.candidates[-1].revision
-    ends = _commit(ledger, job.good), _commit(ledger, bad)
+    ends = known_commit(ledger, job.good), known_commit(ledger, bad)
     place = job.branch, job.testbed
     return unaffected_testbeds(ledger, lab.title, place, ends, effects[0].ln_ratio, until)
 
@@ -359,8 +361,3 @@ def _confirmed(ledger: Ledger, pairs: Sequence[JobRecord]) -> tuple[Effect, ...]
     if alert is not None:
         return alert.retest
     return pairs[0].finding.effects if isinstance(pairs[0].finding, Confirmed) else ()
-
-
-def _commit(ledger: Ledger, revision: str) -> Commit:
-    known = ledger.commits.get(revision)
-    return known or Commit(revision, 0, "", "", "", "", 0.0)

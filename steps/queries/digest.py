@@ -20,12 +20,12 @@ from netbisect.reports.mail import digest
 from netbisect.reports.render import words
 from netbisect.steps.queries.documents import alert_summaries
 from netbisect.steps.queries.health import judge
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service.numeric import health_report
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import JobRecord
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
-from netbisect.workers.config.scenario import title_of_series
 
 _KEY = "digest:"
 _DAY = 86400.0
@@ -81,9 +81,9 @@ def gather(
         nights: Asked since then.
         since: Seconds since the epoch.
     """
-    names = Names(lab)
+    title = LabContext(lab=lab).title
     record = {(one.job.testbed, one.job.branch) for one in nights}
-    missing = [one for night in nights for one in missing_of(ledger, night, names.title)]
+    missing = [one for night in nights for one in missing_of(ledger, night, title)]
     planned = sum(len(one.job.scenarios) for one in nights)
     recent = [one for one in ledger.alerts.changed_since(since) if one.announced_at is not None]
     new = [one for one in recent if (one.announced_at or 0.0) >= since and not one.state.ended]
@@ -95,7 +95,7 @@ def gather(
         if one.id not in known and one.kind is AlertKind.DROP and one.state.active
     ]
     judged = judge(ledger, settings.min_effect)
-    brief = partial(alert_summaries, ledger, title=names.title)
+    brief = partial(alert_summaries, ledger, title=title)
     return DigestDocument(
         since=since,
         until=ledger.clock(),
@@ -115,7 +115,7 @@ def gather(
         standing=brief(standing),
         searches=tuple(_searches(ledger)),
         drifts=tuple(
-            f"{names.place(one.testbed, one.scenario, one.branch)}: "
+            f"{title(one.scenario)} on {one.testbed}, {one.branch}: "
             f"{words.percent(slide.ln_ratio, one.scenario)} since "
             f"{ledger.commits.label(slide.best)}"
             for one in judged.series
@@ -124,24 +124,6 @@ def gather(
         warnings=tuple(health_report.warnings(judged)),
         page=settings.web.url,
     )
-
-
-class Names:
-    """Display names in the digest."""
-
-    def __init__(self, lab: Lab) -> None:
-        self._directories = lab.scenario_directories
-        self._shipped = {name for testbed in lab.testbeds for name in testbed.scenarios}
-
-    def title(self, scenario: str) -> str:
-        """Of a scenario; one that no testbed runs any more keeps its short name."""
-        if scenario not in self._shipped:
-            return scenario
-        return title_of_series(scenario, self._directories)
-
-    def place(self, testbed: str, scenario: str, branch: str) -> str:
-        """Of a series."""
-        return f"{self.title(scenario)} on {testbed}, {branch}"
 
 
 def missing_of(ledger: Ledger, record: JobRecord, title: words.Name) -> list[MissingScenarios]:

@@ -8,7 +8,7 @@ from typing import Self
 
 from netbisect.bisect.detection.level_difference import pooled
 from netbisect.bisect.model.detection_results import MIN_EFFECT
-from netbisect.bisect.model.entities import Commit, Noise
+from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import (
     BisectJob,
     CompareJob,
@@ -24,12 +24,12 @@ from netbisect.reports.model.changes import BisectionDocument, ComparisonDocumen
 from netbisect.reports.model.series import EpochDocument, LevelDocument, SeriesDocument
 from netbisect.reports.model.types import Difference, RevisionDocument
 from netbisect.steps.queries import changes
-from netbisect.steps.queries.lab_context import LabContext
+from netbisect.steps.queries.lab_context import LabContext, known_commit
 from netbisect.steps.service.numeric import health as series_health
 from netbisect.steps.service.numeric import histories
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.records import Alert, JobRecord, Quarantine, SeriesName
+from netbisect.store.db.records import Alert, JobRecord, SeriesName
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.series import SeriesHistory
 
@@ -119,8 +119,7 @@ class DocumentQueries:
         )
 
     def _revision(self, revision: str) -> RevisionDocument:
-        known = self.ledger.commits.get(revision)
-        return self.lab.revision(known or Commit(revision, 0, "", "", "", "", 0.0))
+        return self.lab.revision(known_commit(self.ledger, revision))
 
     # ------------------------------------------------------------------------ jobs of it
 
@@ -232,9 +231,7 @@ class DocumentQueries:
             at=self.ledger.clock(),
             jobs=tuple(map(self._open, self.ledger.jobs.all_open()[:_SHOWN])),
             alerts=alert_summaries(self.ledger, alerts),
-            quarantines=tuple(
-                quarantine(one) for _, one in sorted(self.ledger.quarantines.current().items())
-            ),
+            quarantines=quarantines(self.ledger),
         )
 
     def _open(self, record: JobRecord) -> types.OpenJob:
@@ -265,19 +262,22 @@ class DocumentQueries:
         )
 
 
-def quarantine(found: Quarantine) -> types.QuarantineDocument:
-    """A testbed in quarantine."""
-    return types.QuarantineDocument(
-        id=found.id,
-        testbed=found.testbed,
-        since=found.since,
-        fault=found.fault,
-        why=found.why,
-        by=found.by,
-        wanted_at=found.wanted_at,
-        wanted_by=found.wanted_by,
-        note=found.note,
-        refused=found.refused,
+def quarantines(ledger: Ledger) -> tuple[types.QuarantineDocument, ...]:
+    """The testbeds in quarantine, by name."""
+    return tuple(
+        types.QuarantineDocument(
+            id=one.id,
+            testbed=one.testbed,
+            since=one.since,
+            fault=one.fault,
+            why=one.why,
+            by=one.by,
+            wanted_at=one.wanted_at,
+            wanted_by=one.wanted_by,
+            note=one.note,
+            refused=one.refused,
+        )
+        for _, one in sorted(ledger.quarantines.current().items())
     )
 
 

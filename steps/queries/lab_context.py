@@ -28,6 +28,11 @@ _BEFORE, _AFTER = 60, 30
 """Levels before and after a change in the plot of a case."""
 
 
+def known_commit(ledger: Ledger, revision: str) -> Commit:
+    """A commit by its hash; one without details if the ledger does not have it."""
+    return ledger.commits.get(revision) or Commit(revision, 0, "", "", "", "", 0.0)
+
+
 class LabContext:
     """The lab of a ledger, with its files if they exist; it may have changed since.
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from netbisect.bisect.model import serialization
-from netbisect.bisect.model.detection_results import RETEST_BOOTS
 from netbisect.bisect.model.entities import Boot
 from netbisect.bisect.model.evidence import Evidence, Prices
 from netbisect.bisect.model.jobs import (
     BisectJob,
     CompareJob,
+    Job,
     MeasureJob,
     NightlyJob,
-    ProfileJob,
 )
 from netbisect.reports.render import words
 from netbisect.reports.render.progress import Side
 from netbisect.reports.site.overview import NightProgress, RunningJob
+from netbisect.steps.policy.request_cost import boots_wanted, price_of_trial
 from netbisect.steps.queries import digest
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service.numeric import measurement, plan
@@ -46,32 +48,15 @@ def progress_of(ledger: Ledger, lab: LabContext, record: JobRecord) -> RunningJo
     job = record.job
     decisions = ledger.actions.of_job(record.id)
     prices = ledger.costs.prices(job.testbed)
-    share: float | None
-    left: float | None
-    match job:
-        case NightlyJob():
-            done = _boots(ledger, record)
-            share, left, progress = _of_boots(done, job.boots, prices, job.scenarios)
-        case CompareJob():
-            done = _boots(ledger, record)
-            share, left, progress = _of_boots(
-                done, RETEST_BOOTS, prices, job.scenarios, about="about "
-            )
-        case BisectJob():
-            share, left, progress = _search(ledger, lab, record, job, prices)
-        case ProfileJob():
-            # Without a packet rate, a first boot per revision measures it.
-            boots = len(job.revisions) * (1 if job.pps else 2)
-            done = _boots(ledger, record)
-            share, left, progress = _of_boots(done, boots, prices, job.scenarios)
-        case MeasureJob():
-            boots = len(job.revisions) * job.boots
-            evidence = lab.evidence(ledger, record)
-            done = boots - measurement.remaining_boots(job, evidence)
-            share, left, progress = _of_boots(done, boots, prices, job.scenarios)
+    if isinstance(job, BisectJob):
+        share, left, progress = _search(ledger, lab, record, job, prices)
+    else:
+        done, most = boots_done(ledger, record, lab.evidence), boots_wanted(job)
+        share, left = min(done / most, 1.0), max(most - done, 0) * price_of_trial(job, prices)
+        about = "about " if isinstance(job, CompareJob) else ""
+        progress = f"{done} of {about}{words.count(most, 'boot')}"
     working = [one for one in decisions if one.outcome is None]
-    if left is not None:
-        left = max(left, _least_left(working, prices, job.scenarios)) or None
+    left = max(left, _least_left(working, job, prices))
     orders = working or decisions[-1:]
     order = "; ".join(_order(ledger, one, job.testbed) for one in orders) or "waits"
     return RunningJob(
@@ -81,7 +66,7 @@ def progress_of(ledger: Ledger, lab: LabContext, record: JobRecord) -> RunningJo
         branch=job.branch,
         since=record.opened_at,
         done=share,
-        left=left,
+        left=left or None,
         progress=progress,
         now=order,
     )
@@ -89,7 +74,8 @@ def progress_of(ledger: Ledger, lab: LabContext, record: JobRecord) -> RunningJo
 
 def _search(
     ledger: Ledger, lab: LabContext, record: JobRecord, job: BisectJob, prices: Prices
-) -> tuple[float | None, float | None, str]:
+) -> tuple[float | None, float, str]:
+    """The completed share, the seconds left, and a text."""
     evidence = lab.evidence(ledger, record)
     ahead = plan.forecast(job, evidence, prices)
     left, spent = 3600 * ahead.hours_left, ledger.costs.of_jobs([record.id]).seconds
@@ -110,25 +96,22 @@ def _order(ledger: Ledger, decision: Action, own: str) -> str:
     )
 
 
-def _least_left(working: list[Action], prices: Prices, scenarios: tuple[str, ...]) -> float:
+def _least_left(working: list[Action], job: Job, prices: Prices) -> float:
     """Seconds that the longest of these actions takes; 0.0 without any."""
-    boot = prices.boot + prices.run * len(scenarios)
+    trial = price_of_trial(job, prices)
     return max(
-        (prices.build if one.stage is ActionStage.KERNEL else boot for one in working), default=0.0
+        (prices.build if one.stage is ActionStage.KERNEL else trial for one in working), default=0.0
     )
 
 
-def _boots(ledger: Ledger, record: JobRecord) -> int:
+def boots_done(
+    ledger: Ledger, record: JobRecord, evidence_of: Callable[[Ledger, JobRecord], Evidence]
+) -> int:
+    """Boots of a job so far; of a measurement, those that count."""
+    job = record.job
+    if isinstance(job, MeasureJob):
+        return boots_wanted(job) - measurement.remaining_boots(job, evidence_of(ledger, record))
     return sum(isinstance(fact, Boot) for fact in ledger.facts.of_job(record.id))
-
-
-def _of_boots(
-    done: int, most: int, prices: Prices, scenarios: tuple[str, ...], about: str = ""
-) -> tuple[float, float, str]:
-    """Returns the completed share, the time left in seconds, and a text."""
-    left = max(most - done, 0) * (prices.boot + prices.run * len(scenarios))
-    progress = f"{done} of {about}{words.count(most, 'boot')}"
-    return min(done / most, 1.0), left, progress
 
 
 def measured_sides(ledger: Ledger, job: MeasureJob, evidence: Evidence, series: str) -> list[Side]:

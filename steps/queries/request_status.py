@@ -6,24 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from netbisect.bisect.model.entities import Boot
-from netbisect.bisect.model.evidence import Evidence, Prices
-from netbisect.bisect.model.jobs import (
-    CompareJob,
-    MeasureJob,
-    NightlyJob,
-    ProfileJob,
-)
+from netbisect.bisect.model.evidence import Prices
+from netbisect.bisect.model.jobs import CompareJob, NightlyJob, ProfileJob
 from netbisect.bisect.model.results import MeasureResult
 from netbisect.reports.model import types
 from netbisect.reports.render import words
 from netbisect.steps.policy import fair_share
 from netbisect.steps.policy.kernels import Kernels
-from netbisect.steps.policy.request_cost import boots_wanted, cost_of
+from netbisect.steps.policy.request_cost import boots_wanted, cost_of, price_of_trial
 from netbisect.steps.policy.request_spec import PRIORITIES
 from netbisect.steps.queries import request_answer
 from netbisect.steps.queries.documents import KINDS
-from netbisect.steps.service.numeric import measurement
+from netbisect.steps.queries.progress import boots_done
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import (
     ActionStage,
@@ -138,7 +132,6 @@ class _View:
         """A job of a request."""
         job = record.job
         still = record.state is JobState.OPEN
-        evidence = self._kernels.evidence(self._ledger, record)
         ahead = self._ahead(record) if still else []
         left = self._seconds(record) + sum(self._before(record, one) for one in ahead)
         finding = record.finding
@@ -156,19 +149,13 @@ class _View:
             run=record.run,
             scenarios=job.scenarios,
             state=record.state.value,
-            boots=self._boots(record, evidence),
+            boots=boots_done(self._ledger, record, self._kernels.evidence),
             boots_wanted=boots_wanted(job),
             place=self._place(ahead) if still else None,
             seconds_left=left if still else None,
             now=self._now(record) if still else "",
             sentence=sentence,
         )
-
-    def _boots(self, record: JobRecord, evidence: Evidence) -> int:
-        job = record.job
-        if isinstance(job, MeasureJob):
-            return boots_wanted(job) - measurement.remaining_boots(job, evidence)
-        return sum(isinstance(fact, Boot) for fact in self._ledger.facts.of_job(record.id))
 
     def _now(self, record: JobRecord) -> str:
         held = self._ledger.quarantines.current().get(record.job.testbed)
@@ -225,9 +212,8 @@ class _View:
             self._prices[job.testbed] = self._ledger.costs.prices(job.testbed)
         prices = self._prices[job.testbed]
         if isinstance(job, NightlyJob | CompareJob | ProfileJob) or record.request is None:
-            made = sum(isinstance(fact, Boot) for fact in self._ledger.facts.of_job(record.id))
-            trial = prices.boot + prices.run * len(job.scenarios)
-            return max(boots_wanted(job) - made, 0) * trial
+            made = boots_done(self._ledger, record, self._kernels.evidence)
+            return max(boots_wanted(job) - made, 0) * price_of_trial(job, prices)
         evidence = self._kernels.evidence(self._ledger, record)
         cost = cost_of(job, evidence, prices)
         return cost.seconds + len(cost.builds) * prices.build

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -52,7 +52,9 @@ class AlertIndex:
     def of(cls, ledger: Ledger) -> Self:
         """The alerts of a ledger."""
         changed = {number: at for number, (_, at) in ledger.alerts.change_counts().items()}
-        return cls({one.id: one for one in ledger.alerts.all()}, changed, _latest(ledger))
+        return cls(
+            {one.id: one for one in ledger.alerts.all()}, changed, _latest(ledger, changed.values())
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +186,7 @@ def _files(file: str, page: Page, document: Document) -> dict[str, File]:
     return {file: page, document_file(file): f"{json_schema.as_text(document)}\n"}
 
 
-def _latest(ledger: Ledger) -> float:
-    """When the newest thing was done that pages of alerts tell of, seconds since the epoch."""
+def _latest(ledger: Ledger, changes: Collection[float]) -> float:
+    """Time of the latest change of an alert or a night, seconds since the epoch."""
     nights = ledger.nights.latest(progress.NIGHT_SECONDS)
-    return max(
-        *(at for _, at in ledger.alerts.change_counts().values()),
-        *(one.closed_at or one.opened_at for one in nights),
-        0.0,
-        0.0,
-    )
+    return max([*changes, *(one.closed_at or one.opened_at for one in nights)], default=0.0)

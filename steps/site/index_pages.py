@@ -24,7 +24,8 @@ from netbisect.reports.site.frame import FEED, File, Page
 from netbisect.reports.site.overview import Overview, RunningJob
 from netbisect.reports.site.pages import FinishedLine
 from netbisect.steps.queries import badges, progress
-from netbisect.steps.queries.documents import quarantine
+from netbisect.steps.queries.documents import quarantines
+from netbisect.steps.queries.lab_context import known_commit
 from netbisect.steps.site import pair as site_pair
 from netbisect.steps.site import revision_names
 from netbisect.steps.site.build import PageBuilder
@@ -56,7 +57,7 @@ class IndexPages:
         for page, of_branch in self.by_branch().items():
             yield page, revisions.page(of_branch)
         for page, name in self.revisions().items():
-            yield page, self.revision(revision_names.known_commit(self.builder.ledger, name))
+            yield page, self.revision(known_commit(self.builder.ledger, name))
         for place, condition in badges.conditions(self.builder.ledger).items():
             yield badge_file(*place), badge.badge(badges.title(place), condition)
         for name in NAMES:
@@ -170,7 +171,7 @@ def overview(
         alerts=list(reversed(builder.lines.values())),
         running=running,
         series=series,
-        held=[quarantine(one) for _, one in sorted(ledger.quarantines.current().items())],
+        held=quarantines(ledger),
         mails_given_up=len(ledger.mails.given_up()),
         **more,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from netbisect.bisect.model.entities import Commit
+from netbisect.steps.queries.lab_context import known_commit
 from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.store.ledger import Ledger
 
@@ -26,9 +27,3 @@ def resolve(ledger: Ledger, name: str) -> Commit:
             f"{name}: {known}; expected more of its hash, or a label such as n302145-0a1b2c3d4e5f"
         )
     return known_commit(ledger, like[0])
-
-
-def known_commit(ledger: Ledger, revision: str) -> Commit:
-    """The commit of a full revision, known or not."""
-    commit = ledger.commits.get(revision)
-    return commit or Commit(revision, 0, "", "", "", "", 0.0)
