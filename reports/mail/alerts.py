@@ -52,13 +52,13 @@ def outcome(document: ChangeDocument) -> Mail:
     return Mail(opening.subject(document), text)
 
 
-def trouble(job: NightlyJob | CompareJob, finding: Unfinished) -> Mail:
+def trouble(job: NightlyJob | CompareJob, result: Unfinished) -> Mail:
     """Mail about a night or a confirmation without a result."""
     if isinstance(job, NightlyJob):
         what, revisions = "the night", {"revision": job.revision}
     else:
         what, revisions = "the confirmation", {"good": job.good, "bad": job.bad}
-    headline = f"{what[0].upper()}{what[1:]} ended without a result: {words.reason(finding.why)}."
+    headline = f"{what[0].upper()}{what[1:]} ended without a result: {words.reason(result.why)}."
     place = [("branch", words.clean(job.branch)), ("testbed", words.clean(job.testbed))]
     place += [(name, words.clean(revision)) for name, revision in revisions.items()]
     text = environment.get_template("trouble.txt").render(headline=headline, place=place)

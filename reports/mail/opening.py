@@ -75,18 +75,18 @@ def _what(document: ChangeDocument) -> str:
 
 
 def _certainty(document: ChangeDocument) -> str:
-    belief = document.belief
+    posterior = document.belief
     if document.culprits:
         found = document.culprits[0]
         boots = words.boots(found.differences[0])
         return f"{words.certainty(found.chance)}, verified against its parent, {boots}"
-    if belief is not None and document.outcome == "suspects":
-        mass = math.fsum(belief.chances.get(one, 0.0) for one in document.suspects)
+    if posterior is not None and document.outcome == "suspects":
+        mass = math.fsum(posterior.chances.get(one, 0.0) for one in document.suspects)
         return f"{words.certainty(mass)} that it is one of them"
-    if belief is not None and document.outcome == "drift":
-        return f"{words.certainty(belief.drift)} that it is no step"
-    if belief is not None and document.outcome == "not-reproduced":
-        return f"{words.certainty(belief.none)} that nothing changed"
+    if posterior is not None and document.outcome == "drift":
+        return f"{words.certainty(posterior.drift)} that it is no step"
+    if posterior is not None and document.outcome == "not-reproduced":
+        return f"{words.certainty(posterior.none)} that nothing changed"
     if not document.retest:
         return "not confirmed"
     lead = document.retest[0]

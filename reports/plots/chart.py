@@ -241,12 +241,12 @@ def _rows(axes: Axes, document: ChangeDocument, steps: Sequence[StepDocument], e
 
 
 def _shade(
-    axes: Axes, beliefs: Sequence[Posterior | None], columns: dict[str, int], nothing: int
+    axes: Axes, posteriors: Sequence[Posterior | None], columns: dict[str, int], nothing: int
 ) -> None:
     """Draws the cells of each row; all cells of one shade are one path."""
     cells: defaultdict[int, list[Path]] = defaultdict(list)
-    for y, belief in enumerate(beliefs):
-        for shade, first, last in _cells(belief, columns, nothing) if belief else ():
+    for y, posterior in enumerate(posteriors):
+        for shade, first, last in _cells(posterior, columns, nothing) if posterior else ():
             left, right, top, bottom = first - 0.5, last + 0.5, 0.42 - y, -0.42 - y
             corners = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
             cells[shade].append(Path(corners, closed=True))
@@ -257,11 +257,11 @@ def _shade(
 
 
 def _cells(
-    belief: Posterior, columns: dict[str, int], nothing: int
+    posterior: Posterior, columns: dict[str, int], nothing: int
 ) -> Iterator[tuple[int, int, int]]:
     """Shade, first and last column: neighbours of one shade are one cell."""
-    chances: dict[int, float] = {nothing: belief.none}
-    for revision, chance in belief.chances.items():
+    chances: dict[int, float] = {nothing: posterior.none}
+    for revision, chance in posterior.chances.items():
         if (x := columns.get(revision)) is not None:
             chances[x] = chances.get(x, 0.0) + chance
     shades = {x: bisect_right(_SHADES, chance) - 1 for x, chance in sorted(chances.items())}

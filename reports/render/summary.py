@@ -141,11 +141,11 @@ def why(document: ChangeDocument) -> list[str]:
     return paragraphs
 
 
-def _verified(document: ChangeDocument, finding: VerifiedCommit) -> str:
-    lead = finding.differences[0]
+def _verified(document: ChangeDocument, verified: VerifiedCommit) -> str:
+    lead = verified.differences[0]
     return (
-        f"The most probable commit, {document.label(finding.revision)}, was verified: its kernel "
-        f"and that of its parent {document.label(finding.parent)} were booted again, interleaved, "
+        f"The most probable commit, {document.label(verified.revision)}, was verified: its kernel "
+        f"and that of its parent {document.label(verified.parent)} were booted again, interleaved, "
         f"{words.boots(lead)}. The reported changes come from these boots alone: "
         f"{words.change(lead)} for {document.title(lead.scenario)}. Probability of this by chance: "
         f"{words.probability_by_chance(lead.p)}."

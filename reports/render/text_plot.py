@@ -19,35 +19,39 @@ _LIKELIER = 0.5
 _INDENT = " " * 10
 
 
-def posterior(belief: Posterior, label: words.Name) -> list[str]:
+def posterior(probabilities: Posterior, label: words.Name) -> list[str]:
     """A posterior as a text plot, oldest commit left, with the most likely commits by name.
 
     Args:
-        belief: The posterior.
+        probabilities: The probabilities.
         label: Names revisions.
     """
-    chances = list(belief.chances.values())
+    chances = list(probabilities.chances.values())
     share = max(1, -(-len(chances) // _WIDTH))
     groups = [sum(chances[at : at + share]) for at in range(0, len(chances), share)]
     highest = max(groups, default=0.0) or 1.0
     bars = "".join(_BARS[round((len(_BARS) - 1) * group / highest)] for group in groups)
-    others = {"two commits or more": belief.two, "a drift": belief.drift}
+    others = {"two commits or more": probabilities.two, "a drift": probabilities.drift}
     shares = [f"{name}: {words.certainty(p)}" for name, p in others.items() if p >= _MENTIONED]
-    return [f"{_INDENT}│{bars}│", f"{_INDENT}{_single_commit(belief, label)}", *_more(shares)]
+    return [
+        f"{_INDENT}│{bars}│",
+        f"{_INDENT}{_single_commit(probabilities, label)}",
+        *_more(shares),
+    ]
 
 
-def _single_commit(belief: Posterior, label: words.Name) -> str:
+def _single_commit(probabilities: Posterior, label: words.Name) -> str:
     """The most likely single commits."""
-    alone = math.fsum(belief.chances.values())
-    if alone < _LIKELIER and belief.none < _LIKELIER:
+    alone = math.fsum(probabilities.chances.values())
+    if alone < _LIKELIER and probabilities.none < _LIKELIER:
         return f"one commit alone: {words.certainty(alone)}"
-    best = sorted(belief.chances.items(), key=lambda item: -item[1])[:_NAMED]
+    best = sorted(probabilities.chances.items(), key=lambda item: -item[1])[:_NAMED]
     named = ", ".join(f"{label(one)} {words.certainty(p)}" for one, p in best)
-    likely = belief.credible(0.9)
+    likely = probabilities.credible(0.9)
     # Less than 90 % where other explanations are likely: then these are all of the commits.
-    mass = words.certainty(math.fsum(belief.chances[one] for one in likely))
+    mass = words.certainty(math.fsum(probabilities.chances[one] for one in likely))
     where = words.count(len(likely), "commit")
-    return f"{named}; {mass} in {where}; no change: {words.certainty(belief.none)}"
+    return f"{named}; {mass} in {where}; no change: {words.certainty(probabilities.none)}"
 
 
 def _more(shares: list[str]) -> list[str]:

@@ -349,15 +349,15 @@ def state(alert: Stated) -> str:
     return text
 
 
-def sentence(finding: Result, label: Name, title: Name) -> str:  # noqa: C901 - one for every ending
+def sentence(result: Result, label: Name, title: Name) -> str:  # noqa: C901 - one for every ending
     """A result in one or two sentences.
 
     Args:
-        finding: Result of a job of any kind.
+        result: Result of a job of any kind.
         label: Returns the display name of a revision.
         title: Returns the display name of a scenario.
     """
-    match finding:
+    match result:
         case NightlyResult(boots=number):
             text = f"All requested boots were measured: {count(number, 'boot')}."
         case Confirmed(effects=effects):
@@ -365,24 +365,24 @@ def sentence(finding: Result, label: Name, title: Name) -> str:  # noqa: C901 - 
         case NotConfirmed(why=why):
             text = f"The retest does not confirm the difference: {reason(why)}."
         case Culprit():
-            text = _culprit(finding, label, title)
+            text = _culprit(result, label, title)
         case SeveralCulprits(culprits=culprits):
             sentences = [_culprit(culprit, label, title) for culprit in culprits]
             text = " ".join([f"There are {len(culprits)} such commits.", *sentences])
-        case Drift(why=why, belief=belief):
+        case Drift(why=why, belief=posterior):
             text = (
                 "The level changed gradually along the range, probability "
-                f"{certainty(belief.drift)}: {reason(why)}. No commit is named."
+                f"{certainty(posterior.drift)}: {reason(why)}. No commit is named."
             )
         case Suspects(revisions=revisions, why=why):
             text = (
                 f"One of {count(len(revisions), 'commit')} made the change; measurements cannot "
                 f"separate them: {reason(why)}."
             )
-        case NotReproduced(why=why, belief=belief):
+        case NotReproduced(why=why, belief=posterior):
             text = (
-                f"No commit in this range changed the level, probability {certainty(belief.none)}: "
-                f"{reason(why)}."
+                "No commit in this range changed the level, probability "
+                f"{certainty(posterior.none)}: {reason(why)}."
             )
         case ProfileResult(revisions=revisions):
             text = f"Profiled: {listing([label(one) for one in revisions])}."
@@ -392,7 +392,7 @@ def sentence(finding: Result, label: Name, title: Name) -> str:  # noqa: C901 - 
         case Unfinished(why=why):
             text = f"The search ended without a result: {reason(why)}. No commit is named."
         case _:
-            assert_never(finding)
+            assert_never(result)
     return text
 
 
@@ -401,13 +401,13 @@ def _lead(effects: tuple[Effect, ...], title: Name) -> str:
     return f": {title(lead.scenario)} {change(lead)}, {boots(lead)}" if lead else ""
 
 
-def _culprit(finding: Culprit, label: Name, title: Name) -> str:
-    lead, other = finding.effects[0], opposite(finding.effects)
+def _culprit(result: Culprit, label: Name, title: Name) -> str:
+    lead, other = result.effects[0], opposite(result.effects)
     also = f", and {title(other.scenario)} {direction(other)}: {change(other)}" if other else ""
-    chance = max(finding.chance, finding.belief.chances[finding.revision])
+    chance = max(result.chance, result.belief.chances[result.revision])
     return (
-        f"Commit {label(finding.revision)} made {title(lead.scenario)} {direction(lead)}: "
-        f"{change(lead)}{also}. Verified against its parent {label(finding.parent)} with "
+        f"Commit {label(result.revision)} made {title(lead.scenario)} {direction(lead)}: "
+        f"{change(lead)}{also}. Verified against its parent {label(result.parent)} with "
         f"interleaved boots, {boots(lead)}. Probability that it is this commit: "
         f"{certainty(chance)}."
     )

@@ -69,11 +69,11 @@ def bisect_job(
     )
 
 
-def culprits_of(finding: Result | None) -> tuple[Culprit, ...]:
+def culprits_of(result: Result | None) -> tuple[Culprit, ...]:
     """The verified commits of a search, the largest effect first."""
-    if isinstance(finding, SeveralCulprits):
-        return finding.culprits
-    return (finding,) if isinstance(finding, Culprit) else ()
+    if isinstance(result, SeveralCulprits):
+        return result.culprits
+    return (result,) if isinstance(result, Culprit) else ()
 
 
 def search_of_peer(ledger: Ledger, wanted: BisectJob, confirmed: Confirmed) -> JobRecord | None:

@@ -31,16 +31,16 @@ def key_of(job: ProfileJob) -> str:
     return f"profile:{job.branch}:{job.testbed}:{job.scenarios[0]}:{names}"
 
 
-def profile_jobs(ledger: Ledger, search: JobRecord, finding: Result) -> list[ProfileJob]:
+def profile_jobs(ledger: Ledger, search: JobRecord, result: Result) -> list[ProfileJob]:
     """Profile jobs for every culprit of a search and its parent."""
-    return [with_load(ledger, one) for one in _of_culprits(search, finding)]
+    return [with_load(ledger, one) for one in _of_culprits(search, result)]
 
 
-def _of_culprits(search: JobRecord, finding: Result | None) -> list[ProfileJob]:
+def _of_culprits(search: JobRecord, result: Result | None) -> list[ProfileJob]:
     where = (search.job.branch, search.job.testbed)
     return [
         ProfileJob(*where, (one.parent, one.revision), (scenario_of(one.effects[0].scenario),))
-        for one in culprits_of(finding)
+        for one in culprits_of(result)
     ]
 
 
@@ -88,10 +88,10 @@ def alerts_with_profiles(ledger: Ledger, record: JobRecord) -> list[Alert]:
 
 def compared(ledger: Ledger, logs: Path, record: JobRecord) -> ProfilePair:
     """The profiles of a job, or the reason why there are none."""
-    job, finding = record.job, record.finding
+    job, result = record.job, record.finding
     assert isinstance(job, ProfileJob)
-    if isinstance(finding, Unfinished):
-        return ProfilePair(job.revisions, (), finding.why)
+    if isinstance(result, Unfinished):
+        return ProfilePair(job.revisions, (), result.why)
     found = taken(ledger, logs, record)
     if len(found) < len(job.revisions):
         return ProfilePair(job.revisions, (), "its files were removed")

@@ -78,6 +78,6 @@ def cost_of(job: Job, evidence: Evidence, prices: Prices) -> TestbedCost:
     if isinstance(job, MeasureJob):
         left = measurement.remaining_boots(job, evidence)
         return TestbedCost(job.testbed, builds, left, wanted - left, left * trial)
-    made = sum(reading.fresh for reading in evidence.observations)
+    made = sum(observed.fresh for observed in evidence.observations)
     left = max(wanted - made, 0)
     return TestbedCost(job.testbed, builds, left, 0, left * trial)

@@ -21,12 +21,12 @@ _OF_THE_KERNEL = (Stage.BUILD, Stage.BOOT)
 """Stages at which a failure concerns the revision."""
 
 
-def compared(job: CompareJob | BisectJob, finding: Result | None) -> tuple[tuple[str, str], ...]:
+def compared(job: CompareJob | BisectJob, result: Result | None) -> tuple[tuple[str, str], ...]:
     """The compared revisions: each culprit with its parent, the earlier first, or the ends."""
-    if isinstance(finding, Culprit):
-        return ((finding.parent, finding.revision),)
-    if isinstance(finding, SeveralCulprits):
-        return tuple((one.parent, one.revision) for one in finding.culprits)
+    if isinstance(result, Culprit):
+        return ((result.parent, result.revision),)
+    if isinstance(result, SeveralCulprits):
+        return tuple((one.parent, one.revision) for one in result.culprits)
     if isinstance(job, CompareJob):
         return ((job.good, job.bad),)
     return ((job.good, job.candidates[-1].revision),)
@@ -50,7 +50,7 @@ def places(
 
     That is one with boots of all the sides: rates of several testbeds do not compare.
     """
-    fresh = Counter(reading.testbed for reading in evidence.observations if reading.fresh)
+    fresh = Counter(observed.testbed for observed in evidence.observations if observed.fresh)
     known = job.testbeds if isinstance(job, BisectJob) else ()
     used = tuple(name for name in known if fresh[name])
     if used in {(), (job.testbed,)}:
@@ -59,9 +59,9 @@ def places(
 
     def fewest(name: str) -> int:
         own = [
-            reading
-            for reading in evidence.observations
-            if reading.fresh and reading.testbed == name
+            observed
+            for observed in evidence.observations
+            if observed.fresh and observed.testbed == name
         ]
         return min(
             sum(one.revision == side or one.identity == image.get(side) for one in own)
@@ -85,10 +85,10 @@ def pps(
     """By scenario and revision; a side has the boots of all revisions with its very image."""
     found: dict[str, dict[str, tuple[float, ...]]] = {name: {} for name in scenarios}
     image = {revision: kernel.identity for revision, kernel in evidence.kernels.items()}
-    for reading in evidence.observations:
-        twins = {side for side in sides if image.get(side) == reading.identity}
-        for name, value in reading.ln_pps.items():
-            for revision in {reading.revision, *twins} if name in found else ():
+    for observed in evidence.observations:
+        twins = {side for side in sides if image.get(side) == observed.identity}
+        for name, value in observed.ln_pps.items():
+            for revision in {observed.revision, *twins} if name in found else ():
                 known = found[name].get(revision, ())
                 found[name][revision] = (*known, metric_of(name).number(value))
     return found

@@ -55,7 +55,7 @@ def comparison(
     ledger: Ledger,
     record: JobRecord,
     *,
-    finding: Result | None = None,
+    result: Result | None = None,
     commits: Sequence[Commit] = (),
     until: float | None = None,
 ) -> ComparisonDocument:
@@ -65,7 +65,7 @@ def comparison(
         lab: Names, hardware and links.
         ledger: The ledger.
         record: The comparison.
-        finding: Its result, if that is not in the ledger yet; of several comparisons about one
+        result: Its result, if that is not in the ledger yet; of several comparisons about one
             change, their common result.
         commits: Those after the good end, to the bad one, if known.
         until: Latest time of the measurements of unaffected testbeds, seconds since the epoch;
@@ -82,15 +82,15 @@ def comparison(
     pairs = chain(ledger, record)
     first = pairs[0].job  # its ends are those of the alert
     assert isinstance(first, CompareJob)
-    finding = finding or record.finding
-    effects = finding.effects if isinstance(finding, Confirmed | NotConfirmed) else ()
+    result = result or record.finding
+    effects = result.effects if isinstance(result, Confirmed | NotConfirmed) else ()
     retest = tuple(map(Difference.of, effects))
     commits = tuple(commits) or (known_commit(ledger, first.bad),)
-    outcome: Compared = "running" if finding is None else "unfinished"
-    if isinstance(finding, Confirmed | NotConfirmed):
-        outcome = "confirmed" if isinstance(finding, Confirmed) else "not-confirmed"
+    outcome: Compared = "running" if result is None else "unfinished"
+    if isinstance(result, Confirmed | NotConfirmed):
+        outcome = "confirmed" if isinstance(result, Confirmed) else "not-confirmed"
     return ComparisonDocument(
-        **_shared(lab, ledger, pairs[0], pairs, finding, [(one, 0.0) for one in commits]),
+        **_shared(lab, ledger, pairs[0], pairs, result, [(one, 0.0) for one in commits]),
         number=record.id,
         opened_at=record.opened_at,
         closed_at=record.closed_at,
@@ -107,7 +107,7 @@ def bisection(
     ledger: Ledger,
     record: JobRecord,
     *,
-    finding: Result | None = None,
+    result: Result | None = None,
     until: float | None = None,
     alert: Alert | None = None,
 ) -> BisectionDocument:
@@ -125,22 +125,22 @@ def bisection(
         )
     parent = ledger.jobs.get(record.parent) if record.parent is not None else None
     pairs = chain(ledger, parent) if parent is not None else []
-    finding = finding or record.finding
+    result = result or record.finding
     confirmed = _confirmed(ledger, pairs)
     commits = [(known_commit(ledger, one.revision), one.weight) for one in job.candidates]
-    culprits = culprits_of(finding)
+    culprits = culprits_of(result)
     first = culprits[0].revision if culprits else ""
     unaffected = _unaffected(lab, ledger, job, confirmed, until)
     peer = alert is not None and alert.testbed != job.testbed
     if alert is not None and peer:
         confirmed = alert.retest
     document = BisectionDocument(
-        **_shared(lab, ledger, record, [*pairs, record], finding, commits),
+        **_shared(lab, ledger, record, [*pairs, record], result, commits),
         number=record.id,
         opened_at=record.opened_at,
         closed_at=record.closed_at,
-        outcome=_searched(finding),
-        differences=tuple(map(Difference.of, change_of(confirmed, finding).effects)),
+        outcome=_searched(result),
+        differences=tuple(map(Difference.of, change_of(confirmed, result).effects)),
         retest=tuple(map(Difference.of, confirmed)),
         culprits=tuple(
             VerifiedCommit(
@@ -151,7 +151,7 @@ def bisection(
             )
             for one in culprits
         ),
-        suspects=finding.revisions if isinstance(finding, Suspects) else (),
+        suspects=result.revisions if isinstance(result, Suspects) else (),
         marks=tuple(ledger.marks.of_search(record.id)),
         diffstat=lab.diffstat(first),
         committer=lab.committer(first),
@@ -184,7 +184,7 @@ def of_alert(
     ledger: Ledger,
     alert: Alert,
     now: float,
-    finding: Result | None = None,
+    result: Result | None = None,
 ) -> Change | None:
     """The latest search or comparison of an alert, as seen from its testbed; None without one.
 
@@ -195,23 +195,23 @@ def of_alert(
         ledger: The ledger.
         alert: The alert.
         now: Seconds since the epoch.
-        finding: Of its search, if that is not in the ledger yet.
+        result: Of its search, if that is not in the ledger yet.
     """
     last = alert.bisection or alert.comparison
     if last is None:
         return None
     record = ledger.jobs.get(last)
-    finding = finding or record.finding
+    result = result or record.finding
     end = math.inf if alert.closed_at is None else alert.closed_at
     followed = now < end + _FOLLOWED
     until = end if followed else None
     found: Change
     if isinstance(record.job, BisectJob):
-        found = bisection(lab, ledger, record, finding=finding, until=until, alert=alert)
+        found = bisection(lab, ledger, record, result=result, until=until, alert=alert)
     else:
-        if isinstance(finding, Confirmed):
-            finding = Confirmed(alert.retest)
-        found = comparison(lab, ledger, record, finding=finding, until=until)
+        if isinstance(result, Confirmed):
+            result = Confirmed(alert.retest)
+        found = comparison(lab, ledger, record, result=result, until=until)
     culprit = found.culprits[0].revision if found.culprits and followed else None
     return replace(
         found,
@@ -226,7 +226,7 @@ def _shared(
     ledger: Ledger,
     record: JobRecord,
     records: Sequence[JobRecord],
-    finding: Result | None,
+    result: Result | None,
     commits: Sequence[tuple[Commit, float]],
 ) -> dict[str, Any]:
     """Fields that a comparison and a bisection have in common.
@@ -236,7 +236,7 @@ def _shared(
         ledger: The ledger.
         record: The job with the ends.
         records: All whose steps are shown, oldest first.
-        finding: The result.
+        result: The result.
         commits: The candidates, oldest first, with their prior weights.
     """
     job = record.job
@@ -256,7 +256,7 @@ def _shared(
         )
     ]
     evidence = lab.evidence(ledger, record)
-    ends = change_evidence.compared(job, finding)
+    ends = change_evidence.compared(job, result)
     sides = {end for pair in ends for end in pair}
     testbeds, shown = change_evidence.places(job, evidence, sides)
     levels = lab.levels(ledger, job)
@@ -268,7 +268,7 @@ def _shared(
     revisions |= {one.revision for one in steps} | {one.revision for one in levels}
     known = ledger.commits.find(revisions)
     alert = ledger.alerts.of_job(records[-1].id)
-    belief = _belief(finding, steps)
+    posterior = _posterior(result, steps)
     return {
         "alert": alert.id if alert is not None else None,
         "branch": job.branch,
@@ -281,13 +281,15 @@ def _shared(
         "bad": lab.revision(bad),
         "candidates": tuple(
             CandidateDocument(
-                lab.revision(one), weight, belief.chances.get(one.revision) if belief else None
+                lab.revision(one),
+                weight,
+                posterior.chances.get(one.revision) if posterior else None,
             )
             for one, weight in commits
         ),
         "labels": {name: known[name].label for name in sorted(known)},
-        "sentence": _sentence(lab, ledger, finding),
-        "chances": Chances(belief.none, belief.two, belief.drift) if belief else None,
+        "sentence": _sentence(lab, ledger, result),
+        "chances": Chances(posterior.none, posterior.two, posterior.drift) if posterior else None,
         "steps": tuple(replace(step, place=place) for place, step in enumerate(steps, 1)),
         "spent": ledger.costs.of_jobs([one.id for one in records]),
         "pps": change_evidence.pps(
@@ -322,14 +324,14 @@ def _unaffected(
     return unaffected_testbeds(ledger, lab.title, place, ends, effects[0].ln_ratio, until)
 
 
-def _sentence(lab: LabContext, ledger: Ledger, finding: Result | None) -> str:
-    if finding is None:
+def _sentence(lab: LabContext, ledger: Ledger, result: Result | None) -> str:
+    if result is None:
         return "Running."
-    return words.sentence(finding, ledger.commits.label, lab.title)
+    return words.sentence(result, ledger.commits.label, lab.title)
 
 
-def _searched(finding: Result | None) -> Searched:  # noqa: PLR0911 - one for every ending
-    match finding:
+def _searched(result: Result | None) -> Searched:  # noqa: PLR0911 - one for every ending
+    match result:
         case None:
             return "running"
         case Culprit():
@@ -346,11 +348,11 @@ def _searched(finding: Result | None) -> Searched:  # noqa: PLR0911 - one for ev
             return "unfinished"
 
 
-def _belief(finding: Result | None, steps: Sequence[StepDocument]) -> Posterior | None:
+def _posterior(result: Result | None, steps: Sequence[StepDocument]) -> Posterior | None:
     """That of the result, or of the last step."""
-    beliefs = [one.belief for one in steps if one.belief is not None]
-    found: Posterior | None = getattr(finding, "belief", None)
-    return found or (beliefs[-1] if beliefs else None)
+    posteriors = [one.belief for one in steps if one.belief is not None]
+    found: Posterior | None = getattr(result, "belief", None)
+    return found or (posteriors[-1] if posteriors else None)
 
 
 def _confirmed(ledger: Ledger, pairs: Sequence[JobRecord]) -> tuple[Effect, ...]:

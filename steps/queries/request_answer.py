@@ -139,18 +139,18 @@ def verdict_of(last: Sequence[JobRecord]) -> str:
 
 
 def _verdict(record: JobRecord) -> str:
-    job, finding = record.job, record.finding
-    match finding:
+    job, result = record.job, record.finding
+    match result:
         case MeasureResult(held=(), settings=()):
             return INCONCLUSIVE
         case MeasureResult() if isinstance(job, MeasureJob):
-            return _VERDICTS[measurement.worst_verdict(job, finding)]
+            return _VERDICTS[measurement.worst_verdict(job, result)]
         case Confirmed() | Culprit() | SeveralCulprits() | Suspects() | Drift():
             return REGRESSION
         case NotConfirmed() | NotReproduced():
             return NO_REGRESSION
-        case Unfinished(belief=belief):
-            return FAILED if belief is None else INCONCLUSIVE
+        case Unfinished(belief=posterior):
+            return FAILED if posterior is None else INCONCLUSIVE
         case _:
             return INCONCLUSIVE
 
@@ -173,10 +173,10 @@ def title_of(lab: Lab, scenario: str) -> str:
 
 def differences(ledger: Ledger, lab: Lab, record: JobRecord) -> list[ComparedRevision]:
     """Revisions compared by a job."""
-    job, finding = record.job, record.finding
-    if isinstance(job, MeasureJob) and isinstance(finding, MeasureResult):
-        return [line for held in finding.held for line in _of_held(ledger, lab, record, job, held)]
-    effects, name = _effects(job, finding)
+    job, result = record.job, record.finding
+    if isinstance(job, MeasureJob) and isinstance(result, MeasureResult):
+        return [line for held in result.held for line in _of_held(ledger, lab, record, job, held)]
+    effects, name = _effects(job, result)
     noise = job.noise if isinstance(job, CompareJob | BisectJob) else None
     least = job.min_effect if isinstance(job, CompareJob) else _ANY
     return [
@@ -226,8 +226,8 @@ def setting_effects(ledger: Ledger, lab: Lab, record: JobRecord) -> Iterator[Com
         )
 
 
-def _effects(job: Job, finding: Result | None) -> tuple[Sequence[Effect], str]:
-    match finding:
+def _effects(job: Job, result: Result | None) -> tuple[Sequence[Effect], str]:
+    match result:
         case Confirmed(effects=effects) | NotConfirmed(effects=effects):
             return effects, job.bad if isinstance(job, CompareJob) else ""
         case Culprit(effects=effects, revision=revision):
@@ -340,12 +340,12 @@ def _percent(margin: float) -> str:
 
 def remarks_of(ledger: Ledger, lab: Lab, record: JobRecord) -> list[str]:
     """Remarks that a reader of a measurement needs."""
-    job, finding = record.job, record.finding
-    if not isinstance(job, MeasureJob) or not isinstance(finding, MeasureResult):
+    job, result = record.job, record.finding
+    if not isinstance(job, MeasureJob) or not isinstance(result, MeasureResult):
         return []
     first = ledger.commits.label(job.revisions[0])
     remarks = []
-    for held in finding.held:
+    for held in result.held:
         found = measurement.classify_all(job, held)
         for effect in held.effects:
             if found[effect.scenario] is DifferenceVerdict.OPEN:

@@ -134,11 +134,11 @@ class _View:
         still = record.state is JobState.OPEN
         ahead = self._ahead(record) if still else []
         left = self._seconds(record) + sum(self._before(record, one) for one in ahead)
-        finding = record.finding
+        result = record.finding
         sentence = ""
-        if finding is not None and not isinstance(finding, MeasureResult):
+        if result is not None and not isinstance(result, MeasureResult):
             sentence = words.sentence(
-                finding,
+                result,
                 self._ledger.commits.label,
                 lambda name: request_answer.title_of(self._lab, name),
             )

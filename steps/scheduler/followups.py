@@ -1,6 +1,6 @@
-"""Follow-ups of a finding: the next jobs, the alert, the mail and the page.
+"""Follow-ups of a result: the next jobs, the alert, the mail and the page.
 
-Runs in the database thread. A finding and its mails are recorded in one transaction.
+Runs in the database thread. A result and its mails are recorded in one transaction.
 """
 
 from __future__ import annotations
@@ -118,44 +118,44 @@ class Followups:
         self.history = open_history(settings, lab)
         self.kernels = Kernels(lab, self.history)
 
-    def conclude(self, ledger: Ledger, record: JobRecord, finding: Result) -> list[JobRecord]:
-        """Closes a job with its finding; returns the jobs that follow."""
+    def conclude(self, ledger: Ledger, record: JobRecord, result: Result) -> list[JobRecord]:
+        """Closes a job with its result; returns the jobs that follow."""
         try:
             if record.request is not None:
-                return self._after_request_job(ledger, record, record.request, finding)
+                return self._after_request_job(ledger, record, record.request, result)
             match record.job:
                 case NightlyJob() as night:
-                    return self._after_night(ledger, record, night, finding)
+                    return self._after_night(ledger, record, night, result)
                 case CompareJob() as comparison:
-                    return self._after_comparison(ledger, record, comparison, finding)
+                    return self._after_comparison(ledger, record, comparison, result)
                 case BisectJob():
-                    return self._after_bisection(ledger, record, finding)
+                    return self._after_bisection(ledger, record, result)
                 case ProfileJob():
-                    self._after_profiling(ledger, record, finding)
+                    self._after_profiling(ledger, record, result)
                 case MeasureJob():  # without a request
-                    with ledger.jobs.closing(record, finding):
+                    with ledger.jobs.closing(record, result):
                         return []
         except AlreadyClosedError:
             pass  # with its follow-ups
         return []
 
     def _after_night(
-        self, ledger: Ledger, record: JobRecord, night: NightlyJob, finding: Result
+        self, ledger: Ledger, record: JobRecord, night: NightlyJob, result: Result
     ) -> list[JobRecord]:
         end_mutes(ledger)
         close_recovered(ledger, night.testbed, night.branch)
         wanted = None
         mixed: tuple[tuple[str, Effect], ...] = ()
         # A repeated kernel cannot be slower than itself.
-        if isinstance(finding, NightlyResult) and not is_repeat(record):
+        if isinstance(result, NightlyResult) and not is_repeat(record):
             seen = retests.tonight(ledger, night, self.settings.min_effect)
             mixed = seen.mixes
             if not retests.is_comparing(ledger, night.testbed, night.branch):
                 wanted = seen.wanted
         held = ledger.quarantines.current().get(night.testbed)
-        with ledger.jobs.closing(record, finding) as closing:
-            if isinstance(finding, Unfinished):
-                self._mail_trouble(closing, finding, held)
+        with ledger.jobs.closing(record, result) as closing:
+            if isinstance(result, Unfinished):
+                self._mail_trouble(closing, result, held)
             for good, effect in mixed:
                 often = "more" if effect.ln_ratio < 0 else "less"
                 what = f"its boots come up in their slow mode {often} often"
@@ -177,12 +177,12 @@ class Followups:
         return [record]
 
     def _mail_trouble(
-        self, closing: JobClosing, finding: Unfinished, held: Quarantine | None = None
+        self, closing: JobClosing, result: Unfinished, held: Quarantine | None = None
     ) -> None:
         """Mails an unfinished job; during a quarantine only the first nightly job."""
         job = closing.record.job
         assert isinstance(job, NightlyJob | CompareJob)
-        letter = alerts.trouble(job, finding)
+        letter = alerts.trouble(job, result)
         key = f"quarantine:{held.id}:{job.branch}" if held else f"{closing.record.id}"
         closing.post(
             f"trouble:{key}",
@@ -192,21 +192,21 @@ class Followups:
         )
 
     def _after_comparison(
-        self, ledger: Ledger, record: JobRecord, job: CompareJob, finding: Result
+        self, ledger: Ledger, record: JobRecord, job: CompareJob, result: Result
     ) -> list[JobRecord]:
         candidate = ledger.alerts.of_job(record.id)
-        if not isinstance(finding, Confirmed | NotConfirmed):
-            with ledger.jobs.closing(record, finding) as closing:
-                if isinstance(finding, Unfinished):
-                    self._mail_trouble(closing, finding)
-                    _withdraw(closing, candidate, finding.why)
+        if not isinstance(result, Confirmed | NotConfirmed):
+            with ledger.jobs.closing(record, result) as closing:
+                if isinstance(result, Unfinished):
+                    self._mail_trouble(closing, result)
+                    _withdraw(closing, candidate, result.why)
             return []
-        answer = finding
+        answer = result
         if isinstance(answer, Confirmed):
             answer = confirmation.judge(job, answer)
         if isinstance(answer, Confirmed):
-            return self._announce(ledger, record, job, finding, answer)
-        with ledger.jobs.closing(record, finding) as closing:
+            return self._announce(ledger, record, job, result, answer)
+        with ledger.jobs.closing(record, result) as closing:
             _withdraw(closing, candidate, answer.why)
         return []
 
@@ -215,7 +215,7 @@ class Followups:
         ledger: Ledger,
         record: JobRecord,
         job: CompareJob,
-        finding: Result,
+        result: Result,
         confirmed: Confirmed,
     ) -> list[JobRecord]:
         """Opens the alert, mails it, and opens the search; an improvement is only recorded."""
@@ -224,7 +224,7 @@ class Followups:
         if job.agreed is not None:
             what = "confirmed by the images of the history and by interleaved boots of both ends"
         if job.suspected > 0:
-            with ledger.jobs.closing(record, finding) as closing:
+            with ledger.jobs.closing(record, result) as closing:
                 closing.open_alert(confirmed.effects, what=what, ends=ends)
             return []
         commits, trouble = bisections.commits_between(ledger, self.history, job)
@@ -234,10 +234,10 @@ class Followups:
         shared = bisections.search_of_peer(ledger, bisection, confirmed) if bisection else None
         context = self._context()
         document = changes.comparison(
-            context, ledger, record, finding=confirmed, commits=commits, until=math.inf
+            context, ledger, record, result=confirmed, commits=commits, until=math.inf
         )
         followers = []
-        with ledger.jobs.closing(record, finding) as closing:
+        with ledger.jobs.closing(record, result) as closing:
             alert = closing.open_alert(confirmed.effects, what=what, ends=ends)
             if shared is not None:
                 closing.change_alert(
@@ -269,23 +269,21 @@ class Followups:
         return followers
 
     def _after_bisection(
-        self, ledger: Ledger, record: JobRecord, finding: Result
+        self, ledger: Ledger, record: JobRecord, result: Result
     ) -> list[JobRecord]:
         affected = ledger.alerts.all_of_job(record.id)
-        culprits = bisections.culprits_of(finding)
+        culprits = bisections.culprits_of(result)
         unmuted = [alert for alert in affected if not alert.state.silent]
-        wanted = profiles.profile_jobs(ledger, record, finding) if unmuted else []
+        wanted = profiles.profile_jobs(ledger, record, result) if unmuted else []
         context, now = self._context(), ledger.clock()
-        documents = {
-            one.id: changes.of_alert(context, ledger, one, now, finding) for one in unmuted
-        }
+        documents = {one.id: changes.of_alert(context, ledger, one, now, result) for one in unmuted}
         addresses = {alert.id: self._recipients(alert, culprits) for alert in unmuted}
-        with ledger.jobs.closing(record, finding) as closing:
+        with ledger.jobs.closing(record, result) as closing:
             for alert in affected:
                 closing.change_alert(
                     alert.id,
-                    what=f"the search ended: {serialization.tag_of(finding)}",
-                    state=after_search(finding),
+                    what=f"the search ended: {serialization.tag_of(result)}",
+                    state=after_search(result),
                     culprit=culprits[0].revision if culprits else None,
                 )
                 closing.join_same_culprit(alert.id)
@@ -308,13 +306,13 @@ class Followups:
     def _context(self) -> LabContext:
         return LabContext(self.settings.links.commit, self.lab, self.settings)
 
-    def _after_profiling(self, ledger: Ledger, record: JobRecord, finding: Result) -> None:
+    def _after_profiling(self, ledger: Ledger, record: JobRecord, result: Result) -> None:
         """Notes profiles in the history of their alerts."""
         affected = profiles.alerts_with_profiles(ledger, record)
         what = "profiles of the commit and its parent are available"
-        if isinstance(finding, Unfinished):
-            what = f"no profile: {finding.why}"
-        with ledger.jobs.closing(record, finding) as closing:
+        if isinstance(result, Unfinished):
+            what = f"no profile: {result.why}"
+        with ledger.jobs.closing(record, result) as closing:
             for alert in affected:
                 closing.change_alert(alert.id, what=what)
 
@@ -329,23 +327,23 @@ class Followups:
         return recipients(self.settings.mail, alert.branch, alert.testbed, paths, committers)
 
     def _after_request_job(
-        self, ledger: Ledger, record: JobRecord, number: int, finding: Result
+        self, ledger: Ledger, record: JobRecord, number: int, result: Result
     ) -> list[JobRecord]:
         """With the last job, records and mails the answer of the request."""
         request = ledger.requests.get(number)
         parts = [
-            replace(one, result=serialization.dumps(finding), state=JobState.CLOSED)
+            replace(one, result=serialization.dumps(result), state=JobState.CLOSED)
             if one.id == record.id
             else one
             for one in ledger.requests.jobs(number)
         ]
-        further, run = self._further(ledger, request, parts, record, finding)
+        further, run = self._further(ledger, request, parts, record, result)
         answer = None
         if further is None and all(one.state is JobState.CLOSED for one in parts):
             answer = request_status.answered(
                 ledger, self.settings, self.lab, self.history, request, parts
             )
-        with ledger.jobs.closing(record, finding) as closing:
+        with ledger.jobs.closing(record, result) as closing:
             if further is not None:
                 return [closing.ask_more(further, run=run)]
             if answer is not None:
@@ -367,19 +365,19 @@ class Followups:
         request: Request,
         parts: list[JobRecord],
         record: JobRecord,
-        finding: Result,
+        result: Result,
     ) -> tuple[Job | None, int]:
         """The next job of a request or None, and its run."""
         job = record.job
         others = [one for one in parts if one.job.testbed == job.testbed]
-        if isinstance(job, MeasureJob) and isinstance(finding, MeasureResult):
+        if isinstance(job, MeasureJob) and isinstance(result, MeasureResult):
             following = record.run + 1
             if following <= request.wish["runs"] and all(one.run != following for one in others):
                 return replace(job, shared_since=math.inf), following
-        if isinstance(job, CompareJob) and isinstance(finding, Confirmed):
+        if isinstance(job, CompareJob) and isinstance(result, Confirmed):
             commits, _ = bisections.commits_between(ledger, self.history, job)
             testbed = self.lab.testbed(job.testbed)
-            search = bisections.bisect_job(ledger, testbed, job, finding, commits)
+            search = bisections.bisect_job(ledger, testbed, job, result, commits)
             if search is not None and not any(isinstance(one.job, BisectJob) for one in others):
                 return replace(search, budget_seconds=request.wish["hours"] * _HOUR), record.run
         return None, record.run

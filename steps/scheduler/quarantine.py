@@ -126,7 +126,7 @@ class QuarantinePolicy(SchedulerPart):
             if not await self.withdraw(decision, why):
                 await self._record_withdrawal(decision, why)
 
-    def finding_of_waiting(self, record: JobRecord, held: Quarantine) -> Unfinished | None:
+    def result_of_waiting(self, record: JobRecord, held: Quarantine) -> Unfinished | None:
         """The result of a job whose testbed is in quarantine; None while it waits.
 
         A nightly job ends at once, others after `patience_days`.

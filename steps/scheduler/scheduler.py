@@ -1,6 +1,6 @@
 """Scheduler: carries out the open jobs of the ledger, one decision at a time.
 
-    job -> decision -> buildset -> facts -> next move -> ... -> finding
+    job -> decision -> buildset -> facts -> next move -> ... -> result
 
 It keeps no state: after an event, a tick or a restart it compares the open jobs with the buildsets,
 and submits what is missing. A decision is recorded before its buildset is submitted with its
@@ -205,7 +205,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             if in_flight:
                 await self.prefetcher.prefetch(record, in_flight[0])
             elif available.held is not None and not available.open:
-                answer = self.quarantine.finding_of_waiting(record, available.held)
+                answer = self.quarantine.result_of_waiting(record, available.held)
                 return [] if answer is None else await self._conclude(record, answer)
             move = await self._decide_all(record, available, in_flight)
             if move is None:
@@ -233,7 +233,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
     async def _decide_all(
         self, record: JobRecord, available: Availability, in_flight: list[Action]
     ) -> Move | None:
-        """Decides the moves of the idle testbeds; returns the last one, or the finding."""
+        """Decides the moves of the idle testbeds; returns the last one, or the result."""
         busy = {decision.testbed for decision in in_flight}
         if busy.issuperset(available.open):
             return None
@@ -259,11 +259,11 @@ class BisectScheduler(ReconfigurableBaseScheduler):
                 return move
         return last
 
-    async def _conclude(self, record: JobRecord, finding: Result) -> list[JobRecord]:
+    async def _conclude(self, record: JobRecord, result: Result) -> list[JobRecord]:
         await self.quarantine.withdraw_all(record)
         self._waits = {name: seen for name, seen in self._waits.items() if name[0] != record.id}
         followers: list[JobRecord] = await self.database.do(
-            lambda ledger: self.followups.conclude(ledger, record, finding)
+            lambda ledger: self.followups.conclude(ledger, record, result)
         )
         if pruned := await prune_kernels(self.settings):
             log.msg(pruned)
