@@ -88,11 +88,13 @@ def _table(series: Sequence[SeriesReport]) -> str:
                 _name(one),
                 f"{its.levels:,}",
                 f"{its.boots:,}",
-                _noise(its.boot_noise),
-                _noise(its.image_noise),
-                f"{_share(its.modes.share)}, {_drop(its.modes.gap)} slower" if its.modes else "",
-                _drop(its.smallest_drop),
-                _drop(its.smallest_lasting_drop),
+                words.spread(its.boot_noise),
+                words.spread(its.image_noise),
+                f"{_share(its.modes.share)}, {words.drop(its.modes.gap)} slower"
+                if its.modes
+                else "",
+                words.drop(its.smallest_drop),
+                words.drop(its.smallest_lasting_drop),
                 _q(one.q),
                 words.percent(its.drift.ln_ratio, one.scenario) if its.drift else "",
                 "" if one.days is None else f"{max(one.days, 0.0):.0f} d ago",
@@ -104,14 +106,6 @@ def _table(series: Sequence[SeriesReport]) -> str:
 
 def _name(one: SeriesReport) -> str:
     return f"{one.testbed}/{one.scenario}/{one.branch}"
-
-
-def _noise(sd: float | None) -> str:
-    return "" if sd is None else f"{100 * sd:.2f} %"
-
-
-def _drop(ln_ratio: float | None) -> str:
-    return "" if ln_ratio is None else f"{-100 * math.expm1(-ln_ratio):.1f} %"
 
 
 def _share(share: float) -> str:
@@ -152,7 +146,9 @@ def _record(health: LabHealth) -> Iterator[str]:
     )
     beyond = ""
     if repeats.night_sd is not None:
-        beyond = f" Nights of one kernel differ by {_noise(repeats.night_sd)} beyond their boots."
+        beyond = (
+            f" Nights of one kernel differ by {words.spread(repeats.night_sd)} beyond their boots."
+        )
     yield (
         f"Of {words.count(repeats.nights, 'night')} of a kernel measured before, series by series: "
         f"a screen would have called {repeats.screened} suspicious (it may: "

@@ -17,8 +17,8 @@ class PatchBody:
     """A diff, as `diff` or `base64`: one more subject, its base revision with the diff applied."""
 
     diff: Annotated[str, "As text."] = ""
-    base64: Annotated[str, "As bytes, where it is not UTF-8."] = ""
-    base: Annotated[str, "The revision that it is for; the first subject when left out."] = ""
+    base64: Annotated[str, "As bytes, for a diff that is not UTF-8."] = ""
+    base: Annotated[str, "Base revision; default: the first subject."] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class AskBody:
     kind: Literal["compare", "bisect", "series"]
     subjects: Annotated[
         Names,
-        "Revisions; REV+D5180 with a review's patch, D5180 alone for the first one with it; of a "
-        "search A..B, or B alone.",
+        "Revisions; REV+D5180 with the patch of a review, D5180 for the first revision with it; "
+        "for a search A..B, or B alone.",
     ] = ()
     patches: tuple[PatchBody, ...] = ()
     testbeds: Annotated[Names, "Optional if the lab has one."] = ()
@@ -39,14 +39,14 @@ class AskBody:
         "NAME=VALUE,sysctl:NAME=VALUE,...; each measures the scenarios once more, with these "
         "tunables and sysctls.",
     ] = ()
-    branch: Annotated[str, "The first that is watched when left out."] = ""
-    boots: Annotated[int | None, "Of each revision."] = None
+    branch: Annotated[str, "Default: the first watched branch."] = ""
+    boots: Annotated[int | None, "Boots per revision."] = None
     repeat: Annotated[bool, "Whether a second run with separate boots follows."] = False
-    fresh: Annotated[bool, "Whether boots that were made for others do not count."] = False
-    margin_percent: Annotated[float | None, "A drop that matters."] = None
-    hours: Annotated[float | None, "Of the lab, for a search."] = None
+    fresh: Annotated[bool, "Whether boots of other requests are ignored."] = False
+    margin_percent: Annotated[float | None, "Relevant drop, in percent."] = None
+    hours: Annotated[float | None, "Lab hours of a search."] = None
     priority: Literal["low", "normal", "high"] = "normal"
-    address: Annotated[str, "Where the answer is mailed to; empty for nowhere."] = ""
+    address: Annotated[str, "Mail address for the result, or empty."] = ""
     dry_run: Annotated[bool, "Whether only the cost is estimated."] = False
 
 
@@ -84,7 +84,7 @@ class PriorityBody:
 class SearchEstimate:
     """Approximate cost of a search after the comparison of its ends, with the verification."""
 
-    commits: Annotated[int, "Among which one is searched for."]
+    commits: Annotated[int, "Number of commits in the range."]
     builds: int
     boots: int
     seconds: Seconds
@@ -97,9 +97,9 @@ class TestbedCost:
     testbed: str
     builds: Annotated[Names, "Revisions whose kernels are not built yet."]
     boots: int
-    shared: Annotated[int, "Boots that were made already, and count."]
+    shared: Annotated[int, "Existing boots that count."]
     seconds: Seconds
-    search: Annotated[SearchEstimate | None, "What follows if the ends of a range differ."] = None
+    search: Annotated[SearchEstimate | None, "Search if the ends of the range differ."] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class CostEstimate:
 
     format: Literal["netbisect-cost/1"] = "netbisect-cost/1"
     testbeds: tuple[TestbedCost, ...]
-    build_seconds: Annotated[float, "Of builders; each kernel once."]
+    build_seconds: Annotated[float, "Time of builders, each kernel once."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class RequestLine:
     who: str
     via: str
     subjects: Names
-    labels: Annotated[Names, "The subjects for people."]
+    labels: Annotated[Names, "Display names of the subjects."]
     testbeds: Names
     opened_at: Time
     closed_at: Time | None
@@ -165,7 +165,7 @@ class AuditLine:
     at: Time
     who: str
     via: str
-    origin: Annotated[str, "From where; empty for the service's own host."]
+    origin: Annotated[str, "Network address; empty for the host of the service."]
     what: str
     request: int | None
     data: dict[str, str]
@@ -200,11 +200,11 @@ class RevisionMatches:
     format: Literal["netbisect-name/1"] = "netbisect-name/1"
     name: str
     kind: Literal["commit", "review", "range"]
-    commit: Annotated[NamedCommit | None, "The commit, or what a review is applied to."] = None
+    commit: Annotated[NamedCommit | None, "The commit, or the base of a review."] = None
     review: str = ""
-    good: Annotated[NamedCommit | None, "Of a range the older end, which is not in it."] = None
-    bad: Annotated[NamedCommit | None, "Of a range the last one."] = None
-    commits: Annotated[int | None, "How many a range has."] = None
+    good: Annotated[NamedCommit | None, "Older end of a range, which is not part of it."] = None
+    bad: Annotated[NamedCommit | None, "Last commit of a range."] = None
+    commits: Annotated[int | None, "Number of commits of a range."] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +232,6 @@ class Refusal:
     """A refusal with its reason."""
 
     format: Literal["netbisect-refusal/1"] = "netbisect-refusal/1"
-    error: Annotated[str, "A sentence for people."]
-    faults: Annotated[dict[str, str], "By field: what is wrong, and what would be right."]
-    candidates: Annotated[tuple[RevisionMatch, ...], "What an ambiguous name may mean."] = ()
+    error: Annotated[str, "Sentence."]
+    faults: Annotated[dict[str, str], "Messages by field, with the error and the expectation."]
+    candidates: Annotated[tuple[RevisionMatch, ...], "Possible meanings of an ambiguous name."] = ()

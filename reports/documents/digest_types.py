@@ -10,35 +10,31 @@ from netbisect.reports.model.types import Address, AlertSummary, Time
 
 @dataclass(frozen=True, slots=True)
 class MissingScenarios:
-    """Scenarios of a night that have no sample, for one reason."""
+    """Scenarios of a night without a sample, by reason."""
 
     place: str
-    """Testbed and branch, for people."""
+    """Testbed and branch, for display."""
     scenarios: tuple[str, ...]
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestDocument:
-    """A day of the watch."""
+    """The nights and alerts of a day."""
 
     format: Literal["netbisect-digest/1"] = "netbisect-digest/1"
     since: Time
     until: Time
-    planned: Annotated[int, "Series that the night was to measure."]
+    planned: Annotated[int, "Number of planned series."]
     measured: int
     missing: tuple[MissingScenarios, ...] = ()
-    unchanged: Annotated[
-        tuple[str, ...], "Testbeds and branches where nothing new had landed."
-    ] = ()
-    drops: Annotated[tuple[AlertSummary, ...], "Announced in this time."] = ()
-    gains: Annotated[tuple[AlertSummary, ...], "Announced in this time."] = ()
-    other: Annotated[tuple[AlertSummary, ...], "Changes of how often boots are slow."] = ()
-    over: Annotated[tuple[AlertSummary, ...], "That ended in this time."] = ()
-    standing: Annotated[
-        tuple[AlertSummary, ...], "The rest of those that stand and are not settled."
-    ] = ()
-    searches: Annotated[tuple[str, ...], "Under way, a sentence each."] = ()
-    drifts: Annotated[tuple[str, ...], "Series that slide, a sentence each."] = ()
-    warnings: Annotated[tuple[str, ...], "Data warnings, a sentence each."] = ()
+    unchanged: Annotated[tuple[str, ...], "Testbeds and branches without new commits."] = ()
+    drops: Annotated[tuple[AlertSummary, ...], "New drops."] = ()
+    gains: Annotated[tuple[AlertSummary, ...], "New improvements."] = ()
+    other: Annotated[tuple[AlertSummary, ...], "Changes in the share of slow boots."] = ()
+    over: Annotated[tuple[AlertSummary, ...], "Ended alerts."] = ()
+    standing: Annotated[tuple[AlertSummary, ...], "Other open drops."] = ()
+    searches: Annotated[tuple[str, ...], "Sentences about running searches."] = ()
+    drifts: Annotated[tuple[str, ...], "Sentences about series that drift."] = ()
+    warnings: Annotated[tuple[str, ...], "Sentences about data."] = ()
     page: Address = ""

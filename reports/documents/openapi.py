@@ -23,21 +23,21 @@ MOST_WORDS = 1000
 MOST_LISTED = 1000
 
 _SHARED = {
-    "400": "It cannot be read.",
-    "429": "Too often; `Retry-After` says when to come again.",
-    "503": "The service's database cannot be used now.",
+    "400": "Invalid request.",
+    "429": "Too many calls; see `Retry-After`.",
+    "503": "Database or tree unavailable.",
 }
-_READS = {"401": "Reading needs a login or a token.", "403": "It may not be read.", **_SHARED}
+_READS = {"401": "Reading needs a login or a token.", "403": "Missing right.", **_SHARED}
 _WRITES = {
-    "401": "No token, or none that is good.",
-    "403": "Another right is needed, or the page that asks is of another origin.",
-    "413": "It is too large.",
-    "415": "Something else than application/json.",
-    "422": "It cannot be granted; a sentence for every field that is wrong.",
+    "401": "Missing or invalid token.",
+    "403": "Missing right, or cross-origin request.",
+    "413": "Too large.",
+    "415": "Not application/json.",
+    "422": "Invalid fields, with a message for each.",
     **_SHARED,
 }
-_NONE = {"404": "There is no such request."}
-_STATE = {"409": "The request is in no state for it."}
+_NONE = {"404": "Unknown request."}
+_STATE = {"409": "Not possible in the state of the request."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,9 @@ def _parameter(name: str, description: str, **kind: object) -> dict[str, Any]:
     return {"name": name, "in": "query", "description": description, "schema": kind}
 
 
-_LIMIT = _parameter("limit", "At most so many.", type="integer", minimum=1, maximum=MOST_LISTED)
+_LIMIT = _parameter(
+    "limit", "Maximum number of entries.", type="integer", minimum=1, maximum=MOST_LISTED
+)
 _NUMBER = {
     "name": "number",
     "in": "path",
@@ -69,12 +71,12 @@ _NAME = {
     "name": "name",
     "in": "query",
     "required": True,
-    "description": "Such as r311849, n302145, main, 2026-11-01, D5180 or A..B.",
+    "description": "Name such as r311849, n302145, main, 2026-11-01, D5180 or A..B.",
     "schema": {"type": "string", "minLength": 1, "maxLength": MOST_LETTERS},
 }
 _LETTERS: dict[str, object] = {"type": "string", "maxLength": MOST_LETTERS}
 _CALLS = (
-    _Call("get", "/caller", "Who asks, and what that one may do.", "", {"200": api.Caller}, _READS),
+    _Call("get", "/caller", "The caller and its rights.", "", {"200": api.Caller}, _READS),
     _Call(
         "get",
         "/requests",
@@ -83,16 +85,20 @@ _CALLS = (
         {"200": api.RequestList},
         _READS,
         parameters=(
-            _parameter("who", "Only theirs.", **_LETTERS),
-            _parameter("state", "Only those.", enum=["open", "answered", "cancelled", "failed"]),
+            _parameter("who", "Only requests of this user.", **_LETTERS),
+            _parameter(
+                "state",
+                "Only requests in this state.",
+                enum=["open", "answered", "cancelled", "failed"],
+            ),
             _LIMIT,
         ),
     ),
     _Call(
         "post",
         "/requests",
-        "Ask the lab, or, with dry_run, what it would cost. Patches need the right `patch`, the "
-        "priority high the right `priority`.",
+        "Submit a request or, with dry_run, estimate its cost. Patches need the right `patch`, "
+        "the priority high the right `priority`.",
         "ask",
         {"200": api.CostEstimate, "201": types.RequestDocument},
         _WRITES,
@@ -101,7 +107,7 @@ _CALLS = (
     _Call(
         "get",
         "/requests/{number}",
-        "How far a request is, its place in the queue and the time left, or its answer.",
+        "State, place in the queue and time left of a request, or its result.",
         "read",
         {"200": types.RequestDocument},
         {**_READS, **_NONE},
@@ -118,37 +124,41 @@ _CALLS = (
         _Call(
             "post",
             f"/requests/{{number}}/{verb}",
-            f"{summary} What others have asked for needs the right `admin`.",
+            f"{summary} Requests of other users need the right `admin`.",
             "ask",
             {"200": types.RequestDocument},
             {**_WRITES, **_NONE, **_STATE},
             body,
         )
         for verb, summary, body in (
-            ("cancel", "Stop it; the testbed is left on its known-good kernel.", api.CancelBody),
-            ("resume", "Go on with what was cancelled.", api.ResumeBody),
-            ("extend", "Ask for more boots of each revision, or hours.", api.ExtendBody),
-            ("priority", "Another priority; high needs the right `priority`.", api.PriorityBody),
+            (
+                "cancel",
+                "Cancel a request; the testbed returns to its known-good kernel.",
+                api.CancelBody,
+            ),
+            ("resume", "Resume a cancelled request.", api.ResumeBody),
+            ("extend", "Add boots per revision, or hours.", api.ExtendBody),
+            ("priority", "Change the priority; high needs the right `priority`.", api.PriorityBody),
         )
     ),
     _Call(
         "get",
         "/revisions",
-        "What a name of a revision means.",
+        "Meaning of a revision name.",
         "read",
         {"200": api.RevisionMatches},
-        {**_READS, "422": "It means nothing, or several commits, which are listed."},
+        {**_READS, "422": "Unknown or ambiguous name; the candidates are listed."},
         parameters=(_NAME,),
     ),
     _Call(
         "get",
         "/audit",
-        "What people have done and were refused, oldest first.",
+        "Accepted and refused actions of users, oldest first.",
         "admin",
         {"200": api.Audit},
         _READS,
         parameters=(
-            _parameter("after", "Only what comes after this one.", type="integer", minimum=0),
+            _parameter("after", "Only later entries.", type="integer", minimum=0),
             _LIMIT,
         ),
     ),
@@ -174,7 +184,7 @@ def description() -> dict[str, Any]:
         "info": {
             "title": "netbisect",
             "version": VERSION,
-            "description": "Ask the lab for comparisons, searches and series, and follow them.",
+            "description": "Submit and follow comparisons, searches and series.",
             "license": {"name": "BSD-2-Clause", "identifier": "BSD-2-Clause"},
         },
         "servers": [{"url": f"/{PREFIX}"}],
@@ -185,7 +195,7 @@ def description() -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "Of `netbisect token create`.",
+                    "description": "Token of `netbisect token create`.",
                 }
             },
         },

@@ -39,9 +39,9 @@ class RunDocument:
     pps: Pps
     offered_pps: Pps
     valid: bool
-    problems: Annotated[tuple[str, ...], "What speaks against it; empty where it is valid."]
-    warnings: Annotated[tuple[str, ...], "What a reader should know; no reason against it."]
-    conditions: Annotated[str, "Digest of what must be equal for two runs to be comparable."]
+    problems: Annotated[tuple[str, ...], "Reasons against the run; empty if valid."]
+    warnings: Annotated[tuple[str, ...], "Remarks on a valid run."]
+    conditions: Annotated[str, "Digest of the conditions; comparable runs have equal ones."]
     at: Time
 
 
@@ -72,37 +72,37 @@ class CandidateDocument:
 
     commit: RevisionDocument
     weight: Annotated[float, "Prior weight, not normalised."]
-    chance: Annotated[float | None, "That it alone made the change; null before any belief."]
+    chance: Annotated[float | None, "Probability that this commit alone made the change, or null."]
 
 
 @dataclass(frozen=True, slots=True)
 class Chances:
     """Posterior of a search; with the probabilities of the candidates the values sum to 1."""
 
-    none: Annotated[float, "That nothing changed."]
-    two: Annotated[float, "That two commits made a change each."]
-    drift: Annotated[float, "That the level changed bit by bit."]
+    none: Annotated[float, "Probability that nothing changed."]
+    two: Annotated[float, "Probability of two changes."]
+    drift: Annotated[float, "Probability of a gradual change."]
 
 
 @dataclass(frozen=True, slots=True)
 class StepDocument:
     """One step: a build, or a boot with its runs."""
 
-    number: Annotated[int, "Of the action, within its job."]
+    number: Annotated[int, "Number of the action within its job."]
     stage: Literal["kernel", "trial"]
     revision: Hash
-    testbed: Annotated[str, "For which it was: where a kernel that was built is to be measured."]
+    testbed: Annotated[str, "Testbed of the trial, or of the next trial of a built kernel."]
     why: str
-    outcome: Annotated[str | None, "Null while it is under way."]
+    outcome: Annotated[str | None, "Null while running."]
     note: str
     at: Time
     finished_at: Time | None
-    place: Annotated[int, "Among all steps, from 1."]
-    job: Annotated[int, "Number of its job: of the search, or of a comparison before it."]
-    result: Annotated[str, "How it went, for people."]
-    pps: Annotated[float | None, "Of the leading scenario, in the unit of its series."]
+    place: Annotated[int, "Place among all steps, from 1."]
+    job: Annotated[int, "Number of the job: the search, or a comparison before it."]
+    result: Annotated[str, "Result, for display."]
+    pps: Annotated[float | None, "Rate in the leading scenario, in the unit of the series."]
     seconds: Seconds
-    belief: Annotated[Posterior | None, "Before the step; null for comparisons."]
+    belief: Annotated[Posterior | None, "Posterior before the step; null for comparisons."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class KernelFailure:
     """A kernel that did not boot, or panicked, with its console log."""
 
     revision: Hash
-    scenario: Annotated[str, "Under which it went down; empty before the first one."]
+    scenario: Annotated[str, "Scenario of a panic; empty for a failed boot."]
     why: str
     log: Annotated[str, "Panic with backtrace, or end of the console or build log."]
 
@@ -120,55 +120,64 @@ class ChangeDocument:
     """A change of level between two revisions on a testbed, and all that was measured for it."""
 
     number: int
-    alert: Annotated[int | None, "Number of its alert."]
-    address: Annotated[str, "Of the page of its alert; empty if none."] = ""
+    alert: Annotated[int | None, "Number of the alert."]
+    address: Annotated[str, "Address of the page of the alert, or empty."] = ""
     branch: str
     testbed: str
     hardware: Annotated[str, "Processor and network card of the testbed; may be empty."]
-    lead: Annotated[str, "The scenario that decides."]
+    lead: Annotated[str, "Leading scenario."]
     scenarios: tuple[str, ...]
-    titles: Annotated[dict[str, str], "By scenario: its name for people."]
+    titles: Annotated[dict[str, str], "Display names by scenario."]
     good: RevisionDocument
     bad: RevisionDocument
     candidates: Annotated[
         tuple[CandidateDocument, ...], "Oldest first; the last one is the bad end."
     ]
-    labels: Annotated[dict[str, str], "By revision: its name for people."]
+    labels: Annotated[dict[str, str], "Display names by revision."]
     opened_at: Time
     closed_at: Time | None
     outcome: Compared | Searched
-    sentence: Annotated[str, "The outcome, for people."]
-    differences: Annotated[tuple[Difference, ...], "As published, the leading one first."]
-    retest: Annotated[tuple[Difference, ...], "Of interleaved boots of both ends."]
-    culprits: Annotated[tuple[VerifiedCommit, ...], "Only what was verified."] = ()
-    suspects: Annotated[tuple[str, ...], "Commits that measuring cannot tell apart."] = ()
-    chances: Annotated[Chances | None, "Null before any belief."] = None
+    sentence: Annotated[str, "Outcome, for display."]
+    differences: Annotated[
+        tuple[Difference, ...], "Published differences, the leading scenario first."
+    ]
+    retest: Annotated[tuple[Difference, ...], "Differences of interleaved boots of both ends."]
+    culprits: Annotated[tuple[VerifiedCommit, ...], "Verified commits."] = ()
+    suspects: Annotated[tuple[str, ...], "Commits that measurements cannot separate."] = ()
+    chances: Annotated[Chances | None, "Null before the first posterior."] = None
     steps: tuple[StepDocument, ...] = ()
-    marks: Annotated[tuple[CommitMark, ...], "Oldest first; the last one of a commit counts."] = ()
+    marks: Annotated[
+        tuple[CommitMark, ...], "Marks by users, oldest first; the last one of a commit counts."
+    ] = ()
     spent: Cost = field(default_factory=Cost)
     pps: Annotated[
         dict[str, dict[str, tuple[float, ...]]],
-        "By scenario and revision: one value per boot, in the unit of the series. The boots "
+        "Values per boot by scenario and revision, in the unit of the series. The boots "
         "behind a difference are the latest of both sides.",
     ]
     levels: Annotated[
-        tuple[LevelDocument, ...], "Of the leading scenario on the testbed, around the change."
+        tuple[LevelDocument, ...],
+        "Levels of the leading scenario on the testbed around the change.",
     ]
-    skipped: Annotated[dict[str, str], "By revision: why it could not be measured."]
+    skipped: Annotated[dict[str, str], "Reasons by revision that could not be measured."]
     failures: tuple[KernelFailure, ...] = ()
-    conditions: Annotated[dict[str, str], "Of the boots."]
-    command: Annotated[str, "Measures the difference again; empty if unknown."] = ""
-    committer: Annotated[str, "Mail address, of the first verified commit; may be empty."] = ""
-    diffstat: Annotated[str, "Of the first verified commit, as `git diff --stat` prints it."] = ""
-    backports: Annotated[tuple[str, ...], "Sentences about it on the stable branches."] = ()
+    conditions: Annotated[dict[str, str], "Conditions of the boots."]
+    command: Annotated[str, "Command that measures the difference again, or empty."] = ""
+    committer: Annotated[str, "Mail address of the committer of the first culprit, or empty."] = ""
+    diffstat: Annotated[str, "`git diff --stat` of the first culprit."] = ""
+    backports: Annotated[
+        tuple[str, ...], "Sentences about the culprit on the stable branches."
+    ] = ()
     unaffected: Annotated[
         tuple[str, ...], "Testbeds and scenarios with the same commits and no change."
     ] = ()
-    testbeds: Annotated[tuple[str, ...], "That measured, unless its own did alone."] = ()
-    shown: Annotated[str, "Of these, the one whose boots are in `pps`."] = ""
+    testbeds: Annotated[
+        tuple[str, ...], "Testbeds of the search; empty if it used its own alone."
+    ] = ()
+    shown: Annotated[str, "Testbed of the boots in `pps`, if there are several."] = ""
     stand_ins: Annotated[
         dict[str, str],
-        "By revision that was not booted: the one with the same kernel image that was.",
+        "Booted revision with the same kernel image, by revision that was not booted.",
     ] = field(default_factory=dict)
 
     def label(self, revision: str) -> str:

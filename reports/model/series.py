@@ -27,12 +27,12 @@ class LevelDocument:
 
     revision: Hash
     label: str
-    kernel: Annotated[str, "Identity of the kernel: what runs, without dates and paths."]
+    kernel: Annotated[str, "Identity of the kernel image, without dates and paths."]
     at: Time
     pps: Annotated[float, "Geometric mean over its boots, in the unit of the series."]
     boots: Annotated[tuple[float, ...], "One value per boot, in the unit of the series."]
-    saturated: Annotated[bool, "The generator was the limit."]
-    baseline: Annotated[bool, "Measured since the last confirmed change."]
+    saturated: Annotated[bool, "Whether the generator was the limit."]
+    baseline: Annotated[bool, "Whether measured since the last confirmed change."]
     number: Annotated[int, "Place of its commit on the branch; 0 if unknown."] = 0
 
     @property
@@ -75,30 +75,33 @@ class SeriesDocument:
     testbed: str
     scenario: str
     branch: str
-    unit: Annotated[str, "Of the levels: pps, or that of the metric."]
+    unit: Annotated[str, "Unit of the levels: pps, or that of the metric."]
     better: Annotated[Literal["higher", "lower"], "Direction of better numbers."]
     conditions: dict[str, str]
     levels: Annotated[tuple[LevelDocument, ...], "In the order of the branch."]
     boot_noise: Annotated[
-        float | None, "Between boots of one image, standard deviation of ln numbers."
+        float | None, "Standard deviation of ln numbers between boots of one image."
     ]
-    image_noise: Annotated[float | None, "Between images that do the same, likewise."]
+    image_noise: Annotated[float | None, "Standard deviation between images of the same code."]
     smallest_drop: Annotated[
-        float | None, "That one night shows four times out of five, as a positive ln ratio."
+        float | None, "Drop that one night shows with a power of 0.8, as a positive ln ratio."
     ]
-    alerts: Annotated[tuple[int, ...], "Numbers of those that were seen here."]
-    title: Annotated[str, "Of the scenario, for people."]
+    alerts: Annotated[tuple[int, ...], "Numbers of the alerts in this series."]
+    title: Annotated[str, "Display name of the scenario."]
     hardware: Annotated[str, "Processor and network card of the testbed; may be empty."]
     commit_link: Annotated[str, "Address of a commit, with `{revision}` for its hash."]
     earlier: Annotated[tuple[EpochDocument, ...], "Levels under earlier conditions."]
-    estimates: Annotated[tuple[LevelEstimate, ...], "Of the levels, robust, as ln numbers."]
+    estimates: Annotated[
+        tuple[LevelEstimate, ...], "Robust estimates of the levels, as ln numbers."
+    ]
     baseline: Annotated[
-        LevelEstimate | None, "Of the levels since the last confirmed change, but the latest."
+        LevelEstimate | None,
+        "Estimate of the levels since the last confirmed change, without the latest.",
     ]
     noise: Noise
     health: SeriesHealth
-    steps: Annotated[tuple[LevelStep, ...], "Found in this series alone."]
-    least: Annotated[float, "Smallest step that is reported, as a positive ln ratio."]
+    steps: Annotated[tuple[LevelStep, ...], "Steps found in this series alone."]
+    least: Annotated[float, "Smallest reported step, as a positive ln ratio."]
     kernels: int
     boots: int
 
@@ -110,9 +113,20 @@ class SeriesDocument:
     @property
     def against(self) -> LevelDifference | None:
         """The latest level compared with the baseline."""
-        if self.baseline is None:
-            return None
-        return level_difference(self.baseline, self.estimates[-1], self.noise)
+        return self.distances(len(self.levels) - 1)[1]
+
+    def distances(self, at: int) -> tuple[LevelDifference | None, LevelDifference | None]:
+        """A level compared with the previous one, and with the baseline.
+
+        Args:
+            at: Place of the level.
+        """
+        previous, estimate = None, self.estimates[at]
+        if at:
+            twins = self.levels[at - 1].kernel == self.levels[at].kernel != ""
+            previous = level_difference(self.estimates[at - 1], estimate, self.noise, twins=twins)
+        base = level_difference(self.baseline, estimate, self.noise) if self.baseline else None
+        return previous, base
 
     @property
     def name(self) -> tuple[str, str, str]:

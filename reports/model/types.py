@@ -50,14 +50,14 @@ class RevisionDocument:
     """A commit."""
 
     revision: Hash
-    label: Annotated[str, "What people call it, such as n302145-0a1b2c3d4e5f."]
-    subject: Annotated[str, "First line of its message; empty without the tree."]
+    label: Annotated[str, "Display name, such as n302145-0a1b2c3d4e5f."]
+    subject: Annotated[str, "First line of the message; empty without the tree."]
     author: str
-    at: Annotated[float | None, "When it was committed; null where that is not known."]
+    at: Annotated[float | None, "Commit time; null if unknown."]
     address: Address
-    email: Annotated[str, "Of the author; empty if not known."] = ""
+    email: Annotated[str, "Mail address of the author; empty if unknown."] = ""
     trailers: Annotated[
-        tuple[tuple[str, str], ...], "Names and values of those about its review and its MFC."
+        tuple[tuple[str, str], ...], "Names and values of the trailers about review and MFC."
     ] = ()
 
     @classmethod
@@ -77,7 +77,7 @@ class RevisionDocument:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A change of level in a scenario, with its 95 % interval; null is an end that is open."""
+    """A change of level in a scenario, with its 95 % interval; null for an open end."""
 
     scenario: str
     percent: Percent
@@ -141,47 +141,49 @@ class SeenIn:
     good: Hash
     bad: Hash
     moved: bool
-    difference: Annotated[Difference | None, "Null where it was seen and not measured again."]
+    difference: Annotated[Difference | None, "Null if not measured again."]
     at: Time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertDocument:
-    """A confirmed change of level, from the first suspicion until it is over."""
+    """A confirmed change of level, from the first suspicion to its end."""
 
     format: Literal["netbisect-alert/1"] = "netbisect-alert/1"
     number: int
-    id: Annotated[str, "Of the alert in the feed too; it never changes."]
+    id: Annotated[str, "Permanent identifier, also in the feed."]
     kind: AlertKind
     state: AlertState
     branch: str
     testbed: str
-    lead: Annotated[str, "The scenario that decides."]
+    lead: Annotated[str, "Leading scenario."]
     good: RevisionDocument
     bad: RevisionDocument
-    culprit: Annotated[RevisionDocument | None, "Null while no commit is verified."]
-    differences: Annotated[tuple[Difference, ...], "As announced last, the leading one first."]
+    culprit: Annotated[RevisionDocument | None, "Verified commit, or null."]
+    differences: Annotated[
+        tuple[Difference, ...], "Latest announcement, the leading scenario first."
+    ]
     basis: Annotated[ChangeBasis, "Measurements behind the differences."]
     series: tuple[SeenIn, ...]
-    comparison: Annotated[int | None, "Number of the comparison that confirmed it."]
-    bisection: Annotated[int | None, "Number of the search for its commit."]
+    comparison: Annotated[int | None, "Number of the comparison that confirmed the change."]
+    bisection: Annotated[int | None, "Number of the search for the commit."]
     opened_at: Time
     announced_at: Time | None
     closed_at: Time | None
     muted_until: Time | None
-    recovery: Annotated[str, "First revision whose level was back; empty while it is not known."]
-    merged_into: Annotated[int | None, "Number of the alert that stands for this one."]
+    recovery: Annotated[str, "First revision with the recovered level; empty if unknown."]
+    merged_into: Annotated[int | None, "Number of the alert that replaces this one."]
     history: tuple[HistoryEntry, ...]
     address: Address
 
     @property
     def since(self) -> float:
-        """When it was announced, or else opened."""
+        """Time of the announcement, or else of the opening."""
         return self.opened_at if self.announced_at is None else self.announced_at
 
     @property
     def changed_at(self) -> float:
-        """When it was changed last."""
+        """Time of the last change."""
         return self.history[-1].at if self.history else self.since
 
 
@@ -194,9 +196,9 @@ class OpenJob:
     branch: str
     testbed: str
     opened_at: Time
-    decisions: Annotated[int, "Orders so far."]
-    now: Annotated[str, "The last order, for people; empty while it waits for the first."]
-    belief: Annotated[Posterior | None, "As of the last decision; null before any."]
+    decisions: Annotated[int, "Number of decisions so far."]
+    now: Annotated[str, "Last decision, for display; empty before the first."]
+    belief: Annotated[Posterior | None, "Posterior at the last decision, or null."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,39 +214,39 @@ class AlertSummary:
     percent: Percent | None
     good: Hash
     bad: Hash
-    culprit: Annotated[str, "Revision; empty while there is none."]
+    culprit: Annotated[str, "Hash of the verified commit, or empty."]
     state: AlertState
-    standing: Annotated[bool, "The change is there and counts."]
+    standing: Annotated[bool, "Whether the change is present and counts."]
     opened_at: Time
-    title: Annotated[str, "Name of the leading scenario for people."]
-    since: Annotated[float, "When it was announced, or else opened."]
-    difference: Annotated[Difference | None, "Of the leading scenario, as announced last."]
+    title: Annotated[str, "Display name of the leading scenario."]
+    since: Annotated[float, "Time of the announcement, or else of the opening."]
+    difference: Annotated[Difference | None, "Latest announcement for the leading scenario."]
     basis: Annotated[ChangeBasis, "Measurements behind the difference."]
     changes: Annotated[
         dict[str, Difference | None],
-        "By scenario that moved on this testbed: the difference announced last.",
+        "Latest announced difference by scenario that moved on this testbed.",
     ]
     others: Annotated[int, "Number of further series that moved."]
     muted_until: Time | None
-    recovery: Annotated[str, "First revision whose level was back; empty while it is not known."]
-    merged_into: Annotated[int | None, "Number of the alert that stands for this one."]
-    changed_at: Annotated[float, "Time of the last action on it."]
+    recovery: Annotated[str, "First revision with the recovered level; empty if unknown."]
+    merged_into: Annotated[int | None, "Number of the alert that replaces this one."]
+    changed_at: Annotated[float, "Time of the last change."]
 
 
 @dataclass(frozen=True, slots=True)
 class QuarantineDocument:
-    """A testbed without jobs until its owner releases it."""
+    """A testbed in quarantine, without jobs until its owner releases it."""
 
     id: int
     testbed: str
     since: Time
-    fault: Annotated[str, "Its name in the table of faults; empty when put there by hand."]
+    fault: Annotated[str, "Name in the table of faults; empty for a manual quarantine."]
     why: str
     by: str
-    wanted_at: Annotated[float | None, "Time at which its release was requested."]
+    wanted_at: Annotated[float | None, "Time of the request for release."]
     wanted_by: str
     note: str
-    refused: Annotated[str, "Why it was not released; empty if that never happened."]
+    refused: Annotated[str, "Reason of the last refused release, or empty."]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,9 +268,9 @@ class HealthDocument:
     at: Time
     series: tuple[SeriesReport, ...]
     record: DetectionRecord
-    halves: Annotated[SplitHalfTest, "Boots of one image, one half compared with the other."]
+    halves: Annotated[SplitHalfTest, "One half of the boots of an image compared with the other."]
     repeats: Annotated[RepeatedNights, "Nights that measured a kernel again."]
-    warnings: Annotated[tuple[str, ...], "What is off, a sentence each."]
+    warnings: Annotated[tuple[str, ...], "Sentences."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,14 +278,16 @@ class ComparedRevision:
     """A revision compared with the first one, in a scenario on a testbed."""
 
     testbed: str
-    run: Annotated[int, "2 for what repeats the first."]
+    run: Annotated[int, "2 for the repetition."]
     scenario: str
     subject: str
-    difference: Annotated[Difference | None, "Of the two kernels; null if none."]
-    code_low: Annotated[LnRatio | None, "95 % interval of the code: offsets of images count."]
+    difference: Annotated[Difference | None, "Difference of the two kernels, or null."]
+    code_low: Annotated[
+        LnRatio | None, "95 % interval of the code, which includes offsets of images."
+    ]
     code_high: LnRatio | None
     word: Literal["slower", "faster", "no regression", "inconclusive"]
-    why: Annotated[str, "Why there is no difference; empty if there is one."]
+    why: Annotated[str, "Reason for a missing difference, or empty."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,11 +295,11 @@ class ComparedSetting:
     """A setting compared with the scenario without it, on the kernel of one revision."""
 
     testbed: str
-    run: Annotated[int, "2 for what repeats the first."]
+    run: Annotated[int, "2 for the repetition."]
     scenario: str
     setting: Annotated[str, "NAME=VALUE,sysctl:NAME=VALUE"]
     subject: str
-    difference: Annotated[Difference, "Of pairs of runs, one per trial."]
+    difference: Annotated[Difference, "Difference of pairs of runs, one pair per trial."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,12 +335,14 @@ class RequestPart:
     run: int
     scenarios: tuple[str, ...]
     state: Literal["open", "closed", "held"]
-    boots: Annotated[int, "That were made, or count though others have made them."]
-    boots_wanted: Annotated[int, "Of a search, at most."]
-    place: Annotated[int | None, "In the queue of its testbed, from 1; null when it is over."]
-    seconds_left: Annotated[float | None, "About, with what comes first; null when it is over."]
-    now: Annotated[str, "What is done for it, or why it waits; empty when it is over."]
-    sentence: Annotated[str, "Its answer; empty before."]
+    boots: Annotated[int, "Boots so far, including shared ones."]
+    boots_wanted: Annotated[int, "Maximum; an estimate for searches."]
+    place: Annotated[int | None, "Place in the queue of the testbed, from 1; null after the end."]
+    seconds_left: Annotated[
+        float | None, "Estimate, including the jobs before it; null after the end."
+    ]
+    now: Annotated[str, "Current action, or reason of waiting; empty after the end."]
+    sentence: Annotated[str, "Result; empty before."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,25 +364,25 @@ class RequestDocument:
     kind: RequestKind
     state: Literal["open", "answered", "cancelled", "failed"]
     verdict: Annotated[
-        str, "regression, no regression, inconclusive or failed; empty before the answer."
+        str, "regression, no regression, inconclusive or failed; empty before the result."
     ]
-    status: Annotated[int | None, "Exit status of a command that waited; null before the answer."]
-    sentence: Annotated[str, "The answer, or why there is none; empty before."]
+    status: Annotated[int | None, "Exit status of a waiting command; null before the result."]
+    sentence: Annotated[str, "Result, or reason for its absence; empty before."]
     who: str
     via: str
     priority: str
     branch: str
-    subjects: Annotated[tuple[str, ...], "Revisions as they are measured; HASH+MARK with a patch."]
-    labels: Annotated[tuple[str, ...], "The same for people."]
-    boots: Annotated[int, "Of each revision."]
+    subjects: Annotated[tuple[str, ...], "Measured revisions; HASH+MARK with a patch."]
+    labels: Annotated[tuple[str, ...], "Display names of the subjects."]
+    boots: Annotated[int, "Boots per revision."]
     runs: int
-    margin_percent: Annotated[float, "A drop that matters."]
+    margin_percent: Annotated[float, "Relevant drop, in percent."]
     parts: tuple[RequestPart, ...]
     differences: tuple[ComparedRevision, ...]
     settings: tuple[ComparedSetting, ...]
     repeats: tuple[SecondRun, ...]
     remarks: Annotated[tuple[str, ...], "Sentences about undecided differences."] = ()
-    values: Annotated[tuple[str, ...], "Addresses of its folders of values."] = ()
+    values: Annotated[tuple[str, ...], "Addresses of the folders with values."] = ()
     spent: Cost
     opened_at: Time
     closed_at: Time | None

@@ -74,6 +74,16 @@ def _plain(character: str) -> str:
             return character
 
 
+def drop(ln_ratio: float | None) -> str:
+    """The size of a drop, given as a positive ln ratio: `2.1 %`; "" for None."""
+    return "" if ln_ratio is None else f"{-100 * math.expm1(-ln_ratio):.1f} %"
+
+
+def spread(sd: float | None) -> str:
+    """A standard deviation of ln numbers: `0.31 %`; "" for None."""
+    return "" if sd is None else f"{100 * sd:.2f} %"
+
+
 def count(number: int, noun: str) -> str:
     """`1 boot`, `1,200 boots`, `2 series`."""
     return f"{number:,} {noun}{'' if number == 1 or noun.endswith('series') else 's'}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -152,13 +151,3 @@ def short_distance(distance: LevelDifference | None, series: str) -> str:
         return ""
     text = words.percent(distance.ln_ratio, series)
     return text if distance.clear else f"~ {text}"
-
-
-def drop(ln_ratio: float | None) -> str:
-    """The size of a drop, which is given as a positive ln ratio."""
-    return "" if ln_ratio is None else f"{-100 * math.expm1(-ln_ratio):.1f} %"
-
-
-def spread(sd: float | None) -> str:
-    """A standard deviation of ln pps."""
-    return "" if sd is None else f"{100 * sd:.2f} %"

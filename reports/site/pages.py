@@ -18,10 +18,8 @@ from netbisect.reports.site.frame import (
     REFRESH,
     Page,
     distance_text,
-    drop,
     make_page,
     short_distance,
-    spread,
 )
 from netbisect.reports.site.overview import NightProgress, Overview, RunningJob
 from netbisect.reports.site.plots import SPARK, spark
@@ -262,10 +260,10 @@ def _line(one: SeriesDocument) -> dict[str, Any]:
         "level": words.level(one.estimates[-1].mean, one.scenario),
         "spark": spark([each.mean for each in one.estimates[-SPARK:]]),
         "against": distance_text(one.against, one.scenario) or "learning",
-        "one": drop(one.smallest_drop),
-        "five": drop(one.health.smallest_lasting_drop),
-        "boot": spread(one.noise.boot),
-        "image": spread(one.noise.image),
+        "one": words.drop(one.smallest_drop),
+        "five": words.drop(one.health.smallest_lasting_drop),
+        "boot": words.spread(one.noise.boot),
+        "image": words.spread(one.noise.image),
         "at": one.latest.at,
         "remarks": ", ".join([*remarks, "slow mode"] if one.health.modes is not None else remarks),
     }

@@ -25,7 +25,7 @@ from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN, ministat
 from netbisect.reports.render.palette import BAD, BOOT, GOOD, INK
 from netbisect.reports.site.files import series_file, when
-from netbisect.reports.site.frame import Page, distance_text, make_page, spread
+from netbisect.reports.site.frame import Page, distance_text, make_page
 
 _PICTURED = 40
 """Series in a picture."""
@@ -84,7 +84,7 @@ def _row(one: SeriesPair) -> dict[str, Any]:
         "after": words.level(one.estimates[1].mean, one.series.scenario),
         "after_boots": len(one.after.ln_pps),
         "change": distance_text(one.distance, one.series.scenario),
-        "image": spread(one.series.noise.image),
+        "image": words.spread(one.series.noise.image),
     }
 
 

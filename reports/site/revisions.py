@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from netbisect.bisect.detection.level_difference import LevelDifference, level_difference
 from netbisect.reports.model.series import LevelDocument, SeriesDocument
 from netbisect.reports.model.types import AlertSummary, RevisionDocument
 from netbisect.reports.render import words
@@ -54,7 +53,7 @@ def page(summaries: Sequence[SeriesDocument]) -> Page:
 def _cell(one: SeriesDocument, at: int | None) -> dict[str, str] | None:
     if at is None:
         return None
-    against, base = _distances(one, at)
+    against, base = one.distances(at)
     clear = base is not None and base.clear
     look = ("down-text" if base.ln_ratio < 0 else "up-text") if base and clear else ""
     distances = " / ".join(short_distance(each, one.scenario) or "-" for each in (against, base))
@@ -92,7 +91,7 @@ def revision(
 
 
 def _row(one: SeriesDocument, at: int) -> dict[str, Any]:
-    against, base = _distances(one, at)
+    against, base = one.distances(at)
     return {
         "page": series_file(one),
         "name": f"{one.title} on {one.testbed}, {one.branch}",
@@ -101,15 +100,3 @@ def _row(one: SeriesDocument, at: int) -> dict[str, Any]:
         "previous": distance_text(against, one.scenario),
         "baseline": distance_text(base, one.scenario),
     }
-
-
-def _distances(
-    one: SeriesDocument, at: int
-) -> tuple[LevelDifference | None, LevelDifference | None]:
-    """Of a level to the previous one, and to the baseline."""
-    against, estimate = None, one.estimates[at]
-    if at:
-        twins = one.levels[at - 1].kernel == one.levels[at].kernel != ""
-        against = level_difference(one.estimates[at - 1], estimate, one.noise, twins=twins)
-    base = level_difference(one.baseline, estimate, one.noise) if one.baseline else None
-    return against, base

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from netbisect.bisect.detection.level_difference import LevelDifference, level_difference
+from netbisect.bisect.detection.level_difference import LevelDifference
 from netbisect.bisect.model.detection_results import LevelStep
 from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.model.series import EpochDocument, LevelDocument, SeriesDocument
@@ -16,7 +16,7 @@ from netbisect.reports.model.types import HASH_LENGTH
 from netbisect.reports.render import words
 from netbisect.reports.site import plots
 from netbisect.reports.site.files import LISTED, RECENT, TIMES, revisions_page, testbed_page, when
-from netbisect.reports.site.frame import AlternateForm, Page, distance_text, drop, make_page, spread
+from netbisect.reports.site.frame import AlternateForm, Page, distance_text, make_page
 from netbisect.reports.site.plots import MarkedAlert
 
 _DAY = 86400.0
@@ -53,7 +53,7 @@ def page(
         ranges=list(_ranges(view, alerts)),
         history=Markup(plots.history(view, alerts)),  # noqa: S704 - our own drawing, texts escaped
         steps=[_step(view, one, places, alerts) for one in reversed(view.steps)],
-        least=drop(view.least),
+        least=words.drop(view.least),
         epochs=list(_epochs(epochs)),
         rows=list(_rows(view)),
         conditions=view.conditions,
@@ -99,16 +99,16 @@ def _facts(view: SeriesDocument) -> Iterator[tuple[str, str, str]]:
     else:
         yield "Against baseline", "learning", "no earlier level since the last change"
     if health.smallest_drop is not None:
-        lasting = drop(health.smallest_lasting_drop)
+        lasting = words.drop(health.smallest_lasting_drop)
         more = f"{lasting} by five nights together" if lasting else ""
-        yield "Smallest drop one night shows", drop(health.smallest_drop), more
+        yield "Smallest drop one night shows", words.drop(health.smallest_drop), more
     elif health.saturated:
         yield "Smallest drop one night shows", "none", "the generator sends no more"
-    noise = f"images: {spread(health.image_noise)}" if health.image_noise is not None else ""
-    yield "Noise between boots", spread(health.boot_noise), noise
+    noise = f"images: {words.spread(health.image_noise)}" if health.image_noise is not None else ""
+    yield "Noise between boots", words.spread(health.boot_noise), noise
     if health.modes:
         share = f"{100 * health.modes.share:.0f} % of the boots"
-        yield "Slow mode", f"{drop(health.modes.gap)} slower", share
+        yield "Slow mode", f"{words.drop(health.modes.gap)} slower", share
     else:
         yield "Modes", "one", "no slow mode is seen"
     if health.drift:
@@ -177,8 +177,7 @@ def _rows(view: SeriesDocument) -> Iterator[dict[str, Any]]:
     """The latest levels, the newest first."""
     for i in range(len(view.levels) - 1, max(len(view.levels) - LISTED, 0) - 1, -1):
         level, estimate = view.levels[i], view.estimates[i]
-        before = view.estimates[i - 1] if i else None
-        twins = bool(i) and level.kernel == view.levels[i - 1].kernel != ""
+        previous, base = view.distances(i)
         many = len(level.boots) >= _ENOUGH
         yield {
             "revision": level.revision,
@@ -187,15 +186,7 @@ def _rows(view: SeriesDocument) -> Iterator[dict[str, Any]]:
             "boots": len(level.boots),
             "level": words.level(estimate.mean, view.scenario),
             "saturated": level.saturated,
-            "scatter": spread(_scatter(level, view.scenario)) if many else "",
-            "previous": distance_text(
-                level_difference(before, estimate, view.noise, twins=twins), view.scenario
-            )
-            if before
-            else "",
-            "baseline": distance_text(
-                level_difference(view.baseline, estimate, view.noise), view.scenario
-            )
-            if view.baseline
-            else "",
+            "scatter": words.spread(_scatter(level, view.scenario)) if many else "",
+            "previous": distance_text(previous, view.scenario),
+            "baseline": distance_text(base, view.scenario),
         }
