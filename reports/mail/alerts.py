@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,8 +91,6 @@ def change(number: int, now: str, place: str, effect: Effect, *, who: str, why: 
 
 def _view(document: ChangeDocument) -> dict[str, Any]:
     rows = summary.rows(document)
-    stops, crashes = summary.path(document), summary.crashes(document)
-    conditions = [(words.clean(k), words.clean(v)) for k, v in document.conditions.items()]
     return {
         "document": document,
         "opening": opening.first_lines(document),
@@ -102,29 +101,30 @@ def _view(document: ChangeDocument) -> dict[str, Any]:
         "place": _place(document),
         "culprit": summary.culprit(document),
         "stable": [words.clean(sentence) for sentence in document.backports],
-        "suspects": _suspects(document)[:_LINES_MAX],
-        "suspects_left": max(len(_suspects(document)) - _LINES_MAX, 0),
+        "suspects": _suspects(document),
         "heading": summary.heading(document),
-        "rows": [("", "before", "after", "change"), *rows[:_ROWS_MAX]] if rows else [],
-        "rows_left": max(len(rows) - _ROWS_MAX, 0),
+        "rows": [("", "before", "after", "change"), *rows] if rows else [],
+        "rows_most": 1 + _ROWS_MAX,
         "trend": _trend(document),
         "unmoved": words.clean(words.listing(list(document.unaffected))),
         "block": summary.block(document),
         "remark": summary.remark(document),
-        "stops": [tuple(map(words.clean, stop)) for stop in stops[:_LINES_MAX]],
-        "stops_left": max(len(stops) - _LINES_MAX, 0),
-        "marks": [
-            (words.clean(document.label(revision)), words.clean(mark))
-            for revision, mark in summary.marks(document).items()
-        ][:_LINES_MAX],
+        "stops": _cleaned(summary.path(document)),
+        "marks": _cleaned(
+            (document.label(revision), mark) for revision, mark in summary.marks(document).items()
+        ),
         "next": _next(document),
-        "crashes": [tuple(map(words.clean, one)) for one in crashes[:_LINES_MAX]],
-        "crashes_left": max(len(crashes) - _LINES_MAX, 0),
+        "crashes": _cleaned(summary.crashes(document)),
         "cost": summary.cost(document),
         "commit_line": commit_line,
-        "conditions": conditions[:_LINES_MAX],
-        "conditions_left": max(len(conditions) - _LINES_MAX, 0),
+        "conditions": _cleaned(document.conditions.items()),
+        "most": _LINES_MAX,
+        "rest": " in the report",
     }
+
+
+def _cleaned(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    return [tuple(map(words.clean, row)) for row in rows]
 
 
 def _next(document: ChangeDocument) -> str:
@@ -190,10 +190,7 @@ def commit_line(document: ChangeDocument, commit: RevisionDocument) -> str:
     return words.clean(f"{commit.revision[:HASH_LENGTH]}, {number}, {day}, {commit.author}")
 
 
-def _suspects(document: ChangeDocument) -> list[tuple[str, str]]:
-    """Commits that remain, with their subjects."""
-    lines = []
-    for revision in document.suspects:
-        commit = document.commit(revision)
-        lines.append((document.label(revision), words.clean(commit.subject) if commit else ""))
-    return lines
+def _suspects(document: ChangeDocument) -> list[tuple[str, ...]]:
+    """Remaining candidates with their subjects."""
+    commits = [(revision, document.commit(revision)) for revision in document.suspects]
+    return _cleaned((document.label(name), one.subject if one else "") for name, one in commits)

@@ -26,7 +26,12 @@ def mail(digest: DigestDocument) -> Mail:
         f"{digest.measured} of {digest.planned} series" if digest.planned else "nothing to measure"
     )
     subject = f"[netbisect] {day}: {ran}, {', '.join(news) or 'nothing new'}"
-    sections = [
+    missing = [
+        (words.clean(f"{one.place}: {words.listing(list(one.scenarios))}"), words.reason(one.why))
+        for one in digest.missing
+    ]
+    sections: list[tuple[str, list[tuple[str, ...]]]] = [
+        ("Not measured", [*missing]),
         ("New drops", _table(digest.drops)),
         ("Improvements", _table(digest.gains)),
         ("Changes in the share of slow boots", _table(digest.other)),
@@ -38,15 +43,9 @@ def mail(digest: DigestDocument) -> Mail:
     ]
     text = environment.get_template("digest.txt").render(
         headline=_headline(digest, day),
-        missing=[
-            (
-                words.clean(f"{one.place}: {words.listing(list(one.scenarios))}"),
-                words.reason(one.why),
-            )
-            for one in digest.missing[:_LINES_MAX]
-        ],
-        missing_left=max(len(digest.missing) - _LINES_MAX, 0),
-        sections=[(name, shown, left) for name, (shown, left) in sections if shown],
+        sections=sections,
+        most=_LINES_MAX,
+        rest="",
         page=digest.page,
     )
     return Mail(words.clean(subject), text)
@@ -67,19 +66,17 @@ def _headline(digest: DigestDocument, day: str) -> str:
     return f"{sentence} No open drops."
 
 
-def _table(alerts: tuple[AlertSummary, ...]) -> tuple[list[tuple[str, ...]], int]:
-    rows: list[tuple[str, ...]] = [
+def _table(alerts: tuple[AlertSummary, ...]) -> list[tuple[str, ...]]:
+    return [
         (
             str(one.id),
             words.clean(f"{one.title} on {one.testbed}, {one.branch}"),
             words.change(one.difference) if one.difference else "",
             words.state(one),
         )
-        for one in alerts[:_LINES_MAX]
+        for one in alerts
     ]
-    return rows, max(len(alerts) - _LINES_MAX, 0)
 
 
-def _lines(sentences: tuple[str, ...]) -> tuple[list[tuple[str, ...]], int]:
-    rows: list[tuple[str, ...]] = [("-", words.clean(one)) for one in sentences[:_LINES_MAX]]
-    return rows, max(len(sentences) - _LINES_MAX, 0)
+def _lines(sentences: tuple[str, ...]) -> list[tuple[str, ...]]:
+    return [("-", words.clean(one)) for one in sentences]
