@@ -107,6 +107,7 @@ def _view(document: ChangeDocument) -> dict[str, Any]:
         "rows_most": 1 + _ROWS_MAX,
         "trend": _trend(document),
         "unmoved": words.clean(words.listing(list(document.unaffected))),
+        "unit": summary.unit(document),
         "block": summary.block(document),
         "remark": summary.remark(document),
         "stops": _cleaned(summary.path(document)),

@@ -188,6 +188,12 @@ def reviews(commit: RevisionDocument) -> dict[str, str]:
     }
 
 
+def unit(document: ChangeDocument) -> str:
+    """Unit of the leading scenario."""
+    name = metric_of(document.lead).unit
+    return "packets per second" if name == "pps" else name
+
+
 def block(document: ChangeDocument) -> str:
     """The leading scenario as `ministat -s` shows it, raw numbers; empty with too few boots."""
     lead = next(

@@ -229,6 +229,7 @@ def _values(document: ChangeDocument) -> dict[str, Any]:
         "attempts_left": max(len(document.steps) - _ATTEMPTS_MAX, 0),
         "number": words.number,
         "leader": summary.leader,
+        "unit": summary.unit(document),
         "block": summary.block(document),
         "remark": summary.remark(document),
         "candidates": _candidates(document),

@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
+from netbisect.bisect.model.metric import SeriesMetric
 from netbisect.bisect.model.results import (
     Unfinished,
 )
 from netbisect.reports.mail import alerts
 from netbisect.reports.model.changes import BisectionDocument, KernelFailure
-from netbisect.reports.render import plaintext
+from netbisect.reports.render import plaintext, summary
 from netbisect.reports.site import changes
 
 HERE = Path(__file__).parents[3]
@@ -244,3 +245,15 @@ def test_a_failure_mail_has_its_reason(job: NightlyJob | CompareJob, reason: str
     assert reason in mail.text
     assert "c2558 does not come back after a power cycle." in " ".join(mail.text.split())
     assert not too_wide(mail.text)
+
+
+def test_mail_and_page_name_the_unit_of_the_metric() -> None:
+    delay = SeriesMetric("delay", "us", lower=True).of("inet4-forwarding")
+    case = replace(make("culprit_case"), lead=delay, titles={delay: "delay, inet4"})
+    boots = dict.fromkeys(summary.sides(case), (20.0, 21.0, 22.0))
+    case = replace(case, pps={delay: boots})
+
+    assert "delay, inet4 in us, one value per boot\n\nx n39-" in alerts.outcome(case).text
+    page = changes.bisection(case).html()
+    assert "<p>delay, inet4 in us, one value per boot:</p>" in page
+    assert "packets per second" not in page
