@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.documents import netbenches_notes
 from netbisect.reports.documents.netbenches_study import ComparedScenario, Set, Study
 from netbisect.reports.render import words
@@ -93,6 +94,7 @@ def files(study: Study) -> dict[str, bytes]:
         Panel(
             words.clean(scenario.name),
             [(words.clean(one.name), tuple(one.pps)) for one in scenario.sets],
+            scenario.series,
         )
         for scenario in study.scenarios
     ]
@@ -131,14 +133,16 @@ def readme(study: Study) -> str:
                 _text(line)
                 for scenario in study.scenarios
                 for one in scenario.sets
-                for line in netbenches_notes.oddities(_full(study, scenario, one), one.pps)
+                for line in netbenches_notes.oddities(
+                    _full(study, scenario, one), one.pps, scenario.series
+                )
             ),
             *map(_text, study.remarks),
             netbenches_notes.ONE_IMAGE,
         ],
         flame_graphs=[(_label(one.name), one.file) for one in study.flame_graphs],
         files=[
-            (name, f"{_text(one.name)}, {words.count(len(one.pps), 'boot')}")
+            (name, f"{_text(one.name)}, {words.count(len(one.pps), 'boot')}{_unit(scenario)}")
             for scenario, its in zip(study.scenarios, named, strict=True)
             for one, name in zip(scenario.sets, its, strict=True)
         ],
@@ -149,6 +153,12 @@ def readme(study: Study) -> str:
 
 def _level(study: Study) -> str:
     return "" if study.confidence == 95.0 else f" -c {study.confidence:g}"  # noqa: PLR2004 - its default
+
+
+def _unit(scenario: ComparedScenario) -> str:
+    """Unit of values that are no packet rates."""
+    unit = metric_of(scenario.series).unit
+    return "" if unit == "pps" else f", in {_text(unit)}"
 
 
 def _block(study: Study, scenario: ComparedScenario) -> str:
@@ -164,7 +174,13 @@ def _synthesis(study: Study, scenario: ComparedScenario) -> list[str]:
     """Differences of the sets from the first: one line, or one for each set below it."""
     reference, *others = [vitals(one.name, one.pps, study.variant) for one in scenario.sets]
     found = [
-        (one.name, _change(difference(one, reference, study.confidence, study.variant)))
+        (
+            one.name,
+            _change(
+                difference(one, reference, study.confidence, study.variant),
+                metric_of(scenario.series).unit,
+            ),
+        )
         for one in others
     ]
     return _items(scenario, found)
@@ -200,11 +216,11 @@ def _full(study: Study, scenario: ComparedScenario, one: Set) -> str:
     return one.name if same.count(one.name) == 1 else f"{one.name} in {scenario.name}"
 
 
-def _change(found: MinistatDifference) -> str:
+def _change(found: MinistatDifference, unit: str) -> str:
     if not found.proven:
         return "No difference proven"
     if not (math.isfinite(found.percent) and math.isfinite(found.percent_error)):
-        return f"{found.difference:+.6g} +/- {found.error:.6g} pps"
+        return f"{found.difference:+.6g} +/- {found.error:.6g} {unit}"
     small = found.percent_error or abs(found.percent)
     # As many digits as the error has to say something, in tenths as a rule.
     digits = max(1, -math.floor(math.log10(small))) if small else 1

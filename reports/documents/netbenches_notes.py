@@ -30,12 +30,13 @@ def effect(reference: Sequence[float], other: Sequence[float], confidence: float
     return words.change(difference(logarithms[0], logarithms[1], "", confidence / 100))
 
 
-def oddities(name: str, pps: Sequence[float]) -> list[str]:
+def oddities(name: str, pps: Sequence[float], series: str = "") -> list[str]:
     """Remarks on unusual boots of a set, one sentence each.
 
     Args:
         name: Of the set.
         pps: One value per boot.
+        series: Name of the series, for the unit.
     """
     dead = sum(rate <= 0 for rate in pps)
     found = [f"{name}: {words.count(dead, 'boot')} forwarded nothing."] if dead else []
@@ -55,8 +56,8 @@ def oddities(name: str, pps: Sequence[float]) -> list[str]:
     else:
         found.append(
             f"{name}: the boots are of two kinds, {gap.slow} near "
-            f"{words.pps(ordered[gap.slow // 2])} and {gap.fast} near "
-            f"{words.pps(ordered[gap.slow + gap.fast // 2])}, {apart} apart; their mean tells "
-            "mostly how many came up in which."
+            f"{words.number(ordered[gap.slow // 2], series)} and {gap.fast} near "
+            f"{words.number(ordered[gap.slow + gap.fast // 2], series)}, {apart} apart; their mean "
+            "mostly shows the share of either kind."
         )
     return found

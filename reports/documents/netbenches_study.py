@@ -27,7 +27,9 @@ class ComparedScenario:
     """As in `on NAME`: forwarding, or pf impact on forwarding."""
     sets: Sequence[Set]
     heading: str = ""
-    """Above the table; `On NAME:` when it is left out."""
+    """Above the table; default `On NAME:`."""
+    series: str = ""
+    """Name of the series, for the unit; default packets per second."""
 
 
 @dataclass(frozen=True, slots=True)

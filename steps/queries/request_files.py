@@ -89,7 +89,9 @@ def _by_setting(
     label = ledger.commits.label
     return [
         ComparedScenario(
-            f"settings of {request_answer.title_of(lab, plain)} at {label(revision)}", sets
+            f"settings of {request_answer.title_of(lab, plain)} at {label(revision)}",
+            sets,
+            series=plain,
         )
         for (plain, revision), sets in groups.items()
         if len(sets) > 1
@@ -115,7 +117,8 @@ def _study(
             if len(own) >= POINTS_MIN
         ]
         if len(sets) > 1:
-            scenarios.append(ComparedScenario(request_answer.title_of(lab, name), sets))
+            title = request_answer.title_of(lab, name)
+            scenarios.append(ComparedScenario(title, sets, series=name))
     scenarios += _by_setting(ledger, lab, job, evidence)
     if not scenarios:
         return None

@@ -221,7 +221,7 @@ def chosen(
         if len(images) > 1 and revisions[0] in its:
             used += images
             sets = [Set(one.label, one.pps, f"{one.label}.{name}") for one in images]
-            scenarios.append(ComparedScenario(name, sets))
+            scenarios.append(ComparedScenario(name, sets, series=name))
         else:
             both = " and ".join(revisions[:2])
             say(f"{name} left out: not measured with {both}")
@@ -273,7 +273,9 @@ def _by_setting(images: Iterable[ImageResults]) -> list[ComparedScenario]:
     for one in images:
         name, settings = split_settings(one.scenario)
         groups.setdefault(name, []).append(Set(settings or "without", one.pps, one.scenario))
-    return [ComparedScenario(name, sets) for name, sets in groups.items() if len(sets) > 1]
+    return [
+        ComparedScenario(name, sets, series=name) for name, sets in groups.items() if len(sets) > 1
+    ]
 
 
 def _of_scenario(

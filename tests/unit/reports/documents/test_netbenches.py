@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from netbisect.bisect.model.metric import SeriesMetric
 from netbisect.reports.documents.netbenches import files, readme
 from netbisect.reports.documents.netbenches_study import ComparedScenario, FlameGraph, Set, Study
 from netbisect.reports.render.ministat import ministat
@@ -57,6 +58,15 @@ def test_a_readme_is_as_netbenches_writes_it() -> None:
     block = ministat([("good", OLD), ("bad", NEW)])
     assert f"\nOn forwarding:\n\n```\n{block}```\n" in text
     assert "\n\n\n" not in text
+
+
+def test_values_of_a_metric_have_its_unit() -> None:
+    sets = [Set("a", (20.0, 20.1, 20.2)), Set("b", (40.0, 40.1, 20.2, 20.1))]
+    series = SeriesMetric("delay", "us", lower=True).of("x")
+    text = readme(Study("t", [ComparedScenario("delay", sets, series=series)]))
+
+    assert "[a.delay.pps](a.delay.pps): a, 3 boots, in us" in text
+    assert "2 near 20.2 us and 2 near 40.1 us" in text
 
 
 def test_one_set_alone_is_shown() -> None:
