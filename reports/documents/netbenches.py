@@ -46,17 +46,17 @@ def check(study: Study) -> None:
         ValueError: one sentence with what cannot.
     """
     if not words.clean(study.title):
-        raise ValueError("the study has no title; a line such as 'Impact of D5180' would be right")
+        raise ValueError("the study has no title; expected a line such as 'Impact of D5180'")
     if not study.scenarios:
-        raise ValueError("the study has no scenario; one with two sets would be right")
+        raise ValueError("the study has no scenario; expected at least one")
     if not _NARROWEST <= study.width <= _WIDEST:
         raise ValueError(
-            f"the width of the plots is {study.width}; {_NARROWEST} to {_WIDEST} would be right"
+            f"the width of the plots is {study.width}; expected {_NARROWEST} to {_WIDEST}"
         )
     names = [scenario.name for scenario in study.scenarios]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"scenario {name!r} is there twice; names must differ")
+            raise ValueError(f"two scenarios are named {name!r}; expected different names")
     for scenario in study.scenarios:
         _check_scenario(scenario)
 
@@ -65,14 +65,13 @@ def _check_scenario(scenario: ComparedScenario) -> None:
     if not 1 <= len(scenario.sets) <= SETS_MAX:
         raise ValueError(
             f"scenario {scenario.name!r} has {len(scenario.sets)} sets; "
-            f"1 to {SETS_MAX} would be right, for ministat has no symbols for more"
+            f"expected 1 to {SETS_MAX}, for which ministat has symbols"
         )
     for one in scenario.sets:
         where = f"set {one.name!r} of scenario {scenario.name!r}"
         if len(one.pps) < POINTS_MIN:
             raise ValueError(
-                f"{where} has {words.count(len(one.pps), 'value')}; "
-                f"{POINTS_MIN} or more would be right"
+                f"{where} has {words.count(len(one.pps), 'value')}; expected {POINTS_MIN} or more"
             )
         for value in one.pps:
             if not 0 <= value < math.inf:
@@ -105,7 +104,7 @@ def files(study: Study) -> dict[str, bytes]:
             found[name] = "".join(f"{_number(value)}\n" for value in one.pps).encode()
     for graph in study.flame_graphs:
         if graph.file in found:
-            raise ValueError(f"two files would be called {graph.file}; names must differ")
+            raise ValueError(f"two files are named {graph.file}; expected different names")
         found[graph.file] = graph.svg
     return found
 

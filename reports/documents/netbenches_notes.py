@@ -25,7 +25,7 @@ def effect(reference: Sequence[float], other: Sequence[float], confidence: float
         confidence: Of the interval, in percent.
     """
     if min(*reference, *other) <= 0:
-        return "no answer, for a boot forwarded nothing"
+        return "none, because a boot forwarded nothing"
     logarithms = [[math.log(rate) for rate in rates] for rates in (reference, other)]
     return words.change(difference(logarithms[0], logarithms[1], "", confidence / 100))
 

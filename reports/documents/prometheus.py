@@ -1,4 +1,4 @@
-"""Figures for Prometheus, in the text format 0.0.4 that it reads."""
+"""Metrics in the text format 0.0.4 of Prometheus."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ MEDIA_TYPE = "text/plain; version=0.0.4"
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One figure, or one for each of several things."""
+    """A metric, with a value for each combination of labels."""
 
     name: str
     help: str
-    """In a sentence."""
+    """A sentence."""
     values: Mapping[tuple[str, ...], float]
     """By the values of the labels."""
     labels: Sequence[str] = ()
@@ -23,7 +23,7 @@ class Metric:
 
 
 def text(metrics: Iterable[Metric]) -> str:
-    """The figures in the format of Prometheus; a figure without a value has only its name.
+    """The text of the metrics; one without values has only its name.
 
     https://prometheus.io/docs/instrumenting/exposition_formats/
     """

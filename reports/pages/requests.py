@@ -1,4 +1,4 @@
-"""Mails about requests, and requests on a terminal."""
+"""Requests in mails and on a terminal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Head:
     kind: str
     """compare, bisect or series."""
     subjects: tuple[str, ...]
-    """For people."""
+    """Display names."""
     testbeds: tuple[str, ...]
 
 
@@ -52,15 +52,15 @@ def confirmation(head: Head, boots: int, seconds: float, address: str) -> tuple[
         address: Address of its page.
     """
     places = [
-        ("asked", head.kind),
+        ("kind", head.kind),
         *(("subject", words.clean(one)) for one in head.subjects),
         ("testbeds", ", ".join(head.testbeds)),
-        ("costs", f"at most {words.count(boots, 'boot')}, {words.duration(seconds)} of the lab"),
+        ("cost", f"at most {words.count(boots, 'boot')}, {words.duration(seconds)} of the lab"),
     ]
     text = [
-        wrap(f"Request {head.number} was taken. The answer comes as a reply to this message."),
+        wrap(f"Request {head.number} is queued. The result follows as a reply to this message."),
         table(places),
-        wrap("How far it is, and how it is cancelled:"),
+        wrap("Status and cancellation:"),
         "\n".join(
             [
                 address,
@@ -82,7 +82,7 @@ def news(head: Head, headline: str, address: str) -> tuple[str, str]:
     """
     text = [
         wrap(words.clean(headline)),
-        wrap("What was measured for it is kept. How far it is, and how it is changed again:"),
+        wrap("Measurements are kept. Status and further changes:"),
         "\n".join(
             [address, f"  netbisect request show {head.number}", "  netbisect request --help"]
         ),
@@ -91,13 +91,13 @@ def news(head: Head, headline: str, address: str) -> tuple[str, str]:
 
 
 def mail(found: RequestDocument) -> tuple[str, str]:
-    """Subject and text of the mail with the answer."""
+    """Subject and text of the mail with the result."""
     text = [wrap(words.clean(found.sentence)), *_tables(found)]
     text += [wrap(words.clean(one)) for one in (*consistency(found), *found.remarks)]
     text.append(wrap(f"Cost: {cost(found)}."))
     places = [one for one in (found.address, *found.values) if one]
     if places:
-        text.append("\n".join(["Values, pictures and how it came about:", *places]))
+        text.append("\n".join(["Values, plots and history:", *places]))
     subject = subject_line(Head(found.number, found.kind, found.labels, ()))
     return f"Re: {subject}", "\n\n".join(text) + "\n"
 
@@ -155,9 +155,8 @@ def consistency(found: RequestDocument) -> list[str]:
         apart = words.change(one, one.scenario)
         if one.consistent:
             sentences.append(
-                f"The two runs agree {what} {apart} from the first. Both have booted the same "
-                "images, so this says how well these kernels are known, and nothing of whether it "
-                "is the code."
+                f"The two runs agree {what} {apart} from the first. Both booted the same images, "
+                "so that the agreement is about these images, not about their code."
             )
         else:
             sentences.append(
@@ -199,12 +198,12 @@ def part_line(part: RequestPart) -> str:
 
 
 def as_text(found: RequestDocument) -> str:
-    """A request on a terminal: progress, or the answer."""
+    """A request on a terminal: progress, or the result."""
     names = ", ".join(found.labels)
     lines = [
         wrap(
             words.clean(
-                f"Request {found.number}, {found.kind} {names}, asked by {found.who}: "
+                f"Request {found.number}, {found.kind} {names}, requested by {found.who}: "
                 f"{found.verdict or found.state}"
             )
         ),

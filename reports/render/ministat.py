@@ -231,7 +231,7 @@ def _plot(sets: Sequence[Vitals], width: int, *, separate: bool) -> list[str]:
     if span == 0:
         return nothing
     if width < 0 or width == 1:
-        raise ValueError(f"width {width}: expected 2 or more, for a scale has two ends")
+        raise ValueError(f"width {width}: expected 2 or more")
     step = span / (width - 1.0)
     if step == 0:
         return nothing

@@ -27,7 +27,7 @@ class ScenarioProgress:
     """A scenario of a job."""
 
     title: str
-    """Name of the scenario for people."""
+    """Display name of the scenario."""
     testbed: str
     sides: Sequence[Side]
     """The kernels with boots, the good one first."""

@@ -74,7 +74,7 @@ def alert(
     Args:
         document: The alert.
         change: Its measurements; None without a retest.
-        title: Returns the name of a scenario for people.
+        title: Returns the display name of a scenario.
         jobs: Its comparison and its search.
         taken: Profiles of every culprit and its parent, if available.
         verbs: Names and texts of what people can do with it.

@@ -217,8 +217,8 @@ def _days(axes: Axes, levels: Sequence[LevelDocument]) -> None:
 def spark(means: Sequence[float]) -> str:
     """The path of a picture of 72 by 16 units, the latest levels from left to right.
 
-    Written by hand: it has no axes, and what a plotting library puts round so short a line
-    would make a page with hundreds of them ten times as large.
+    Not drawn by matplotlib, whose markup would make a page with hundreds of them ten times as
+    large.
 
     Args:
         means: ln pps of levels, oldest first, at least one.

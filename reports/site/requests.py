@@ -38,7 +38,7 @@ class Narrowing:
     """How the interval of a difference has narrowed."""
 
     title: str
-    """Revisions, scenario and testbed, for people."""
+    """Revisions, scenario and testbed."""
     effects: Sequence[Effect]
     """After two boots of each kernel, three boots, and so on; at least one."""
     margin: float
@@ -250,7 +250,7 @@ def profile(number: int, title: str, found: ProfilePair | None, label: Name) -> 
 
     Args:
         number: Of the job.
-        title: Scenario and testbed, for people.
+        title: Scenario and testbed.
         found: Profiles; None while they are taken.
         label: Names revisions.
     """

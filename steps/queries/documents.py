@@ -289,7 +289,7 @@ def alert_summaries(
     Args:
         ledger: Database.
         alerts: In any order, which stays.
-        title: Returns the name of a scenario for people.
+        title: Returns the display name of a scenario.
     """
     changed = ledger.alerts.change_counts([one.id for one in alerts])
     return tuple(
@@ -305,7 +305,7 @@ def alert_summary(
     Args:
         alert: The alert.
         changed_at: Time of the last action on it.
-        title: Returns the name of a scenario for people.
+        title: Returns the display name of a scenario.
     """
     latest = {(one.testbed, one.scenario, one.branch): one for one in alert.series}
     moved = {place: one for place, one in latest.items() if one.moved}

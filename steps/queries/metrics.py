@@ -1,4 +1,4 @@
-"""The figures of a service, for Prometheus."""
+"""Metrics of a service for Prometheus."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netbisect.workers.config.lab import Lab
 
 
 def gather(ledger: Ledger, lab: Lab, stalled: StallHistory) -> str:
-    """All current figures in the format of Prometheus."""
+    """All metrics in the format of Prometheus."""
     found = [*_of_testbeds(ledger, lab), *_of_ledger(ledger.metrics.census()), *_of_stalls(stalled)]
     return text(found)
 
@@ -23,14 +23,14 @@ def gather(ledger: Ledger, lab: Lab, stalled: StallHistory) -> str:
 def _of_stalls(stalled: StallHistory) -> Iterator[Metric]:
     yield Metric(
         "netbisect_stalls_total",
-        "Waits that were longer than their limit, by what was ended because of them.",
+        "Operations that exceeded their time limit, by what was ended.",
         {(ended,): number for ended, number in stalled.counts.items()},
         ("ended",),
         "counter",
     )
     yield Metric(
         "netbisect_last_stall_timestamp_seconds",
-        "When that happened last, in seconds since the epoch.",
+        "Time of the last one, in seconds since the epoch.",
         {(one.ended,): one.at for one in stalled.latest},
         ("ended",),
     )
@@ -46,7 +46,7 @@ def _of_testbeds(ledger: Ledger, lab: Lab) -> Iterator[Metric]:
     )
     yield Metric(
         "netbisect_testbed_quarantined_since_seconds",
-        "Since when a testbed is in quarantine, in seconds since the epoch.",
+        "Start of the quarantine of a testbed, in seconds since the epoch.",
         {(name,): one.since for name, one in standing.items()},
         ("testbed",),
     )
@@ -62,26 +62,26 @@ def _of_ledger(census: LedgerCounts) -> Iterator[Metric]:
     )
     yield Metric(
         "netbisect_requests",
-        "Requests of people, by state.",
+        "Requests, by state.",
         _all(census.requests, [one.value for one in RequestState]),
         ("state",),
     )
     yield Metric(
         "netbisect_nights_completed_total",
-        "Nights that measured what they were to measure.",
+        "Complete nights.",
         census.nights,
         place,
         "counter",
     )
     yield Metric(
         "netbisect_last_night_timestamp_seconds",
-        "When a night was last completed, in seconds since the epoch.",
+        "Time of the last complete night, in seconds since the epoch.",
         census.last_night,
         place,
     )
     yield Metric(
         "netbisect_last_boot_timestamp_seconds",
-        "When a kernel was last booted that came up, in seconds since the epoch.",
+        "Time of the last successful boot, in seconds since the epoch.",
         {(name,): at for name, at in census.last_boot.items()},
         ("testbed",),
     )
@@ -95,12 +95,10 @@ def _of_ledger(census: LedgerCounts) -> Iterator[Metric]:
         ("waiting",): census.mails_waiting,
         ("failed",): census.mails_failed,
     }
-    yield Metric(
-        "netbisect_mails", "Mails that wait to be sent, or were given up.", mails, ("state",)
-    )
+    yield Metric("netbisect_mails", "Mails that wait, or were given up.", mails, ("state",))
     yield Metric(
         "netbisect_oldest_mail_timestamp_seconds",
-        "When the first of the mails that wait was written, in seconds since the epoch.",
+        "Time of the oldest waiting mail, in seconds since the epoch.",
         {} if census.oldest_mail is None else {(): census.oldest_mail},
     )
     yield Metric(
@@ -112,5 +110,5 @@ def _of_ledger(census: LedgerCounts) -> Iterator[Metric]:
 
 
 def _all(found: Mapping[str, int], names: list[str]) -> dict[tuple[str, ...], float]:
-    """All kinds, also those with the value 0: a missing figure cannot be monitored."""
+    """All kinds, also those with the value 0: a missing metric cannot be monitored."""
     return {(name,): found.get(name, 0) for name in names}

@@ -364,16 +364,15 @@ def _why_open(job: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
         ends = metric.ends(*measurement.code_interval(effect, noise))
         low, high = (words.percent(end, effect.scenario) for end in ends)
         return (
-            f"{kernels} differ in {where}: {words.change(effect)}. Whether the code or the image "
-            "did it cannot be decided with one image of each, for images of the same code differ "
-            f"too: the code alone may have changed by anything between {low} and {high}. More "
-            "boots of these two do not help; two other revisions with the same change between "
-            "them do."
+            f"{kernels} differ in {where}: {words.change(effect)}. Images of the same code differ, "
+            "too, so that one image of each does not show whether the code or the image is the "
+            f"cause: the effect of the code alone is between {low} and {high}. More boots of these "
+            "two do not help; two other revisions with the same change between them do."
         )
     differ = "differ" if effect.high < 0 or effect.low > 0 else "may or may not differ"
     return (
-        f"{kernels} {differ} in {where}: {words.change(effect)}. Whether the drop is as large as "
-        f"{margin} these boots do not show; more of them may (`netbisect request extend`)."
+        f"{kernels} {differ} in {where}: {words.change(effect)}. These boots do not show whether "
+        f"the drop is as large as {margin}; more boots may (`netbisect request extend`)."
     )
 
 
@@ -389,7 +388,7 @@ def _unsettled(last: Sequence[JobRecord]) -> str:
     }
     if DifferenceVerdict.SLOWER in reasons:
         return (
-            "The kernels differ, but whether their code or only their images did it cannot be "
-            "decided from what was measured."
+            "The kernels differ, but the measurements do not show whether their code or only "
+            "their images are the cause."
         )
-    return "What was measured does not settle it."
+    return "The measurements do not settle it."

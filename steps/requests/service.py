@@ -63,7 +63,7 @@ _HIGH = "high"
 
 
 def cost_text(found: CostEstimate) -> str:
-    """A cost for people, with the searches that follow comparisons."""
+    """A cost as text, with the searches that follow comparisons."""
     rows = [("testbed", "builds", "boots", "reused", "time")]
     rows += [
         (

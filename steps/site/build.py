@@ -40,7 +40,7 @@ from netbisect.store.repositories.series import SeriesHistory
 
 @dataclass(frozen=True, slots=True)
 class AlertIndex:
-    """The alerts at the start of a run. All processes use these, so that their links agree."""
+    """The alerts at the start of a run, shared by all processes, so that their links agree."""
 
     by_number: Mapping[int, Alert]
     changed: Mapping[int, float]
@@ -59,7 +59,7 @@ class AlertIndex:
 
 @dataclass(frozen=True, slots=True)
 class PagesOfTestbed:
-    """All pages about one testbed, which one process makes."""
+    """The pages of a testbed, which one process makes."""
 
     testbed: str
     scenarios: tuple[str, ...]

@@ -20,16 +20,16 @@ _MANIFEST = "site.json"
 
 
 class SiteError(UserError):
-    """The folder cannot be used; the text says why, in one sentence."""
+    """The folder cannot be used."""
 
 
 class SiteRevisionError(UserError):
-    """A name that is not one revision; the text says why, in one sentence."""
+    """An unknown or ambiguous name of a revision."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a finished site says about itself."""
+    """The manifest of a finished site."""
 
     files: frozenset[str] = frozenset()
     """Names of its files."""
@@ -53,11 +53,10 @@ def finish(folder: Path, pairs: tuple[Pair, ...]) -> None:
 def replacing(place: Path) -> Iterator[tuple[Path, Manifest]]:
     """A new folder, and the manifest of the site that it replaces at the end of the block.
 
-    The old site stays until then, and for good if the block raises an exception.
+    If the block raises an exception, the old site stays.
 
     Raises:
-        SiteError: There is another folder in this place, the folder cannot be written, or another
-            process writes the site.
+        SiteError: The place is another folder, cannot be written, or is in use by another process.
     """
     place = place.resolve()
     new, old = _beside(place, "new"), _beside(place, "old")
@@ -110,7 +109,7 @@ def _read(place: Path) -> Manifest:
         return Manifest(frozenset(content["files"]), pairs)
     except FileNotFoundError:
         raise SiteError(
-            f"{place} has files and is no site ({names[0]}): a new or empty folder would be right"
+            f"{place} has files and is no site ({names[0]}); expected a new or empty folder"
         ) from None
     except (ValueError, KeyError, TypeError):
         raise SiteError(
@@ -120,7 +119,7 @@ def _read(place: Path) -> Manifest:
 
 
 def _keep(place: Path, new: Path, before: Manifest) -> None:
-    """Copies what others put into the old site, such as robots.txt, and its permissions."""
+    """Copies foreign files of the old site, such as robots.txt, and its permissions."""
     shutil.copymode(place, new)
     for one in place.iterdir():
         target = new / one.name

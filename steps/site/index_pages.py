@@ -45,10 +45,10 @@ class IndexPages:
         """All of them by name, for a static site.
 
         Args:
-            pairs: Revisions that are compared on a page of their own.
+            pairs: Revisions to compare, each pair on a page.
 
         Raises:
-            SiteRevisionError: One of the pairs is no revision that was measured.
+            SiteRevisionError: A revision of a pair was not measured.
         """
         for pair in pairs:
             yield pair_page(*pair), self.pair(*pair)
@@ -111,7 +111,7 @@ class IndexPages:
         """The page of two revisions.
 
         Raises:
-            SiteRevisionError: One of them is no revision that was measured.
+            SiteRevisionError: A revision was not measured.
         """
         ledger = self.builder.ledger
         first, second = (

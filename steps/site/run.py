@@ -23,7 +23,7 @@ from netbisect.steps.site.source import SiteSource
 from netbisect.store.ledger import Ledger
 
 _WORTH_IT = 24
-"""Series from which on further processes are started: each takes two seconds for its imports."""
+"""Least number of series for several processes: each needs two seconds for its imports."""
 
 _child: list[tuple[PageBuilder, Path]] = []
 """In a child process: its builder, and the folder of the site."""
@@ -39,17 +39,17 @@ def write(
     """Writes all pages of a site.
 
     Args:
-        source: Of the site.
-        folder: An empty one.
-        pairs: Revisions that are compared on a page of their own.
-        pair: One more, as the user names them.
-        processes: At most so many make pages; None for what suits the number of series.
+        source: Source of the pages.
+        folder: Empty folder.
+        pairs: Revisions to compare, each pair on a page.
+        pair: One more pair, by names of users.
+        processes: Maximum number of processes; None to choose by the number of series.
 
     Returns:
         All pairs.
 
     Raises:
-        SiteRevisionError: One of the pair is no revision that was measured.
+        SiteRevisionError: A revision of the pair was not measured.
         SiteError: A process was killed.
         StoreError: The database cannot be used.
     """
@@ -116,14 +116,14 @@ def _made(
     workers = min(processes, len(parts))
     if workers <= 1:
         return _joined(builder.make(one, folder) for one in parts)
-    # Spawned, for a fork beside the threads of NumPy can wait for ever.
+    # Spawned: a fork beside the threads of NumPy can deadlock.
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, spawn, _begin, (source, folder, builder.alerts)) as pool:
         try:
             return _joined(pool.map(_make, parts))
         except BrokenProcessPool:
             raise SiteError(
-                "a process that made pages was killed, perhaps for want of memory"
+                "a process that made pages was killed; the host may be out of memory"
             ) from None
 
 

@@ -1,4 +1,4 @@
-"""Source of a site. This module is quick to import."""
+"""Source of a site; quick to import."""
 
 from __future__ import annotations
 

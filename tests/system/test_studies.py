@@ -82,10 +82,10 @@ def test_a_patch_is_requested_twice(house: PlayedHouse) -> None:
     assert [one["consistent"] for one in shown["repeats"]] == [True, True, True]
     # As images of the same code differ by about a percent, so little need not be the code.
     assert shown["verdict"] == "inconclusive"
-    assert "whether their code or only their images did it cannot be decided" in shown["sentence"]
+    assert "do not show whether their code or only their images are the cause" in shown["sentence"]
     page = house.page(1)
     for text in (first, second, page):
-        assert re.search(r"differ in .*: -3\.\d % \(-\d\.\d to -\d\.\d\)\. Whether the code", text)
+        assert re.search(r"differ in .*: -3\.\d % \(-\d\.\d to -\d\.\d\)\. Images of the same code", text)
     for name in re.findall(r'href="reports/(request-1/[^"]*)"', page):
         assert (house.settings.reports / unquote(name)).is_file()
 

@@ -229,7 +229,7 @@ def test_kernel_with_most_boots_is_used() -> None:
         ([*SETS, "--revision", "r1"], "--revision, --testbed and --branch do not apply"),
         ([*SETS, "--scenario", "a", "--scenario", "b"], "a study file can have several"),
         ([*SETS, "--flame-graph", "a=old.pps"], "old.pps: not an SVG"),
-        ([*SETS * 4], "has 8 sets; 1 to 7 would be right"),
+        ([*SETS * 4], "has 8 sets; expected 1 to 7"),
         (["--revision", "r1"], "there is no database sqlite:///netbisect.sqlite"),
         (["old.pps"], "old.pps:1: not a netbenches history"),
         ([*SETS, "--format", "word"], "'word' is not 'netbenches'"),

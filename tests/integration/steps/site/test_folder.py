@@ -162,7 +162,7 @@ def test_other_folders_are_refused(whole_site: Any, tmp_path: Path) -> None:
     result = CliRunner().invoke(main.main, command)
 
     assert result.exit_code == 1
-    assert "has files and is no site (letter.txt): a new or empty folder would be right" in (
+    assert "has files and is no site (letter.txt); expected a new or empty folder" in (
         result.output
     )
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]

@@ -151,7 +151,7 @@ def test_flame_graphs_are_linked_and_lie_beside() -> None:
 
     assert found["bench.311848.svg"] == b"<svg/>"
     assert b"\nflame graph:\n  - [r311848](bench.311848.svg)\n" in found["README.md"]
-    with pytest.raises(ValueError, match=r"two files would be called graph\.svg"):
+    with pytest.raises(ValueError, match=r"two files are named graph\.svg"):
         files(replace(TWO, flame_graphs=[FlameGraph("x", "graph.svg", b"<svg/>")]))
 
 
@@ -171,12 +171,12 @@ def test_any_rates_can_be_drawn_and_read_again(rates: Sequence[float]) -> None:
     [
         (replace(TWO, title=" \n"), "the study has no title"),
         (replace(TWO, scenarios=[]), "the study has no scenario"),
-        (replace(TWO, scenarios=TWO.scenarios * 2), "scenario 'forwarding' is there twice"),
-        (replace(TWO, width=1), "the width of the plots is 1; 2 to 1000 would be right"),
+        (replace(TWO, scenarios=TWO.scenarios * 2), "two scenarios are named 'forwarding'"),
+        (replace(TWO, width=1), "the width of the plots is 1; expected 2 to 1000"),
         (replace(TWO, confidence=97.0), "confidence 97 %: ministat knows 80, 90, 95"),
-        (study(), "scenario 'forwarding' has 0 sets; 1 to 7 would be right"),
-        (study(*[Set("a", OLD)] * 8), "has 8 sets; 1 to 7 would be right"),
-        (study(Set("a", OLD), Set("b", (1, 2))), "set 'b' .* has 2 values; 3 or more"),
+        (study(), "scenario 'forwarding' has 0 sets; expected 1 to 7"),
+        (study(*[Set("a", OLD)] * 8), "has 8 sets; expected 1 to 7"),
+        (study(Set("a", OLD), Set("b", (1, 2))), "set 'b' .* has 2 values; expected 3 or more"),
         (study(Set("a", (1, 2, -3))), "set 'a' .*: -3 is no rate in packets per second"),
         (study(Set("a", (1, 2, float("nan")))), "nan is no rate"),
         (study(Set("a", (1, 2, float("inf")))), "inf is no rate"),
