@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from netbisect.bisect.model.detection_results import DifferenceVerdict
 from netbisect.bisect.model.entities import Noise
@@ -38,13 +39,11 @@ from netbisect.reports.pages import requests
 from netbisect.reports.pages.requests import Head
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN
+from netbisect.reports.render.words import Name
 from netbisect.steps.service.numeric import measurement
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import JobRecord, Request, RequestState
 from netbisect.store.ledger import Ledger
-from netbisect.workers.config.lab import Lab
-from netbisect.workers.config.scenario import title_of_series
-from netbisect.workers.config.toml import FileError
 
 REGRESSION, NO_REGRESSION = "regression", "no regression"
 INCONCLUSIVE, FAILED = "inconclusive", "failed"
@@ -60,6 +59,16 @@ _VERDICTS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Display names."""
+
+    label: Name
+    """Returns that of a revision."""
+    title: Name
+    """Returns that of a scenario."""
+
+
 def exit_status(request: Request) -> int:
     """Exit status of a waiting command; 3 also for a cancelled request."""
     if request.state is not RequestState.ANSWERED:
@@ -67,17 +76,16 @@ def exit_status(request: Request) -> int:
     return EXIT.get(request.verdict, EXIT[FAILED])
 
 
-def answer(ledger: Ledger, lab: Lab, parts: Sequence[JobRecord]) -> tuple[str, str]:
+def answer(names: Names, parts: Sequence[JobRecord]) -> tuple[str, str]:
     """Verdict and sentence about a request.
 
     Args:
-        ledger: Database.
-        lab: For titles of scenarios.
+        names: Names of revisions and scenarios.
         parts: Its jobs, all with results.
     """
     last = last_of(parts)
     verdict = verdict_of(last)
-    return verdict, _sentence(ledger, lab, verdict, last, repeats(ledger, parts))
+    return verdict, _sentence(names, verdict, last, repeats(names, parts))
 
 
 def head_of(ledger: Ledger, request: Request) -> Head:
@@ -160,36 +168,25 @@ def _margin(parts: Sequence[JobRecord]) -> float:
     return first.min_effect if isinstance(first, MeasureJob | CompareJob) else 0.0
 
 
-def title_of(lab: Lab, scenario: str) -> str:
-    """Title of a scenario; its name if its file is gone."""
-    try:
-        return title_of_series(scenario, lab.scenario_directories)
-    except FileError:
-        return scenario
-
-
 # ---------------------------------------------------------------------------------- the lines
 
 
-def differences(ledger: Ledger, lab: Lab, record: JobRecord) -> list[ComparedRevision]:
+def differences(names: Names, record: JobRecord) -> list[ComparedRevision]:
     """Revisions compared by a job."""
     job, result = record.job, record.finding
     if isinstance(job, MeasureJob) and isinstance(result, MeasureResult):
-        return [line for held in result.held for line in _of_held(ledger, lab, record, job, held)]
+        return [line for held in result.held for line in _of_held(names, record, job, held)]
     effects, name = _effects(job, result)
     noise = job.noise if isinstance(job, CompareJob | BisectJob) else None
     least = job.min_effect if isinstance(job, CompareJob) else _ANY
     return [
-        _compared(
-            ledger, lab, record, name, effect, noise, measurement.classify(effect, None, least)
-        )
+        _compared(names, record, name, effect, noise, measurement.classify(effect, None, least))
         for effect in effects
     ]
 
 
 def _compared(
-    ledger: Ledger,
-    lab: Lab,
+    names: Names,
     record: JobRecord,
     revision: str,
     effect: Effect,
@@ -200,8 +197,8 @@ def _compared(
     return ComparedRevision(
         testbed=record.job.testbed,
         run=record.run,
-        scenario=title_of(lab, effect.scenario),
-        subject=ledger.commits.label(revision),
+        scenario=names.title(effect.scenario),
+        subject=names.label(revision),
         difference=Difference.of(effect),
         code_low=low if math.isfinite(low) else None,
         code_high=high if math.isfinite(high) else None,
@@ -210,7 +207,7 @@ def _compared(
     )
 
 
-def setting_effects(ledger: Ledger, lab: Lab, record: JobRecord) -> Iterator[ComparedSetting]:
+def setting_effects(names: Names, record: JobRecord) -> Iterator[ComparedSetting]:
     """Settings compared by a job."""
     if not isinstance(record.finding, MeasureResult):
         return
@@ -219,9 +216,9 @@ def setting_effects(ledger: Ledger, lab: Lab, record: JobRecord) -> Iterator[Com
         yield ComparedSetting(
             record.job.testbed,
             record.run,
-            title_of(lab, plain),
+            names.title(plain),
             setting,
-            ledger.commits.label(one.revision),
+            names.label(one.revision),
             Difference.of(one.effect),
         )
 
@@ -239,19 +236,19 @@ def _effects(job: Job, result: Result | None) -> tuple[Sequence[Effect], str]:
 
 
 def _of_held(
-    ledger: Ledger, lab: Lab, record: JobRecord, job: MeasureJob, held: RevisionComparison
+    names: Names, record: JobRecord, job: MeasureJob, held: RevisionComparison
 ) -> list[ComparedRevision]:
     found = measurement.classify_all(job, held)
     if held.effects:
         return [
             _compared(
-                ledger, lab, record, held.revision, effect,
+                names, record, held.revision, effect,
                 job.noise.get(effect.scenario), found[effect.scenario],
             )
             for effect in held.effects
         ]  # fmt: skip
-    scenarios = ", ".join(title_of(lab, one) for one in job.scenarios)
-    label = ledger.commits.label(held.revision)
+    scenarios = ", ".join(names.title(one) for one in job.scenarios)
+    label = names.label(held.revision)
     word = DifferenceVerdict.SAME if held.same else DifferenceVerdict.OPEN
     return [
         ComparedRevision(
@@ -260,7 +257,7 @@ def _of_held(
     ]
 
 
-def repeats(ledger: Ledger, parts: Sequence[JobRecord]) -> list[SecondRun]:
+def repeats(names: Names, parts: Sequence[JobRecord]) -> list[SecondRun]:
     """The second run compared with the first, by testbed, subject and scenario."""
     by_run: dict[tuple[str, str], dict[int, RevisionComparison]] = {}
     for one in parts:
@@ -270,7 +267,7 @@ def repeats(ledger: Ledger, parts: Sequence[JobRecord]) -> list[SecondRun]:
                 by_run.setdefault(key, {})[one.run] = held
     return [
         SecondRun(
-            testbed, one.scenario, ledger.commits.label(revision),
+            testbed, one.scenario, names.label(revision),
             one.ln_ratio, one.low, one.high, one.consistent,
         )
         for (testbed, revision), runs in by_run.items()
@@ -283,8 +280,7 @@ def repeats(ledger: Ledger, parts: Sequence[JobRecord]) -> list[SecondRun]:
 
 
 def _sentence(
-    ledger: Ledger,
-    lab: Lab,
+    names: Names,
     verdict: str,
     last: Sequence[JobRecord],
     again: Sequence[SecondRun],
@@ -298,12 +294,12 @@ def _sentence(
     if verdict == NO_REGRESSION and all(map(_has_one_kernel, last)):
         first = "The settings of one kernel are compared."
     more = [
-        words.sentence(one.finding, ledger.commits.label, lambda name: title_of(lab, name))
+        words.sentence(one.finding, names.label, names.title)
         for one in last
         if one.finding is not None and not isinstance(one.finding, MeasureResult)
     ]
     if verdict in {REGRESSION, NO_REGRESSION}:
-        more = [*_largest(ledger, lab, last, drop=verdict == REGRESSION), *more]
+        more = [*_largest(names, last, drop=verdict == REGRESSION), *more]
     if any(not one.consistent for one in again):
         more.append("The second run does not agree with the first.")
     return " ".join([first, *more])
@@ -313,7 +309,7 @@ def _has_one_kernel(record: JobRecord) -> bool:
     return isinstance(record.job, MeasureJob) and len(record.job.revisions) == 1
 
 
-def _largest(ledger: Ledger, lab: Lab, last: Sequence[JobRecord], *, drop: bool) -> list[str]:
+def _largest(names: Names, last: Sequence[JobRecord], *, drop: bool) -> list[str]:
     """The largest drop or gain that was measured side by side, in a sentence, if there is one."""
     verdict = DifferenceVerdict.SLOWER if drop else DifferenceVerdict.FASTER
     found = [
@@ -329,8 +325,8 @@ def _largest(ledger: Ledger, lab: Lab, last: Sequence[JobRecord], *, drop: bool)
     _, effect, revision, job = max(found, key=lambda one: abs(one[0]))
     what = "drop" if drop else "gain"
     most = f"The largest {what}: " if len(found) > 1 else "" if drop else "There is a gain: "
-    place = f"{title_of(lab, effect.scenario)} on {job.testbed}"
-    pair = f"{ledger.commits.label(revision)} against {ledger.commits.label(job.revisions[0])}"
+    place = f"{names.title(effect.scenario)} on {job.testbed}"
+    pair = f"{names.label(revision)} against {names.label(job.revisions[0])}"
     return [f"{most}{pair}, {words.change(effect)} in {place}."]
 
 
@@ -338,19 +334,19 @@ def _percent(margin: float) -> str:
     return words.percent(-margin).lstrip("-+\N{MINUS SIGN}") if margin else "note"
 
 
-def remarks_of(ledger: Ledger, lab: Lab, record: JobRecord) -> list[str]:
+def remarks_of(names: Names, record: JobRecord) -> list[str]:
     """Remarks that a reader of a measurement needs."""
     job, result = record.job, record.finding
     if not isinstance(job, MeasureJob) or not isinstance(result, MeasureResult):
         return []
-    first = ledger.commits.label(job.revisions[0])
+    first = names.label(job.revisions[0])
     remarks = []
     for held in result.held:
         found = measurement.classify_all(job, held)
         for effect in held.effects:
             if found[effect.scenario] is DifferenceVerdict.OPEN:
-                where = f"{title_of(lab, effect.scenario)} on {job.testbed}"
-                name = f"{ledger.commits.label(held.revision)} and {first}"
+                where = f"{names.title(effect.scenario)} on {job.testbed}"
+                name = f"{names.label(held.revision)} and {first}"
                 remarks.append(_why_open(job, effect, f"The kernels of {name}", where))
     return remarks
 

@@ -12,15 +12,12 @@ from netbisect.reports.documents import json_schema
 from netbisect.reports.documents.netbenches_study import ComparedScenario, Set, Study
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN
-from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.queries import request_answer
-from netbisect.steps.queries.request_status import follow
+from netbisect.steps.queries.request_answer import Names
+from netbisect.steps.queries.request_status import RequestQueries
 from netbisect.steps.service.numeric import measurement, netbenches
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import JobRecord, Request, RequestState
-from netbisect.store.git.history import History
-from netbisect.store.ledger import Ledger
-from netbisect.workers.config.lab import Lab
 
 DOCUMENT = "request.json"
 
@@ -37,25 +34,23 @@ def addresses(settings: Settings, request: int) -> list[str]:
     return [f"reports/{one.relative_to(settings.reports).as_posix()}" for one in found]
 
 
-def write(ledger: Ledger, settings: Settings, lab: Lab, history: History, request: Request) -> None:
+def write(queries: RequestQueries, request: Request) -> None:
     """Writes all files of an ended request, each atomically.
 
     Raises:
         OSError: there is no room, or the folder cannot be written.
     """
-    parts = ledger.requests.jobs(request.id)
-    folder = folder_of(settings, request.id)
-    kernels = Kernels(lab, history)
-    for one in parts:
+    folder = folder_of(queries.settings, request.id)
+    for one in queries.ledger.requests.jobs(request.id):
         if isinstance(one.job, MeasureJob) and isinstance(one.finding, MeasureResult):
-            study = _study(ledger, lab, kernels, request, one, one.job)
+            study = _study(queries, request, one, one.job)
             if study is not None:
                 place = folder / request_answer.folder_name(one)
                 place.mkdir(parents=True, exist_ok=True)
                 for name, content in netbenches.files(study).items():
                     _put(place / name, content)
     folder.mkdir(parents=True, exist_ok=True)
-    document = json_schema.as_text(follow(ledger, settings, lab, history, request.id))
+    document = json_schema.as_text(queries.of(request.id))
     _put(folder / DOCUMENT, f"{document}\n".encode("utf-8", "replace"))
 
 
@@ -65,19 +60,17 @@ def _put(path: Path, content: bytes) -> None:
     work.replace(path)
 
 
-def write_missing(ledger: Ledger, settings: Settings, lab: Lab, history: History) -> None:
+def write_missing(queries: RequestQueries) -> None:
     """Writes files that are missing or older than the answer, after a restart."""
-    for request in ledger.requests.all():
+    for request in queries.ledger.requests.all():
         if request.state is RequestState.OPEN or request.closed_at is None:
             continue
-        last = folder_of(settings, request.id) / DOCUMENT
+        last = folder_of(queries.settings, request.id) / DOCUMENT
         if not last.is_file() or last.stat().st_mtime < request.closed_at:
-            write(ledger, settings, lab, history, request)
+            write(queries, request)
 
 
-def _by_setting(
-    ledger: Ledger, lab: Lab, job: MeasureJob, evidence: Evidence
-) -> list[ComparedScenario]:
+def _by_setting(names: Names, job: MeasureJob, evidence: Evidence) -> list[ComparedScenario]:
     """The settings of each scenario side by side, by revision."""
     groups: dict[tuple[str, str], list[Set]] = {}
     for name in job.scenarios:
@@ -86,10 +79,9 @@ def _by_setting(
             if len(numbers) >= POINTS_MIN:
                 sets = groups.setdefault((plain, revision), [])
                 sets.append(Set(settings or "without", numbers))
-    label = ledger.commits.label
     return [
         ComparedScenario(
-            f"settings of {request_answer.title_of(lab, plain)} at {label(revision)}",
+            f"settings of {names.title(plain)} at {names.label(revision)}",
             sets,
             series=plain,
         )
@@ -99,36 +91,30 @@ def _by_setting(
 
 
 def _study(
-    ledger: Ledger,
-    lab: Lab,
-    kernels: Kernels,
-    request: Request,
-    record: JobRecord,
-    job: MeasureJob,
+    queries: RequestQueries, request: Request, record: JobRecord, job: MeasureJob
 ) -> Study | None:
     """A measurement in the form of netbenches; None with too few values for ministat."""
-    evidence = kernels.evidence(ledger, record)
+    names, evidence = queries.names, queries.kernels.evidence(queries.ledger, record)
     scenarios = []
     for name in job.scenarios:
         numbers = measurement.counted_numbers(job, evidence, name)
         sets = [
-            Set(ledger.commits.label(revision), own)
+            Set(names.label(revision), own)
             for revision, own in numbers.items()
             if len(own) >= POINTS_MIN
         ]
         if len(sets) > 1:
-            title = request_answer.title_of(lab, name)
-            scenarios.append(ComparedScenario(title, sets, series=name))
-    scenarios += _by_setting(ledger, lab, job, evidence)
+            scenarios.append(ComparedScenario(names.title(name), sets, series=name))
+    scenarios += _by_setting(names, job, evidence)
     if not scenarios:
         return None
-    first, *others = map(ledger.commits.label, job.revisions)
+    first, *others = map(names.label, job.revisions)
     what = f"{words.listing(others)} compared with {first}" if others else f"Settings of {first}"
     run = f", run {record.run}" if request.wish["runs"] > 1 else ""
-    about = lab.testbed(job.testbed).description
+    about = queries.lab.testbed(job.testbed).description
     return Study(
         f"{what} on {job.testbed}{run}",
         scenarios,
         [f"testbed {job.testbed}{f': {about}' if about else ''}"],
-        remarks=request_answer.remarks_of(ledger, lab, record),
+        remarks=request_answer.remarks_of(names, record),
     )

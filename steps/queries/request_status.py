@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 from netbisect.bisect.model.evidence import Prices
@@ -17,7 +18,9 @@ from netbisect.steps.policy.request_cost import boots_wanted, cost_of, price_of_
 from netbisect.steps.policy.request_spec import PRIORITIES
 from netbisect.steps.queries import request_answer
 from netbisect.steps.queries.documents import KINDS
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.progress import boots_done
+from netbisect.steps.queries.request_answer import Names
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import (
     ActionStage,
@@ -31,101 +34,97 @@ from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 
 
-def follow(
-    ledger: Ledger, settings: Settings, lab: Lab, history: History, number: int
-) -> types.RequestDocument:
-    """The document of a request in the ledger.
+@dataclass(frozen=True)
+class RequestQueries:
+    """Documents of requests."""
 
-    Raises:
-        StoreError: there is none.
-    """
-    request = ledger.requests.get(number)
-    return document(ledger, settings, lab, history, request, ledger.requests.jobs(number))
+    ledger: Ledger
+    settings: Settings
+    lab: Lab
+    history: History
 
+    @cached_property
+    def kernels(self) -> Kernels:
+        """Configurations of kernels."""
+        return Kernels(self.lab, self.history)
 
-def answered(
-    ledger: Ledger,
-    settings: Settings,
-    lab: Lab,
-    history: History,
-    request: Request,
-    parts: Sequence[JobRecord],
-) -> types.RequestDocument:
-    """The document of a request whose jobs have all ended, with its answer."""
-    verdict, sentence = request_answer.answer(ledger, lab, parts)
-    failed = verdict == request_answer.FAILED
-    state = RequestState.FAILED if failed else RequestState.ANSWERED
-    ended = replace(request, state=state, verdict=verdict, why=sentence)
-    return document(ledger, settings, lab, history, ended, parts)
+    @cached_property
+    def names(self) -> Names:
+        """Display names."""
+        return Names(self.ledger.commits.label, LabContext(lab=self.lab).title)
 
+    def of(self, number: int) -> types.RequestDocument:
+        """The document of a request in the ledger.
 
-def document(
-    ledger: Ledger,
-    settings: Settings,
-    lab: Lab,
-    history: History,
-    request: Request,
-    parts: Sequence[JobRecord],
-) -> types.RequestDocument:
-    """The document of a request; its answer need not be in the ledger yet."""
-    view = _View(ledger, settings, lab, Kernels(lab, history))
-    over = request.state in {RequestState.ANSWERED, RequestState.FAILED}
-    wish = request.wish
-    return types.RequestDocument(
-        number=request.id,
-        kind=cast(types.RequestKind, request.kind),
-        state=request.state.value,
-        verdict=request.verdict,
-        status=request_answer.exit_status(request) if over else None,
-        sentence=request.why,
-        who=request.who,
-        via=request.via,
-        priority=_priority(request.priority),
-        branch=wish["branch"],
-        subjects=tuple(wish["subjects"]),
-        labels=tuple(ledger.commits.label(one) for one in wish["subjects"]),
-        boots=wish["boots"],
-        runs=wish["runs"],
-        margin_percent=wish["margin_percent"],
-        parts=tuple(map(view.part, parts)),
-        differences=tuple(
-            line for one in parts for line in request_answer.differences(ledger, lab, one)
-        ),
-        settings=tuple(
-            line for one in parts for line in request_answer.setting_effects(ledger, lab, one)
-        ),
-        repeats=tuple(request_answer.repeats(ledger, parts)),
-        remarks=tuple(
-            remark
-            for one in request_answer.last_of(parts)
-            for remark in request_answer.remarks_of(ledger, lab, one)
-        ),
-        values=request_answer.folders(settings, request, parts),
-        spent=ledger.costs.of_jobs([one.id for one in parts]),
-        opened_at=request.opened_at,
-        closed_at=request.closed_at,
-        history=tuple(
-            types.RequestEntry(one.at, one.who, one.via, cast(types.RequestChange, one.what))
-            for one in ledger.requests.audit(request=request.id)
-        ),
-        address=settings.request_address(request.id),
-    )
+        Raises:
+            StoreError: there is none.
+        """
+        return self._document(self.ledger.requests.get(number), self.ledger.requests.jobs(number))
+
+    def answered(self, request: Request, parts: Sequence[JobRecord]) -> types.RequestDocument:
+        """The document of a request whose jobs have all ended, with its result."""
+        verdict, sentence = request_answer.answer(self.names, parts)
+        failed = verdict == request_answer.FAILED
+        state = RequestState.FAILED if failed else RequestState.ANSWERED
+        return self._document(replace(request, state=state, verdict=verdict, why=sentence), parts)
+
+    def _document(self, request: Request, parts: Sequence[JobRecord]) -> types.RequestDocument:
+        ledger, names, wish = self.ledger, self.names, request.wish
+        view = _Queue(self)
+        over = request.state in {RequestState.ANSWERED, RequestState.FAILED}
+        return types.RequestDocument(
+            number=request.id,
+            kind=cast(types.RequestKind, request.kind),
+            state=request.state.value,
+            verdict=request.verdict,
+            status=request_answer.exit_status(request) if over else None,
+            sentence=request.why,
+            who=request.who,
+            via=request.via,
+            priority=_priority(request.priority),
+            branch=wish["branch"],
+            subjects=tuple(wish["subjects"]),
+            labels=tuple(ledger.commits.label(one) for one in wish["subjects"]),
+            boots=wish["boots"],
+            runs=wish["runs"],
+            margin_percent=wish["margin_percent"],
+            parts=tuple(map(view.part, parts)),
+            differences=tuple(
+                line for one in parts for line in request_answer.differences(names, one)
+            ),
+            settings=tuple(
+                line for one in parts for line in request_answer.setting_effects(names, one)
+            ),
+            repeats=tuple(request_answer.repeats(names, parts)),
+            remarks=tuple(
+                remark
+                for one in request_answer.last_of(parts)
+                for remark in request_answer.remarks_of(names, one)
+            ),
+            values=request_answer.folders(self.settings, request, parts),
+            spent=ledger.costs.of_jobs([one.id for one in parts]),
+            opened_at=request.opened_at,
+            closed_at=request.closed_at,
+            history=tuple(
+                types.RequestEntry(one.at, one.who, one.via, cast(types.RequestChange, one.what))
+                for one in ledger.requests.audit(request=request.id)
+            ),
+            address=self.settings.request_address(request.id),
+        )
 
 
 def _priority(number: int) -> str:
     return next((name for name, value in PRIORITIES.items() if value == number), str(number))
 
 
-class _View:
+class _Queue:
     """The jobs of a request, with the queue of their testbeds."""
 
-    def __init__(self, ledger: Ledger, settings: Settings, lab: Lab, kernels: Kernels) -> None:
-        self._ledger = ledger
-        self._settings = settings
-        self._lab = lab
-        self._kernels = kernels
+    def __init__(self, queries: RequestQueries) -> None:
+        self._queries = queries
+        self._ledger = queries.ledger
         self._prices: dict[str, Prices] = {}
-        self._open = ledger.jobs.all_open()
+        self._open = queries.ledger.jobs.all_open()
         self._left: dict[int, float] = {}
 
     def part(self, record: JobRecord) -> types.RequestPart:
@@ -137,11 +136,7 @@ class _View:
         result = record.finding
         sentence = ""
         if result is not None and not isinstance(result, MeasureResult):
-            sentence = words.sentence(
-                result,
-                self._ledger.commits.label,
-                lambda name: request_answer.title_of(self._lab, name),
-            )
+            sentence = words.sentence(result, self._queries.names.label, self._queries.names.title)
         return types.RequestPart(
             job=record.id,
             kind=KINDS[type(record.job)],
@@ -149,7 +144,7 @@ class _View:
             run=record.run,
             scenarios=job.scenarios,
             state=record.state.value,
-            boots=boots_done(self._ledger, record, self._kernels.evidence),
+            boots=boots_done(self._ledger, record, self._queries.kernels.evidence),
             boots_wanted=boots_wanted(job),
             place=self._place(ahead) if still else None,
             seconds_left=left if still else None,
@@ -169,7 +164,12 @@ class _View:
             return "; ".join(orders)
         for stage in (ActionStage.TRIAL, ActionStage.KERNEL):
             why = fair_share.why_waiting(
-                self._ledger, self._settings, self._lab, record, stage, record.job.testbed
+                self._ledger,
+                self._queries.settings,
+                self._queries.lab,
+                record,
+                stage,
+                record.job.testbed,
             )
             if why:
                 return f"waits: {why}"
@@ -212,8 +212,8 @@ class _View:
             self._prices[job.testbed] = self._ledger.costs.prices(job.testbed)
         prices = self._prices[job.testbed]
         if isinstance(job, NightlyJob | CompareJob | ProfileJob) or record.request is None:
-            made = boots_done(self._ledger, record, self._kernels.evidence)
+            made = boots_done(self._ledger, record, self._queries.kernels.evidence)
             return max(boots_wanted(job) - made, 0) * price_of_trial(job, prices)
-        evidence = self._kernels.evidence(self._ledger, record)
+        evidence = self._queries.kernels.evidence(self._ledger, record)
         cost = cost_of(job, evidence, prices)
         return cost.seconds + len(cost.builds) * prices.build

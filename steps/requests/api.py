@@ -12,7 +12,7 @@ from netbisect.reports.documents import api
 from netbisect.reports.documents.openapi import MOST_LETTERS, MOST_LISTED
 from netbisect.reports.model import types
 from netbisect.steps.policy.request_spec import InvalidRequestError
-from netbisect.steps.queries.request_status import follow
+from netbisect.steps.queries.request_status import RequestQueries
 from netbisect.steps.queries.revision import answer, refusal
 from netbisect.steps.requests.api_bodies import CallError, check_patches, parse_body
 from netbisect.steps.requests.service import RequestService
@@ -115,7 +115,7 @@ def log_refusal(
 
 
 def _request(service: RequestService, number: int) -> types.RequestDocument:
-    return follow(service.ledger, service.settings, service.lab, service.history, number)
+    return RequestQueries(service.ledger, service.settings, service.lab, service.history).of(number)
 
 
 def _requests(service: RequestService, query: Mapping[str, str]) -> api.RequestList:

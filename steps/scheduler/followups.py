@@ -40,8 +40,9 @@ from netbisect.steps.policy.alert_recovery import close_recovered, end_mutes
 from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.recipients import recipients
 from netbisect.steps.policy.repeats import is_repeat, repeat_night
-from netbisect.steps.queries import changes, request_files, request_status
+from netbisect.steps.queries import changes, request_files
 from netbisect.steps.queries.lab_context import LabContext
+from netbisect.steps.queries.request_status import RequestQueries
 from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.numeric import confirmation
 from netbisect.steps.service.settings import Settings
@@ -340,9 +341,7 @@ class Followups:
         further, run = self._further(ledger, request, parts, record, result)
         answer = None
         if further is None and all(one.state is JobState.CLOSED for one in parts):
-            answer = request_status.answered(
-                ledger, self.settings, self.lab, self.history, request, parts
-            )
+            answer = self._requests(ledger).answered(request, parts)
         with ledger.jobs.closing(record, result) as closing:
             if further is not None:
                 return [closing.ask_more(further, run=run)]
@@ -355,8 +354,7 @@ class Followups:
                 )
         if answer is not None:
             with contextlib.suppress(OSError):  # the next start of the master writes the page
-                request = ledger.requests.get(number)
-                request_files.write(ledger, self.settings, self.lab, self.history, request)
+                request_files.write(self._requests(ledger), ledger.requests.get(number))
         return []
 
     def _further(
@@ -384,4 +382,7 @@ class Followups:
 
     def write_missing_pages(self, ledger: Ledger) -> None:
         """Writes missing and outdated files of requests after a restart."""
-        request_files.write_missing(ledger, self.settings, self.lab, self.history)
+        request_files.write_missing(self._requests(ledger))
+
+    def _requests(self, ledger: Ledger) -> RequestQueries:
+        return RequestQueries(ledger, self.settings, self.lab, self.history)

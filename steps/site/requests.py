@@ -12,7 +12,7 @@ from netbisect.reports.site.requests import Narrowing, PartView
 from netbisect.steps.policy import profiles
 from netbisect.steps.queries.progress import measured_sides
 from netbisect.steps.queries.request_files import addresses
-from netbisect.steps.queries.request_status import follow
+from netbisect.steps.queries.request_status import RequestQueries
 from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.numeric import measurement
 from netbisect.steps.site.build import PageBuilder
@@ -30,7 +30,7 @@ def request_files(builder: PageBuilder, source: SiteSource, number: int) -> dict
     if settings is None or lab is None:
         return {}
     records = ledger.requests.jobs(number)
-    found = follow(ledger, settings, lab, open_history(settings, lab), number)
+    found = RequestQueries(ledger, settings, lab, open_history(settings, lab)).of(number)
     page = request_pages.page(
         found,
         [_part(builder, one, part) for one, part in zip(records, found.parts, strict=True)],
