@@ -18,7 +18,7 @@ from netbisect.reports.model.series import SeriesDocument
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _HALVES = re.compile(r"\\ud[89a-f]")
-"""Of letters, as JSON escapes them; two of them may be a whole one."""
+"""Surrogates as JSON escapes; a pair may be one character."""
 _PLAIN: Mapping[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 Document: TypeAlias = (
@@ -59,7 +59,7 @@ def as_line(document: Document) -> str:
 
 
 def _fields(noun: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever json does not know
-    """Of a class of documents."""
+    """Fields of a document."""
     return {one.name: getattr(noun, one.name) for one in fields(noun)}
 
 

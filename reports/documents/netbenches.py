@@ -234,7 +234,7 @@ def _short(value: float, digits: int, sign: str = "-") -> str:
 
 
 def _file_names(study: Study) -> list[list[str]]:
-    """Of the raw values, by scenario."""
+    """File names of the raw values, by scenario."""
     taken: set[str] = set()
     named = []
     for scenario in study.scenarios:

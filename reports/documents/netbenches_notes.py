@@ -21,8 +21,8 @@ def effect(reference: Sequence[float], other: Sequence[float], confidence: float
 
     Args:
         reference: packets per second, one value per boot, two or more.
-        other: The same of what is compared with it.
-        confidence: Of the interval, in percent.
+        other: Packets per second of the compared set.
+        confidence: Confidence of the interval, in percent.
     """
     if min(*reference, *other) <= 0:
         return "none, because a boot forwarded nothing"
@@ -34,7 +34,7 @@ def oddities(name: str, pps: Sequence[float], series: str = "") -> list[str]:
     """Remarks on unusual boots of a set, one sentence each.
 
     Args:
-        name: Of the set.
+        name: Name of the set.
         pps: One value per boot.
         series: Name of the series, for the unit.
     """

@@ -54,6 +54,6 @@ class Study:
     """Remarks on the conclusions, one sentence each."""
     variant: Variant = Variant.CURRENT
     width: int = 74
-    """Of ministat's plots."""
+    """Columns of the plots of ministat."""
     confidence: float = 95.0
     """In percent, one of ministat's."""

@@ -17,7 +17,7 @@ MOST_BODY_BYTES = 4 << 20
 MOST_PATCH_BYTES = 1 << 20
 MOST_NAMES = 20
 MOST_LETTERS = 200
-"""Of a name."""
+"""Maximum length of a name."""
 MOST_WORDS = 1000
 """Characters of a text."""
 MOST_LISTED = 1000

@@ -17,7 +17,7 @@ from netbisect.reports.render.templating import environment
 _LINES_MAX = 12
 """Maximum lines of a list in a mail; the page has all."""
 _ROWS_MAX = 10
-"""Of the table of effects."""
+"""Maximum lines of the table of effects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ def change(number: int, now: str, place: str, effect: Effect, *, who: str, why: 
     """Mail in the thread of an alert about its new state.
 
     Args:
-        number: Of the alert.
-        now: Its state, as `words.state` says it.
-        place: Its leading scenario, testbed and branch.
+        number: Number of the alert.
+        now: State from `words.state`.
+        place: Leading scenario, testbed and branch.
         effect: Announced.
         who: Author of the change.
         why: Reason given by the author.
@@ -139,15 +139,15 @@ def _next(document: ChangeDocument) -> str:
             )
         case "culprit" | "several":
             return (
-                "The level since this commit is the new baseline. The digest tells when the "
-                "earlier level is back."
+                "The level since this commit is the new baseline. The digest reports the return of "
+                "the earlier level."
             )
         case "not-reproduced":
             return "The alert is withdrawn. Another drop opens a new alert."
         case _:
             return (
-                "The alert stays open without a commit. The digest tells when the earlier level "
-                "is back."
+                "The alert stays open without a commit. The digest reports the return of the "
+                "earlier level."
             )
 
 

@@ -19,8 +19,8 @@ def done(number: int, now: str) -> Mail:
     """The answer to a command.
 
     Args:
-        number: Of the alert.
-        now: Its state, as `words.state` says it.
+        number: Number of the alert.
+        now: State from `words.state`.
     """
     return Mail(f"Re: [netbisect] alert {number}", f"Alert {number} is {now}.\n")
 

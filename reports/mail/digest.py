@@ -9,7 +9,7 @@ from netbisect.reports.render import words
 from netbisect.reports.render.templating import environment
 
 _LINES_MAX = 20
-"""Of each list."""
+"""Maximum lines of a list."""
 
 
 def mail(digest: DigestDocument) -> Mail:

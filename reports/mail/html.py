@@ -19,8 +19,7 @@ def as_html(subject: str, text: str) -> str:
 
     Args:
         subject: One line.
-        text: As `mail` makes it: paragraphs, headings, and what is indented or drawn, each
-            followed by an empty line.
+        text: Paragraphs, headings, and indented or drawn blocks, separated by empty lines.
     """
     blocks = [block for block in re.split(r"\n\s*\n", text.strip("\n")) if block.strip()]
     shown = [

@@ -24,7 +24,7 @@ class Confinement:
     why: str
     by: str
     fault: str = ""
-    """Its name in the table of faults; "" if set by a user."""
+    """Name in the table of faults; "" if set by a user."""
     log: str = ""
 
 
@@ -57,7 +57,7 @@ def worker_away(worker: str, hosts: Sequence[str], seconds: float) -> Mail:
     """Mail about an offline worker with queued work.
 
     Args:
-        worker: Its name.
+        worker: Name.
         hosts: Names of the testbeds and builders that it serves.
         seconds: Time offline.
     """
@@ -78,7 +78,7 @@ def worker_back(worker: str, hosts: Sequence[str]) -> Mail:
     """Mail about a worker that is back online.
 
     Args:
-        worker: Its name.
+        worker: Name.
         hosts: Names of the testbeds and builders that it serves.
     """
     name = words.clean(worker)

@@ -23,6 +23,6 @@ class ProfilePair:
     revisions: tuple[str, ...]
     """The earlier one first."""
     taken: tuple[StoredProfile, ...]
-    """One for each, or none."""
+    """One for each revision, or none."""
     missing: str = ""
-    """Why there is none."""
+    """Reason for missing profiles."""

@@ -71,7 +71,7 @@ class RevisionDocument:
 
     @property
     def short(self) -> str:
-        """Its short label."""
+        """Short label."""
         return short_label(self.label)
 
 

@@ -55,8 +55,7 @@ def sections(
         found: Profiles.
         label: Names revisions.
         most: Bytes of all drawings.
-        stem: Of the files that have the whole drawings, as `files` takes it; "" where there
-            are none.
+        stem: Prefix of the names of `files`; "" without files.
     """
     drawings = sum(2 * len(one.taken) - 1 for one in found if one.taken)
     share = most // max(1, drawings)

@@ -60,7 +60,7 @@ def badge(name: str, condition: Condition) -> str:
 
     Args:
         name: Branch or testbed.
-        condition: Its state.
+        condition: State of the branch or testbed.
     """
     text, look = state(condition)
     label = _cut(words.in_xml(name))

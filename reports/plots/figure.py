@@ -83,7 +83,7 @@ def draw(
     Args:
         paint: Fills the axes.
         height: In inches.
-        margins: Of the axes; None for a computed layout.
+        margins: Margins of the axes; None for a computed layout.
         name: Prefix of all ids in the element, unique in the page.
         title: Tooltip and accessible name.
         text: Accessible description.
@@ -236,7 +236,7 @@ def marker_line(
         axes: The axes.
         x: Place of the line.
         name: Text above it; may be empty.
-        colour: Of line and text.
+        colour: Colour of line and text.
         style: Line style of matplotlib.
         row: Row of the name above the axes; 0 is the lowest.
         align: Alignment of the name.
@@ -278,8 +278,8 @@ def box(
         values: One per boot.
         position: On the axis of the sets.
         width: On the same axis.
-        colour: Of the median.
-        orientation: Of the values.
+        colour: Colour of the median.
+        orientation: Direction of the values.
     """
     if len(values) < BOX_MIN:
         return

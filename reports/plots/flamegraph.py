@@ -21,7 +21,7 @@ from netbisect.bisect.model.profile_stacks import Stack, Stacks, ranges, share_s
 from netbisect.reports.render import words
 
 _WIDTH = 900.0
-"""Of the drawing, in its own units; a page shows them as pixels."""
+"""Width of the drawing, in pixels of a page."""
 _ROW = 17
 _TOP = 26
 """Above the boxes, for the legend."""
@@ -33,7 +33,7 @@ _LEVELS_MAX = 100
 _NAME_MAX = 160
 """Characters of a name that are shown, in a title too."""
 MOST_BYTES = 270_000
-"""Of a drawing; the widest boxes come first."""
+"""Maximum size of a drawing; the widest boxes come first."""
 _MARKED = 0.003
 """Least change of a share that a box shows."""
 _STRENGTHS = 5
@@ -68,9 +68,9 @@ class _Box:
     width: float
     name: str
     shares: tuple[float, ...]
-    """Of each profile, those that it calls included."""
+    """Share by profile, with callees."""
     own: tuple[float, ...]
-    """Of each profile, without those that it calls."""
+    """Share by profile, without callees."""
     change: float = 0.0
     """Growth of the own share of this function over all its places."""
 
@@ -83,7 +83,7 @@ def flame(stacks: Stacks, *, name: str, title: str, most: int = MOST_BYTES) -> s
 
     Args:
         stacks: At least one sample.
-        name: Begins every id in the element, so that a page can hold several.
+        name: Prefix of the ids in the element, unique in the page.
         title: Accessible name.
         most: Bytes that the element may have, at least some thousands.
     """

@@ -1,11 +1,11 @@
 """Output of FreeBSD's ministat(1), byte for byte.
 
-ministat(1) is by Poul-Henning Kamp; this is a model of what it prints, checked against the program
-and against tables that people published, so that a report shows the same block on every host:
-Debian's ministat, for one, prints other numbers.
+ministat(1) is by Poul-Henning Kamp. This model of its output is checked against the program and
+against published tables, so that reports are the same on every host; the ministat of Debian prints
+other numbers.
 
-The test is Student's t with pooled variance. It takes spread for equal and boots for independent
-and normal; it is what everybody can read and repeat, not what a verdict rests on.
+The test is Student's t with pooled variance. It assumes independent normal boots of equal variance.
+Its output is well known and repeatable; verdicts do not depend on it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ASSUMES_NORMAL = (
 )
 """Explains `UNPROVEN` below a verdict that names a difference."""
 _LARGEST = 1e100
-"""Beyond it sums of squares leave the range of a double, and ministat's scale ends."""
+"""Largest value whose squares stay in the range of a double."""
 _HEAD = "    N           Min           Max        Median           Avg        Stddev"
 
 
@@ -72,7 +72,7 @@ class MinistatDifference:
     difference: float
     error: float
     percent: float
-    """Of the reference's mean."""
+    """Difference in percent of the mean of the reference."""
     percent_error: float
     pooled: float
     """Standard deviation."""

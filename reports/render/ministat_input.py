@@ -42,7 +42,7 @@ def read_points(
 
     Args:
         data: Content of the file.
-        name: Of the file, for messages.
+        name: Name of the file, for messages.
         column: option -C, the first is 1.
         delimiters: option -d, each of its bytes ends a word.
         variant: whose reading: that of 2013 knows no carriage returns.

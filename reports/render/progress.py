@@ -9,7 +9,7 @@ from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN, ministat
 
 _SETS_MAX = 7
-"""As many as ministat takes."""
+"""Limit of ministat."""
 
 
 @dataclass(frozen=True, slots=True)

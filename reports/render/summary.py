@@ -60,7 +60,7 @@ def latest(document: ChangeDocument, effect: Difference) -> tuple[list[float], l
 
 
 def level(boots: list[float]) -> float | None:
-    """Their geometric mean; None without boots."""
+    """Geometric mean of boots; None without boots."""
     return geometric_mean(boots) if boots else None
 
 

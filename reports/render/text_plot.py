@@ -9,7 +9,7 @@ from netbisect.reports.render import words
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _WIDTH = 64
-"""Of the picture, in characters."""
+"""Characters of the plot."""
 _NAMED = 3
 """Labelled commits."""
 _MENTIONED = 0.01

@@ -333,7 +333,7 @@ class Stated(Protocol):
 
     @property
     def state(self) -> AlertState:
-        """Its state."""
+        """State of the alert."""
 
     @property
     def muted_until(self) -> float | None:

@@ -51,7 +51,7 @@ class JobLink:
 
     @property
     def page(self) -> str:
-        """Its file."""
+        """File of the page."""
         return job_page(self.kind, self.number)
 
     @property
@@ -73,11 +73,11 @@ def alert(
 
     Args:
         document: The alert.
-        change: Its measurements; None without a retest.
+        change: Measurements; None without a retest.
         title: Returns the display name of a scenario.
-        jobs: Its comparison and its search.
+        jobs: Comparison and search of the alert.
         taken: Profiles of every culprit and its parent, if available.
-        verbs: Names and texts of what people can do with it.
+        verbs: Names and help of the actions on the alert.
     """
     values = _drawn(change) if change else {"document": None}
     values |= {
@@ -161,7 +161,7 @@ def comparison(
 
     Args:
         document: The comparison.
-        alert: That it is for.
+        alert: Alert of the job, or None.
         following: The search that followed from it.
     """
     running = document.outcome == "running"
@@ -194,7 +194,7 @@ def bisection(document: BisectionDocument, alert: AlertSummary | None = None) ->
 
     Args:
         document: The bisection.
-        alert: That it is for.
+        alert: Alert of the job, or None.
     """
     return make_page(
         "bisection.html",

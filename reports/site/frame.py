@@ -23,17 +23,17 @@ from netbisect.reports.site.files import (
 
 @dataclass(frozen=True, slots=True)
 class AlternateForm:
-    """The same in another form, for machines."""
+    """The content of a page in another format."""
 
     type: str
-    """Its media type."""
+    """Media type."""
     title: str
     href: str
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What a page of the running service has beyond that of a static site."""
+    """Links that only the pages of the running service have."""
 
     builds: str
     """Address of Buildbot's own pages."""
@@ -50,7 +50,7 @@ class Page:
     """A page of the static site and of the service."""
 
     template: str
-    """Of the folder `site`."""
+    """File in the folder `site`."""
     values: Mapping[str, object]
 
     def html(self, live: Serving | None = None) -> str:
@@ -104,8 +104,8 @@ def make_page(
     """A page.
 
     Args:
-        template: Of the folder `site`.
-        page_title: Its title and first heading.
+        template: File in the folder `site`.
+        page_title: Title and first heading.
         current: The file of the navigation that it is.
         alternates: Other forms of the same.
         trail: Files and names of the pages above it, for the breadcrumbs.

@@ -1,4 +1,4 @@
-"""What the pages about many series show: the last night, running jobs, alerts and series."""
+"""Content of the pages about many series: last night, running jobs, alerts and series."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RunningJob:
 
     @property
     def page(self) -> str:
-        """Its file; "" for jobs without a page."""
+        """File of the page; "" for jobs without a page."""
         return job_page(self.kind, self.number) if self.kind in JOB_KINDS else ""
 
 
@@ -57,10 +57,10 @@ class Overview:
     """Now, or the time of the latest data in a static site; seconds since the epoch."""
     night: NightProgress
     alerts: Sequence[AlertSummary]
-    """All that were announced, the newest first."""
+    """All announced alerts, newest first."""
     running: Sequence[RunningJob]
     series: Sequence[SeriesDocument]
-    """Their latest levels."""
+    """Series with their latest levels."""
     held: Sequence[QuarantineDocument] = ()
     pairs: Sequence[tuple[str, str, str]] = ()
     """Requested comparisons: file and labels of the two revisions."""

@@ -1,4 +1,4 @@
-"""The pages that lead to the others: overview, alerts, searches, testbeds."""
+"""Index pages: overview, alerts, searches, testbeds and more."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class FinishedLine:
 
     @property
     def page(self) -> str:
-        """Its file."""
+        """File of the page."""
         return job_page(self.kind, self.number)
 
 
@@ -116,7 +116,7 @@ def _several(scenarios: Sequence[str]) -> str:
 
 
 def branches_of(series: Sequence[SeriesDocument]) -> list[str]:
-    """Those with the most series first."""
+    """Branches, those with the most series first."""
     names = [one.branch for one in series]
     return sorted(set(names), key=lambda name: (-names.count(name), name))
 
@@ -182,7 +182,7 @@ def _map_cell(
 
 
 def alerts(view: Overview) -> Page:
-    """All alerts that were ever announced."""
+    """All announced alerts."""
     return make_page(
         "alerts.html",
         "Alerts",
@@ -230,8 +230,8 @@ def testbed(series: Sequence[SeriesDocument], alerts: Sequence[AlertSummary]) ->
     """A testbed and its series.
 
     Args:
-        series: Its own, at least one.
-        alerts: Its own.
+        series: Series of the testbed, at least one.
+        alerts: Alerts of the testbed.
     """
     first = series[0]
     return make_page(
@@ -270,7 +270,7 @@ def _line(one: SeriesDocument) -> dict[str, Any]:
 
 
 def compare(view: Overview) -> Page:
-    """Where two revisions are compared."""
+    """The form that compares two revisions."""
     tables = sorted({(one.testbed, one.branch) for one in view.series})
     return make_page(
         "compare.html",
@@ -337,7 +337,7 @@ def new_request(
 
 
 def health(view: Overview) -> Page:
-    """What keeps the service from seeing a change."""
+    """Conditions that hide changes from the service."""
     since = view.at - STALE_DAYS * _DAY
     return make_page(
         "health.html",

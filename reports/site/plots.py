@@ -48,7 +48,7 @@ def recent(
     Args:
         view: The series.
         levels: The latest of the last epoch.
-        alerts: Those that moved it.
+        alerts: Alerts that moved the series.
         name: Prefix of all ids in the element, unique in the page.
     """
     boots = sum(len(level.boots) for level in levels)
@@ -174,9 +174,9 @@ def _alerts(
 
     Args:
         axes: The axes.
-        alerts: Those that moved the series.
-        levels: Of the figure.
-        start: Place of the first of them.
+        alerts: Alerts that moved the series.
+        levels: Levels of the figure.
+        start: Place of the first level.
     """
     places = [(first_changed(one, levels, culprit), one) for one, culprit in alerts]
     found = [(start + x, one) for x, one in places if x is not None]

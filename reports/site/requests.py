@@ -29,7 +29,7 @@ from netbisect.reports.site.frame import AlternateForm, Page, make_page
 _MOODS = {"regression": "sure", "no regression": "calm"}
 """Classes of the verdict's box."""
 _PICTURES_MAX = 12
-"""Of a page."""
+"""Maximum pictures of a page."""
 _TRAIL = (("requests.html", "Requests"),)
 
 
@@ -72,8 +72,8 @@ def page(
 
     Args:
         found: The request.
-        parts: Its jobs.
-        files: Addresses of its values.
+        parts: Jobs of the request.
+        files: Addresses of the files with values.
         document: Address of the request as JSON.
     """
     pictures = [*_factors(found), *_pictures(parts)]
@@ -249,7 +249,7 @@ def profile(number: int, title: str, found: ProfilePair | None, label: Name) -> 
     """The page of a profile job.
 
     Args:
-        number: Of the job.
+        number: Number of the job.
         title: Scenario and testbed.
         found: Profiles; None while they are taken.
         label: Names revisions.

@@ -20,7 +20,7 @@ def page(summaries: Sequence[SeriesDocument]) -> Page:
     """The levels of one testbed and branch, a row for every revision.
 
     Args:
-        summaries: Of all its scenarios, at least one.
+        summaries: Series of all scenarios, at least one.
     """
     first = summaries[0]
     found: dict[str, LevelDocument] = {}
@@ -69,7 +69,7 @@ def revision(
     Args:
         commit: The revision.
         series: All of them.
-        alerts: Those that name it.
+        alerts: Alerts that name the revision.
     """
     rows, previous = [], ""
     for one in series:

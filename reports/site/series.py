@@ -35,7 +35,7 @@ def page(
 
     Args:
         view: The series.
-        alerts: Those that moved it, each with the number of its culprit.
+        alerts: Alerts that moved the series, each with the number of its culprit.
         alternates: Other forms of the same.
     """
     places = {level.revision: x for x, level in enumerate(view.levels)}

@@ -71,7 +71,7 @@ def act(ledger: Ledger, number: int, verb: str, *, who: str, why: str, until: st
 
     Args:
         ledger: The ledger.
-        number: Of the alert.
+        number: Number of the alert.
         verb: One of ACTIONS.
         who: Author.
         why: Reason, kept in the history.

@@ -17,7 +17,7 @@ _DAY = 86400.0
 def why_waiting(
     ledger: Ledger, settings: Settings, lab: Lab, record: JobRecord, stage: ActionStage, where: str
 ) -> str:
-    """Why a job of a request has to wait before a decision of this stage; "" if it may continue."""
+    """Reason to delay a decision of this stage for a job of a request, or ""."""
     who = record.requested_by
     testbed = lab.testbed(where)
     theirs = [

@@ -38,8 +38,8 @@ class Kernels:
         """The configuration of a revision's kernel, with overlays and patch.
 
         Args:
-            testbed: Where it runs.
-            branch: Of the job that asks for it.
+            testbed: Testbed of the kernel.
+            branch: Branch of the job.
             revision: With its patch.
 
         Raises:

@@ -47,7 +47,7 @@ def unaffected_testbeds(
 
 
 def _several(titles: list[str], measured: int) -> str:
-    """Their titles, or their number if many."""
+    """Titles of scenarios, or their number if many."""
     if len(titles) <= _NAMED:
         return words.listing(titles)
     share = "all" if len(titles) == measured else f"{len(titles)} of"

@@ -65,9 +65,9 @@ def comparison(
         lab: Names, hardware and links.
         ledger: The ledger.
         record: The comparison.
-        result: Its result, if that is not in the ledger yet; of several comparisons about one
-            change, their common result.
-        commits: Those after the good end, to the bad one, if known.
+        result: Result, if not in the ledger yet; several comparisons about one change have a
+            common result.
+        commits: Commits after the good end, up to the bad one, if known.
         until: Latest time of the measurements of unaffected testbeds, seconds since the epoch;
             None to leave these out.
 
@@ -195,7 +195,7 @@ def of_alert(
         ledger: The ledger.
         alert: The alert.
         now: Seconds since the epoch.
-        result: Of its search, if that is not in the ledger yet.
+        result: Result of the search, if not in the ledger yet.
     """
     last = alert.bisection or alert.comparison
     if last is None:
@@ -349,7 +349,7 @@ def _searched(result: Result | None) -> Searched:  # noqa: PLR0911 - one for eve
 
 
 def _posterior(result: Result | None, steps: Sequence[StepDocument]) -> Posterior | None:
-    """That of the result, or of the last step."""
+    """Posterior of the result, or of the last step."""
     posteriors = [one.belief for one in steps if one.belief is not None]
     found: Posterior | None = getattr(result, "belief", None)
     return found or (posteriors[-1] if posteriors else None)

@@ -38,7 +38,7 @@ def last_due(now: float, hour: int) -> float:
 
     Args:
         now: Seconds since the epoch.
-        hour: Of the day, 0 to 23.
+        hour: Hour, 0 to 23.
     """
     here = datetime.fromtimestamp(now).astimezone()
     due = here.replace(hour=hour, minute=0, second=0, microsecond=0, tzinfo=None)
@@ -75,10 +75,10 @@ def gather(
     """The digest since a time.
 
     Args:
-        ledger: Where it is.
-        settings: For branches and links.
-        lab: For names of testbeds and scenarios.
-        nights: Asked since then.
+        ledger: Database.
+        settings: Branches and links.
+        lab: Testbeds and scenarios.
+        nights: Nightly jobs since then.
         since: Seconds since the epoch.
     """
     title = LabContext(lab=lab).title

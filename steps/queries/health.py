@@ -33,7 +33,7 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> LabHealth:
     """Judges all series and alerts.
 
     Args:
-        ledger: Where it is.
+        ledger: Database.
         min_effect: Smallest change worth an alert, as a positive ln ratio.
     """
     now, halves, twice, reports = ledger.clock(), [], [], []

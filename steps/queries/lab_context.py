@@ -137,7 +137,7 @@ class LabContext:
         )
 
     def diffstat(self, culprit: str) -> str:
-        """Of a culprit; "" without one, or without the tree."""
+        """`git diff --stat` of a culprit; "" without one, or without the tree."""
         with contextlib.suppress(HistoryError):
             return self.history.diffstat(culprit) if self.history and culprit else ""
         return ""

@@ -81,7 +81,7 @@ def answer(names: Names, parts: Sequence[JobRecord]) -> tuple[str, str]:
 
     Args:
         names: Names of revisions and scenarios.
-        parts: Its jobs, all with results.
+        parts: Jobs of the request, all with results.
     """
     last = last_of(parts)
     verdict = verdict_of(last)
@@ -99,7 +99,7 @@ def head_of(ledger: Ledger, request: Request) -> Head:
 
 
 def folder_name(record: JobRecord) -> str:
-    """Of the values of a measurement, in the folder of its request."""
+    """Name of the folder of a measurement in that of its request."""
     return f"{record.job.testbed}-{record.run}"
 
 
@@ -128,10 +128,7 @@ def news(ledger: Ledger, settings: Settings, request: int, headline: str) -> tup
 
 
 def last_of(parts: Sequence[JobRecord]) -> list[JobRecord]:
-    """Of what follows from each other on a testbed and run, the last one: a search, not its start.
-
-    The order of the first ones stays.
-    """
+    """The last job by testbed and run, such as a search instead of its comparison."""
     return [*{(one.job.testbed, one.run): one for one in parts}.values()]
 
 
@@ -352,7 +349,7 @@ def remarks_of(names: Names, record: JobRecord) -> list[str]:
 
 
 def _why_open(job: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
-    """Why a difference is undecided, and what would decide it."""
+    """Reason of an undecided difference, and what would decide it."""
     margin = _percent(job.min_effect)
     noise = job.noise.get(effect.scenario)
     if measurement.classify(effect, None, job.min_effect) is DifferenceVerdict.SLOWER:

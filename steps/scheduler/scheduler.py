@@ -76,7 +76,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
 
     compare_attrs = ("settings", "lab")
     POLL_INTERVAL_SEC = 60
-    """Between two checks whether another master's scheduler has ended."""
+    """Interval of checks for the end of another master's scheduler."""
 
     def __init__(self, **kwargs: Any) -> None:
         self._lock = defer.DeferredLock()

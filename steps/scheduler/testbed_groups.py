@@ -24,7 +24,7 @@ from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 
 PRIORITY_GUEST = 10
-"""Of a trial on a peer: below all jobs of the peer itself."""
+"""Priority of a trial on a peer: below all jobs of the peer itself."""
 MOST_FRUITLESS = 2
 """Trials in a row without a sample after which a search leaves a peer out."""
 
@@ -38,7 +38,7 @@ class Availability:
     shut: Mapping[str, str] = field(default_factory=dict)
     """Reasons by unavailable testbed."""
     held: Quarantine | None = None
-    """Of the testbed of the job."""
+    """Quarantine of the testbed of the job."""
 
 
 def peers_of(record: JobRecord) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ class DatabaseThread:
 
         Args:
             work: The call; must not use the reactor.
-            seconds: Its own time limit; see `WatchedWait`.
+            seconds: Time limit of the call; see `WatchedWait`.
         """
         async with self._lock:
             with WatchedWait(f"the ledger ({_name(work)})", seconds):
@@ -87,7 +87,7 @@ def database_thread(settings: Settings, *, slow: bool = False) -> DatabaseThread
     """Returns a shared thread of the service's database.
 
     Args:
-        settings: Of the service.
+        settings: Settings of the service.
         slow: Whether it is for calls that may fetch a review.
     """
     key = settings.database, slow

@@ -55,7 +55,7 @@ class WatchedWait:
     what: str
     """Name of the operation, for messages."""
     seconds: float = 0.0
-    """Its own time limit, to which the watchdog adds its patience."""
+    """Time limit of the operation, to which the watchdog adds its patience."""
     began: float = field(default_factory=time.monotonic)
 
     def next(self, what: str) -> None:

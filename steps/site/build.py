@@ -75,9 +75,9 @@ class PageBuilder:
         """Indexes the alerts.
 
         Args:
-            source: Of all pages.
-            ledger: Of the source.
-            alerts: Of the run.
+            source: Source of the pages.
+            ledger: Database of the source.
+            alerts: Alerts of the run.
         """
         self.ledger = ledger
         self.lab = LabContext(source.commit_link, source.lab, source.home)

@@ -158,7 +158,7 @@ def overview(
     """The overview of a ledger.
 
     Args:
-        builder: Of the run.
+        builder: Page builder of the run.
         series: All of them, or those that were read.
         running: All open jobs.
         at: Now, or the time of the latest data.

@@ -218,7 +218,7 @@ class LivePages:
 
 
 _pages: list[LivePages] = []
-"""Those of the last request."""
+"""Pages of the last request."""
 
 
 def file(source: SiteSource, name: str) -> str | None:

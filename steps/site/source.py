@@ -21,7 +21,7 @@ class SiteSource:
     min_effect: float | None = None
     """Smallest change worth an alert, as |ln ratio|; None for the default."""
     home: Settings | None = None
-    """Of the service, if its folders exist."""
+    """Settings of the service, if its folders exist."""
 
     def ledger(self) -> Ledger:
         """The ledger in the database, which is migrated first.

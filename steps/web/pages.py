@@ -31,7 +31,7 @@ from netbisect.workers.config.lab import load_lab
 _live = RemoteModule("netbisect.steps.site.live")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}[.](html|json|svg)")
 _DIGITS = 6
-"""Of a number in a form."""
+"""Maximum digits of a number in a form."""
 _LONGEST = 200
 """Characters of a name in a search."""
 _LISTS = ("subjects", "testbeds", "scenarios", "tunables")
@@ -56,7 +56,7 @@ def page_resource(application: Application, name: str) -> PageResource:
 
 
 def source_of(settings: Settings) -> SiteSource:
-    """What the pages of a service are about."""
+    """Source of the pages of a service."""
     lab = load_lab(settings.lab)
     return SiteSource(settings.database, settings.links.commit, lab, settings.min_effect, settings)
 
@@ -111,7 +111,7 @@ class FormResource(PageResource):
     """A page with forms."""
 
     doing: str
-    """What its forms do, for error messages."""
+    """Purpose of the form, for error messages."""
 
     def render_POST(self, request: Request) -> int:
         defer.ensureDeferred(self._change(request)).addErrback(fail, request)
@@ -135,7 +135,7 @@ class FormResource(PageResource):
             _redirect(request, found)
 
     def _user(self, request: Request) -> User:
-        """Who sent the form.
+        """The user who sent the form.
 
         Raises:
             LoginNeededError: The user is not logged in.
