@@ -30,8 +30,6 @@ from netbisect.workers.config.lab import load_lab
 
 _live = RemoteModule("netbisect.steps.site.live")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}[.](html|json|svg)")
-_DIGITS = 6
-"""Maximum digits of a number in a form."""
 _LONGEST = 200
 """Characters of a name in a search."""
 _LISTS = ("subjects", "testbeds", "scenarios", "tunables")
@@ -197,7 +195,7 @@ class RequestResource(FormResource):
 
     def act(self, ledger: Ledger, user: User, given: Mapping[str, str]) -> str:
         number = int(self.name.removeprefix("request-").partition(".")[0])
-        numbers = {one: int(given[one]) for one in ("boots", "hours") if _is_number(given, one)}
+        numbers = {one: _number(given[one]) for one in ("boots", "hours") if given.get(one)}
         verb = given.get("verb", "")
         bodies: dict[str, dict[str, Any]] = {
             "cancel": {"why": given.get("why", "")},
@@ -247,11 +245,6 @@ _WITH_FORMS = (
     (re.compile(r"request-[1-9][0-9]{0,8}[.]html"), RequestResource),
     (re.compile(r"new-request[.]html"), NewRequestResource),
 )
-
-
-def _is_number(given: Mapping[str, str], name: str) -> bool:
-    text = given.get(name, "")
-    return text.isascii() and text.isdigit() and len(text) <= _DIGITS
 
 
 def _fields(request: Request) -> dict[str, str]:

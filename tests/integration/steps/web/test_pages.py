@@ -194,7 +194,8 @@ class Pages(ApiMaster):
             (_NEW, {"kind": "all"}, "kind: "),
             (one, {"verb": "cancel"}, "bob"),
             (one, {"verb": "stop"}, "expected cancel, extend or resume"),
-            (one, {"verb": "extend", "boots": "x"}, "bob"),
+            (one, {"verb": "extend", "boots": "3"}, "bob"),
+            (one, {"verb": "extend", "boots": "x"}, "boots: expected a whole number"),
         ):
             given = _WISH | fields if page == _NEW else fields
             code, text = await self.send(page, **given)
