@@ -23,6 +23,7 @@ from netbisect.reports.model import types
 from netbisect.reports.model.changes import BisectionDocument, ComparisonDocument
 from netbisect.reports.model.series import EpochDocument, LevelDocument, SeriesDocument
 from netbisect.reports.model.types import Difference, RevisionDocument
+from netbisect.reports.site.files import alert_page
 from netbisect.steps.queries import changes
 from netbisect.steps.queries.lab_context import LabContext, known_commit
 from netbisect.steps.service.numeric import health as series_health
@@ -50,23 +51,19 @@ class DocumentQueries:
 
     ledger: Ledger
     lab: LabContext = field(default_factory=LabContext)
-    alert_link: str = ""
-    """Address of the page of an alert, with `{number}` in it."""
     min_effect: float = MIN_EFFECT
     """Smallest drop worth an alert, as |ln ratio|."""
-    url: str = ""
-    """Address of the documents of the service, with a slash at the end; "" without one."""
+    url: str | None = None
+    """Address of the pages with a slash at the end; "" for a folder of pages, or None."""
 
     @classmethod
     def of(cls, ledger: Ledger, settings: Settings) -> Self:
         """For a service."""
-        url = f"{settings.web.url}plugins/netbisect/"
         return cls(
             ledger,
             lab=LabContext(settings.links.commit),
-            alert_link=f"{url}alert-{{number}}.html",
             min_effect=settings.min_effect,
-            url=url,
+            url=settings.page_address(""),
         )
 
     # ----------------------------------------------------------------------------- one alert
@@ -115,7 +112,7 @@ class DocumentQueries:
             recovery=alert.recovery,
             merged_into=alert.merged_into,
             history=tuple(self.ledger.alerts.changes(alert.id)),
-            address=self.alert_link.replace("{number}", str(alert.id)),
+            address="" if self.url is None else f"{self.url}{alert_page(alert.id)}",
         )
 
     def _revision(self, revision: str) -> RevisionDocument:
@@ -258,7 +255,7 @@ class DocumentQueries:
             map(self._alert, self.ledger.alerts.latest(feed.ENTRIES_MAX)),
             name=self.url or named,
             address=f"{self.url}feed.atom" if self.url else "",
-            page=f"{self.url}index.html",
+            page=f"{self.url or ''}index.html",
         )
 
 

@@ -85,8 +85,8 @@ class PageBuilder:
         self.documents = documents.DocumentQueries(
             self.ledger,
             lab=self.lab,
-            alert_link=alert_page("{number}"),
             min_effect=self.min_effect,
+            url="",
         )
         self.alerts = alerts
         self.lines = {
