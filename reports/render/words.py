@@ -30,6 +30,8 @@ from netbisect.bisect.model.results import (
 Name = Callable[[str], str]
 """Returns the display name of a revision or a scenario."""
 
+FIRST_TIME = 1e9
+"""Least time in seconds since the epoch; imported levels have smaller numbers instead of times."""
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _TENTHS = 10
 """Seconds below which tenths are shown."""

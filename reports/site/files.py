@@ -17,8 +17,6 @@ LISTED = 60
 """Latest levels in the table of a series, and in tables of many series."""
 RECENT = 366
 """Most levels in a picture that shows every boot."""
-TIMES = 1e9
-"""Seconds since the epoch from which on they are times: imported levels have numbers there."""
 
 
 def slug(name: str) -> str:
@@ -32,7 +30,7 @@ def slug(name: str) -> str:
 
 def when(at: float) -> str:
     """The day, or "no date" for imported data without times."""
-    return words.day(at) if at >= TIMES else "no date"
+    return words.day(at) if at >= words.FIRST_TIME else "no date"
 
 
 def series_page(testbed: str, scenario: str, branch: str) -> str:

@@ -15,7 +15,7 @@ from netbisect.reports.model.series import EpochDocument, LevelDocument, SeriesD
 from netbisect.reports.model.types import HASH_LENGTH
 from netbisect.reports.render import words
 from netbisect.reports.site import plots
-from netbisect.reports.site.files import LISTED, RECENT, TIMES, revisions_page, testbed_page, when
+from netbisect.reports.site.files import LISTED, RECENT, revisions_page, testbed_page, when
 from netbisect.reports.site.frame import AlternateForm, Page, distance_text, make_page
 from netbisect.reports.site.plots import MarkedAlert
 
@@ -65,7 +65,7 @@ def _ranges(
 ) -> Iterator[tuple[str, Markup, bool]]:
     """Name and picture of each range but "all", and whether it is shown at first."""
     last = view.levels[-1].at
-    days = {"30 days": 30.0, "a year": 365.0} if last >= TIMES else {"latest": math.inf}
+    days = {"30 days": 30.0, "a year": 365.0} if last >= words.FIRST_TIME else {"latest": math.inf}
     found: dict[str, list[LevelDocument]] = {}
     for name, most in days.items():
         levels = [one for one in view.levels[-RECENT:] if one.at > last - most * _DAY]

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.reports.plots.badge import Condition
+from netbisect.reports.render import words
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.samples import Coverage
 
 _DAY = 86400.0
 _SUSPECTED = {AlertState.CANDIDATE, AlertState.CONFIRMING}
-_TIMES = 1e9
-"""Least value that is a time in seconds since the epoch: imported levels have numbers instead."""
 
 Place = tuple[str, str]
 """A branch and a testbed; "" for all testbeds."""
@@ -48,7 +47,7 @@ def _condition(covered: Mapping[str, Coverage], about: Sequence[Alert], now: flo
         drops=sum(one.kind is AlertKind.DROP and one.state.active for one in about),
         suspected=sum(one.state in _SUSPECTED for one in about),
         levels=max((one.revisions for one in covered.values()), default=0),
-        days=(now - latest) / _DAY if latest >= _TIMES else None,
+        days=(now - latest) / _DAY if latest >= words.FIRST_TIME else None,
     )
 
 

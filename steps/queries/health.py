@@ -23,8 +23,6 @@ from netbisect.store.db.records import Alert, SeriesName
 from netbisect.store.ledger import Ledger
 
 _DAY = 86400.0
-_TIMES = 1e9
-"""Least value that is a time in seconds since the epoch: imported levels have numbers instead."""
 _TAKEN_BACK = {AlertState.WITHDRAWN, AlertState.INVALID}
 _IN_DOUBT = {AlertState.CANDIDATE, AlertState.CONFIRMING}
 
@@ -57,7 +55,7 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> LabHealth:
                 branch=name.branch,
                 health=found,
                 q=None,
-                days=(now - at) / _DAY if at is not None and at >= _TIMES else None,
+                days=(now - at) / _DAY if at is not None and at >= words.FIRST_TIME else None,
                 up_to_date=bool(found.latest) and head == found.latest,
                 repeats=self_check.count_repeated_nights(again),
             )
@@ -78,7 +76,7 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> LabHealth:
 
 def new_epochs(ledger: Ledger) -> list[str]:
     """Changes of conditions in the last `DAYS` days, one sentence each."""
-    after = max(ledger.clock() - DAYS * _DAY, _TIMES)
+    after = max(ledger.clock() - DAYS * _DAY, words.FIRST_TIME)
     found: dict[tuple[str, str, str], list[str]] = {}
     for testbed, scenario in dict.fromkeys(
         (name.testbed, name.scenario) for name in ledger.series.names()
