@@ -13,14 +13,7 @@ import pytest
 
 from benchmarks.chaos import __main__ as benchmark
 from benchmarks.chaos import script
-from benchmarks.chaos.script import (
-    DATABASE,
-    LAB,
-    MASTER,
-    VISIT,
-    Plan,
-    Script,
-)
+from benchmarks.chaos.script import DATABASE, LAB, MASTER, VISIT, Plan, Script
 from benchmarks.chaos.tally import Run, Tally
 
 ROOT = Path(__file__).resolve().parents[2]

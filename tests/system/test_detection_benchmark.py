@@ -10,13 +10,7 @@ import pytest
 
 from benchmarks.detection import __main__ as game
 from benchmarks.detection import ours, page
-from benchmarks.detection.lab import (
-    BOOTS,
-    LEARNING,
-    Change,
-    Floats,
-    Lab,
-)
+from benchmarks.detection.lab import BOOTS, LEARNING, Change, Floats, Lab
 from benchmarks.detection.rules import RULES, Rule
 
 TEN_PERCENT = math.log(0.9)

@@ -16,14 +16,7 @@ from hypothesis import strategies as st
 
 from netbisect.bisect import commit_trailers, mail_commands
 from netbisect.bisect.model import profile_stacks, serialization
-from netbisect.bisect.model.entities import (
-    Boot,
-    Commit,
-    Failure,
-    Kernel,
-    Reaction,
-    Stage,
-)
+from netbisect.bisect.model.entities import Boot, Commit, Failure, Kernel, Reaction, Stage
 from netbisect.reports.documents import api
 from netbisect.reports.render import ministat_input
 from netbisect.reports.render.ministat import Variant

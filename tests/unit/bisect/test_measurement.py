@@ -12,11 +12,7 @@ import pytest
 from netbisect.bisect import measurement, plan
 from netbisect.bisect.model.detection_results import DifferenceVerdict
 from netbisect.bisect.model.entities import Kernel, Noise
-from netbisect.bisect.model.evidence import (
-    Evidence,
-    Observation,
-    Prices,
-)
+from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.jobs import MeasureJob
 from netbisect.bisect.model.results import (
     Effect,

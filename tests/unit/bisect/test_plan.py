@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.evidence import (
-    Evidence,
-    Observation,
-    Prices,
-)
+from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.jobs import (
     BisectJob,
     Candidate,
@@ -18,11 +14,7 @@ from netbisect.bisect.model.jobs import (
     NightlyJob,
     ProfileJob,
 )
-from netbisect.bisect.model.results import (
-    ProfileResult,
-    Trial,
-    Unfinished,
-)
+from netbisect.bisect.model.results import ProfileResult, Trial, Unfinished
 from netbisect.bisect.plan import next_move
 
 NIGHT = NightlyJob("main", "apu", "r9", ("inet4",), boots=3)

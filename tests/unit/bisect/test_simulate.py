@@ -11,12 +11,7 @@ import pytest
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob, Candidate
-from netbisect.bisect.model.results import (
-    Culprit,
-    NotReproduced,
-    SeveralCulprits,
-    Unfinished,
-)
+from netbisect.bisect.model.results import Culprit, NotReproduced, SeveralCulprits, Unfinished
 from netbisect.bisect.simulate import JobSimulation, LabSimulation, simulate_job
 
 EFFECT = math.log(0.95)

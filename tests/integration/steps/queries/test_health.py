@@ -14,15 +14,7 @@ from click.testing import CliRunner
 from netbisect.bisect.detection.health import series_health
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.detection_results import SplitHalfTest
-from netbisect.bisect.model.entities import (
-    Boot,
-    Commit,
-    Conditions,
-    Fact,
-    Kernel,
-    Level,
-    Sample,
-)
+from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kernel, Level, Sample
 from netbisect.bisect.model.jobs import CompareJob, Job, NightlyJob
 from netbisect.bisect.model.results import Confirmed, Effect, NotConfirmed
 from netbisect.cli import main

@@ -14,12 +14,7 @@ from pathlib import Path
 import pytest
 from lab_fixtures import RunningLab
 
-from netbisect.bisect.model.entities import (
-    Failure,
-    Kernel,
-    Reaction,
-    Stage,
-)
+from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build import logged_process

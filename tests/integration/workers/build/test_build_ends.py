@@ -16,11 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from netbisect.bisect.model.entities import (
-    Failure,
-    Kernel,
-    Reaction,
-)
+from netbisect.bisect.model.entities import Failure, Kernel, Reaction
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build.build import KernelBuild

@@ -13,12 +13,7 @@ from pathlib import Path
 import pytest
 from checkout_fixtures import IDENTITY
 
-from netbisect.bisect.model.entities import (
-    Failure,
-    Kernel,
-    Reaction,
-    Stage,
-)
+from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build import build_host

@@ -13,23 +13,12 @@ from pathlib import Path
 import pytest
 from lab_fixtures import RunningLab
 
-from netbisect.bisect.model.entities import (
-    Failure,
-    Kernel,
-    Reaction,
-    Stage,
-)
+from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build import phabricator as review
 from netbisect.workers.build.build import KernelBuild
-from netbisect.workers.build.patches import (
-    Patch,
-    PatchError,
-    PatchStore,
-    read,
-    read_file,
-)
+from netbisect.workers.build.patches import Patch, PatchError, PatchStore, read, read_file
 from netbisect.workers.cli import main, options
 from netbisect.workers.config.builder import Builder, Source
 from tests.integration.workers.build.test_build import git

@@ -10,12 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from netbisect.bisect.model.entities import (
-    Failure,
-    Kernel,
-    Reaction,
-    Stage,
-)
+from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
 from netbisect.demo.lab import setup
 from netbisect.demo.lab.setup import KERNEL_CONFIG, LabFiles
 from netbisect.demo.tree.create import SampleTree, create

@@ -13,13 +13,7 @@ import pytest
 from _pytest.mark import ParameterSet
 from lab_fixtures import RunningLab, failures
 
-from netbisect.bisect.model.entities import (
-    Fact,
-    Failure,
-    Reaction,
-    Sample,
-    Stage,
-)
+from netbisect.bisect.model.entities import Fact, Failure, Reaction, Sample, Stage
 from netbisect.bisect.model.faults import RULES, Fault
 from netbisect.demo.lab.faults import InjectedFault as Broken
 from netbisect.demo.lab.setup import KERNEL_CONFIG

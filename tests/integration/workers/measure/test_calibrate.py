@@ -13,11 +13,7 @@ import pytest
 from lab_fixtures import RunningLab
 
 from netbisect.bisect.model import serialization
-from netbisect.bisect.model.entities import (
-    Boot,
-    Kernel,
-    Sample,
-)
+from netbisect.bisect.model.entities import Boot, Kernel, Sample
 from netbisect.workers.cli import main, options
 from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.measure import noise_report

@@ -11,11 +11,7 @@ from typing import Any, cast
 import pytest
 
 from netbisect.bisect.model import profile_stacks, serialization
-from netbisect.bisect.model.entities import (
-    Boot,
-    Fact,
-    Profile,
-)
+from netbisect.bisect.model.entities import Boot, Fact, Profile
 from netbisect.workers.measure import profile
 from netbisect.workers.measure.profile import NoProfileError, ProfileOrder, choose
 from netbisect.workers.transport.ssh import Connections, Machine

@@ -9,14 +9,7 @@ from pathlib import Path
 import pytest
 from lab_fixtures import RunningLab, failures, only_failure, samples
 
-from netbisect.bisect.model.entities import (
-    Boot,
-    Conditions,
-    Fact,
-    Reaction,
-    Sample,
-    Stage,
-)
+from netbisect.bisect.model.entities import Boot, Conditions, Fact, Reaction, Sample, Stage
 
 FORWARDING = ("inet4-forwarding",)
 PATIENCE = 1.0

@@ -18,13 +18,7 @@ from netbisect.bisect.model.entities import Kernel, Noise
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import CompareJob
-from netbisect.bisect.model.results import (
-    Confirmed,
-    Move,
-    NotConfirmed,
-    Trial,
-    Unfinished,
-)
+from netbisect.bisect.model.results import Confirmed, Move, NotConfirmed, Trial, Unfinished
 from netbisect.bisect.simulate import JobSimulation, LabSimulation, simulate_job
 from netbisect.bisect.stats.sequential import BLOCK, good_begins
 

@@ -9,27 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from search_fixtures import (
-    LEAD,
-    PRICES,
-    SCENARIOS,
-    bisection,
-    evidence_of,
-    names,
-    proof,
-    simulated,
-)
+from search_fixtures import LEAD, PRICES, SCENARIOS, bisection, evidence_of, names, proof, simulated
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.evidence import (
-    Evidence,
-    Observation,
-)
-from netbisect.bisect.model.results import (
-    Culprit,
-    Trial,
-    Unfinished,
-)
+from netbisect.bisect.model.evidence import Evidence, Observation
+from netbisect.bisect.model.results import Culprit, Trial, Unfinished
 from netbisect.bisect.search.engine import next_move
 from netbisect.bisect.search.posterior import posterior_of
 from netbisect.bisect.simulate import LabSimulation, simulate_job

@@ -12,21 +12,10 @@ from hypothesis import strategies as st
 from search_fixtures import proof
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.evidence import (
-    Evidence,
-    Observation,
-    Prices,
-)
+from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.in_flight import InFlight, Wait
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    Candidate,
-)
-from netbisect.bisect.model.results import (
-    Culprit,
-    NotReproduced,
-    Trial,
-)
+from netbisect.bisect.model.jobs import BisectJob, Candidate
+from netbisect.bisect.model.results import Culprit, NotReproduced, Trial
 from netbisect.bisect.search import engine
 from netbisect.bisect.simulate import LabSimulation, simulate_shared_job
 

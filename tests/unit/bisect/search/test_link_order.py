@@ -11,11 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.evidence import (
-    Evidence,
-    Observation,
-    Prices,
-)
+from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, InFlight
 from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Culprit, Trial

@@ -10,12 +10,7 @@ import pytest
 
 from netbisect.bisect.model.entities import Level
 from netbisect.bisect.stats import partition
-from netbisect.bisect.stats.changepoints import (
-    boot_matrix,
-    boot_sd,
-    merge_levels,
-    segment,
-)
+from netbisect.bisect.stats.changepoints import boot_matrix, boot_sd, merge_levels, segment
 
 made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "histories.py"))
 history, nights, moved = (made[name] for name in ("history", "nights", "moved"))

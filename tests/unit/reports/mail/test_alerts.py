@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.metric import SeriesMetric
-from netbisect.bisect.model.results import (
-    Unfinished,
-)
+from netbisect.bisect.model.results import Unfinished
 from netbisect.reports.mail import alerts
 from netbisect.reports.model.changes import BisectionDocument, KernelFailure
 from netbisect.reports.render import plaintext, summary

@@ -6,11 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from netbisect.workers.config.scenario import (
-    load_scenario,
-    load_scenario_folder,
-    title_of_series,
-)
+from netbisect.workers.config.scenario import load_scenario, load_scenario_folder, title_of_series
 from netbisect.workers.config.toml import FileError
 
 GOOD = """
