@@ -7,11 +7,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from real_master import RealMaster, case
+from real_master import RealMaster, bisect_job, case
 from twisted.internet import defer, reactor, task, threads
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Culprit, NightlyResult
 from netbisect.steps.service.database_thread import open_ledger
 
@@ -56,10 +55,7 @@ class OnPostgresql(RealMaster):
         self.script({one: {"pps": SLOW if n >= CULPRIT else FAST} for n, one in enumerate(LINE)})
         await self.start()
         cutting = defer.ensureDeferred(self.cut())
-        lead = "inet4-forwarding"
-        candidates = tuple(Candidate(name) for name in LINE[1:])
-        effect, noise = math.log(SLOW / FAST), Noise(boot=0.004)
-        job = BisectJob("main", "c2558", LINE[0], candidates, (lead,), lead, effect, noise)
+        job = bisect_job(LINE, math.log(SLOW / FAST), Noise(boot=0.004))
         night = await self.closed(self.ask(LINE[-1], boots=1))
         searched = await self.closed(self.ledger.jobs.add(job, key="bisect", priority=200))
         self.over = True

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from real_master import RealMaster, case
+from ledger_facts import comparison
+from real_master import RealMaster, bisect_job, case
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob
 from netbisect.bisect.model.results import Culprit
 from netbisect.store.db.records import ActionStage, JobRecord
 
@@ -33,17 +33,8 @@ class Relinking(RealMaster):
                 if layout and broken:
                     script[name]["build"] = "dud"
         self.script(script)
-        job = BisectJob(
-            "main",
-            "c2558",
-            LINE[0],
-            tuple(Candidate(name) for name in LINE[1:]),
-            ("inet4-forwarding",),
-            "inet4-forwarding",
-            math.log(0.95),
-            Noise(boot=0.004, image=0.012),
-            layouts=LAYOUTS,
-        )
+        noise = Noise(boot=0.004, image=0.012)
+        job = bisect_job(LINE, math.log(0.95), noise, layouts=LAYOUTS)
         return self.ledger.jobs.add(job, key="bisect", priority=200)
 
     @pytest.mark.long
@@ -62,16 +53,7 @@ class Relinking(RealMaster):
         assert {f"{LINE[CULPRIT]}#1", f"{LINE[CULPRIT - 1]}#1"} <= relinked
         assert len(built) == len(set(built))
         ends = (LINE[CULPRIT - 1], LINE[CULPRIT])
-        comparison = CompareJob(
-            "main",
-            "c2558",
-            *ends,
-            ("inet4-forwarding",),
-            "inet4-forwarding",
-            -0.05,
-            commits=30,
-        )
-        other = self.ledger.jobs.add(comparison, key="compare")
+        other = self.ledger.jobs.add(comparison(*ends, "inet4-forwarding"), key="compare")
         seen = self.ledger.evidence.gather(other, config="GENERIC", arch="amd64")
         assert seen.observations
         assert {reading.layout for reading in seen.observations} == {0}

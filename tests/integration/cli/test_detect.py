@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from ledger_facts import sample
 
-from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kernel, Sample
+from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kernel
 from netbisect.cli import main
 from netbisect.steps.service.database_thread import open_ledger
 
@@ -247,19 +248,9 @@ def facts(revision: str, night: int, pps: float, conditions: str = "c1") -> list
         boot = f"{revision} {i} {conditions}"
         made += [
             Boot(boot, "apu2", f"key {revision}", revision, at + i, 1.0),
-            Sample(
-                id=f"sample {boot}",
-                boot=boot,
-                testbed="apu2",
-                scenario="inet4-forwarding",
-                pps=pps * math.exp(rng.normal(0, 0.006)),
-                offered_pps=1.488e6,
-                received=(),
-                offered=(),
-                problems=(),
+            sample(
+                *(boot, "apu2", "inet4-forwarding", pps * math.exp(rng.normal(0, 0.006)), at + i),
                 conditions=conditions,
-                at=at + i,
-                seconds=1.0,
             ),
         ]
     return made

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ledger_facts import intend
 from sqlalchemy import inspect
 
 from netbisect.bisect.model.alert_state import AlertState
@@ -69,9 +70,7 @@ def test_work_continues_in_an_old_ledger(ledger: Ledger) -> None:
     ledger.actions.finish(pending.id, Outcome.OK)
     night = NightlyJob(MAIN, TESTBED, "a" * 40, (SCENARIO,), 1)
     job = ledger.jobs.add(night, key="night:new")
-    trial = ledger.actions.intend(
-        job.id, ActionStage.TRIAL, "a" * 40, TESTBED, config="G", arch="amd64", why="nightly"
-    )
+    trial = intend(ledger, job, "a" * 40)
     ledger.actions.finish(trial.id, Outcome.OK)
     with ledger.jobs.closing(job, NightlyResult(1)):
         pass

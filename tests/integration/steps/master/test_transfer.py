@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ledger_facts import intend
 from real_master import bisect_job
 
 from netbisect.bisect.model.entities import Kernel, Noise
@@ -14,7 +15,6 @@ from netbisect.bisect.model.results import Unfinished
 from netbisect.steps.master.transfer import accept, prune
 from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import MailSettings, Settings
-from netbisect.store.db.records import ActionStage
 from netbisect.workers.build.artifacts import ARCHIVE, ArtefactStore, key_of
 
 
@@ -145,15 +145,7 @@ def test_the_least_recently_used_kernels_are_removed_first(search: _Search) -> N
 
 def test_the_kernel_of_an_open_decision_is_needed(search: _Search) -> None:
     revision = search.revisions[7]
-    search.ledger.actions.intend(
-        search.record.id,
-        ActionStage.TRIAL,
-        revision,
-        "c2558",
-        config="GENERIC",
-        arch="amd64",
-        why="a look",
-    )
+    intend(search.ledger, search.record, revision)
     search.prune("1 B")
 
     assert search.keys[7] in search.left()

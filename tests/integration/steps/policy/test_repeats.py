@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ledger_facts import measured
+from ledger_facts import intend, measured
 
 from netbisect.bisect.model.entities import Commit, Fact, Kernel
 from netbisect.bisect.model.jobs import NightlyJob
@@ -16,7 +16,7 @@ from netbisect.steps.policy.repeats import is_repeat
 from netbisect.steps.scheduler.followups import PRIORITY_NIGHT, Followups, open_nights
 from netbisect.steps.service import control
 from netbisect.steps.service.settings import load
-from netbisect.store.db.records import ActionStage, JobRecord, Outcome
+from netbisect.store.db.records import JobRecord, Outcome
 from netbisect.store.ledger import Ledger
 
 TESTBED, OTHER = "c2558", "e5-2650"
@@ -50,15 +50,7 @@ class Lab:
         night = record.job
         assert isinstance(night, NightlyJob)
         self.measured += 1
-        decision = self.ledger.actions.intend(
-            record.id,
-            ActionStage.TRIAL,
-            night.revision,
-            TESTBED,
-            config="GENERIC",
-            arch="amd64",
-            why="boot",
-        )
+        decision = intend(self.ledger, record, night.revision)
         key = image or f"k{self.line.index(night.revision)}"
         at = self.now
         facts: list[Fact] = [

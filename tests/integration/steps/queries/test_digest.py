@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 import report_cases
+from ledger_facts import comparison, intend, sample
 
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Reaction, Sample, Stage
-from netbisect.bisect.model.jobs import CompareJob, NightlyJob
+from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Reaction, Stage
+from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.results import Confirmed, Effect, NightlyResult, Unfinished
 from netbisect.reports.documents.digest_types import DigestDocument, MissingScenarios
 from netbisect.reports.mail import digest
@@ -23,7 +24,7 @@ from netbisect.steps.scheduler.followups import Followups
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load
-from netbisect.store.db.records import ActionStage, JobRecord, OutboxMail
+from netbisect.store.db.records import JobRecord, OutboxMail
 from netbisect.store.ledger import Ledger
 
 TESTBED = "c2558"
@@ -60,9 +61,7 @@ class Desk:
     def measure(self, record: JobRecord, *, without: str = "", problem: str = "") -> None:
         """One boot with a sample of each scenario; of one of them none, or none that counts."""
         revision = record.job.revision if isinstance(record.job, NightlyJob) else ""
-        decision = self.ledger.actions.intend(
-            record.id, ActionStage.TRIAL, revision, TESTBED, config="G", arch="amd64", why="w"
-        )
+        decision = intend(self.ledger, record, revision)
         key = f"k{record.id}"
         facts: list[Fact] = [
             Kernel(revision, "G", "amd64", f"i{key}", key, "v", 1, self.now, 60.0),
@@ -71,37 +70,11 @@ class Desk:
         for scenario in self.scenarios:
             if scenario == without and not problem:
                 why = "pfctl: no such module"
-                facts.append(
-                    Failure(
-                        f"d{key}",
-                        revision,
-                        Stage.BENCH,
-                        Reaction.SKIP,
-                        why,
-                        self.now,
-                        1.0,
-                        TESTBED,
-                        scenario,
-                    )
-                )
+                how = Stage.BENCH, Reaction.SKIP, why, self.now, 1.0
+                facts.append(Failure(f"d{key}", revision, *how, TESTBED, scenario))
                 continue
             problems = (problem,) if scenario == without else ()
-            facts.append(
-                Sample(
-                    f"{key}{scenario}",
-                    key,
-                    TESTBED,
-                    scenario,
-                    1e6,
-                    1.4e6,
-                    (),
-                    (),
-                    problems,
-                    "",
-                    self.now,
-                    30.0,
-                )
-            )
+            facts.append(sample(key, TESTBED, scenario, 1e6, self.now, problems=problems))
         for fact in facts:
             self.ledger.facts.record(fact, decision.id)
 
@@ -174,16 +147,7 @@ def test_drops_and_gains_are_new_once_and_then_open(desk: Desk) -> None:
     desk.night()
     for number, ln_ratio in enumerate((-0.1, 0.2), 1):
         scenario = desk.scenarios[number]
-        job = CompareJob(
-            "main",
-            TESTBED,
-            desk.line[0],
-            desk.line[2],
-            (scenario,),
-            scenario,
-            ln_ratio,
-            commits=30,
-        )
+        job = comparison(desk.line[0], desk.line[2], scenario, ln_ratio)
         record = desk.ledger.jobs.add(job, key=f"compare {number}")
         effect = Effect(scenario, ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 1e-6, 5, 6)
         with desk.ledger.jobs.closing(record, Confirmed((effect,))) as closing:

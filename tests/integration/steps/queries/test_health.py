@@ -10,17 +10,18 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from ledger_facts import intend, sample
 
 from netbisect.bisect.detection.health import series_health
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.detection_results import SplitHalfTest
-from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kernel, Level, Sample
+from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kernel, Level
 from netbisect.bisect.model.jobs import CompareJob, Job, NightlyJob
 from netbisect.bisect.model.results import Confirmed, Effect, NotConfirmed
 from netbisect.cli import main
 from netbisect.steps.queries.health import judge, new_epochs
 from netbisect.steps.service.database_thread import open_ledger
-from netbisect.store.db.records import ActionStage, Outcome
+from netbisect.store.db.records import Outcome
 from netbisect.store.ledger import Ledger
 
 FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
@@ -50,10 +51,8 @@ def test_each_epoch_lists_changed_conditions(ledger: Ledger) -> None:
         kernel = Kernel(
             LINE[number], "GENERIC", "amd64", f"i{number}", boot.kernel, "v", 1, 0.0, 60.0
         )
-        sample = Sample(
-            boot.id, boot.id, "c2558", FORWARDING, 5e5, 1e7, (), (), (), one.digest, boot.at, 30.0
-        )
-        ledger.facts.record_all([kernel, boot, one, sample], "test")
+        run = sample(boot.id, "c2558", FORWARDING, 5e5, boot.at, conditions=one.digest)
+        ledger.facts.record_all([kernel, boot, one, run], "test")
     assert new_epochs(ledger) == [
         f"c2558: new epoch of {FORWARDING} since 2027-01-12: hw.ix.num_queues: 6 → 4"
     ]
@@ -75,7 +74,6 @@ class Measuring:
         scenario: str = FORWARDING,
         ago: float = 0.0,
         change: float = 0.0,
-        offered: float = 1.488e6,
         decision: int | None = None,
         sd: float = 0.004,
     ) -> None:
@@ -90,22 +88,7 @@ class Measuring:
             boot = f"b{self.boots}"
             pps = 1e6 * math.exp(change + image + self.luck.gauss(0, sd))
             facts.append(Boot(boot, testbed, f"k{number}", LINE[number], at, 60.0))
-            facts.append(
-                Sample(
-                    id=f"s{boot}",
-                    boot=boot,
-                    testbed=testbed,
-                    scenario=scenario,
-                    pps=pps,
-                    offered_pps=offered,
-                    received=(),
-                    offered=(),
-                    problems=(),
-                    conditions="",
-                    at=at + self.boots,
-                    seconds=30.0,
-                )
-            )
+            facts.append(sample(boot, testbed, scenario, pps, at + self.boots))
         for fact in facts:
             self.ledger.facts.record(fact, decision)
 
@@ -114,15 +97,7 @@ class Measuring:
         self.ledger.clock = lambda: NOW - ago * DAY
         job = job or NightlyJob("main", "c2558", LINE[number], (FORWARDING,), 5)
         record = self.ledger.jobs.add(job, key=f"{number} {ago}")
-        decision = self.ledger.actions.intend(
-            record.id,
-            ActionStage.TRIAL,
-            LINE[number],
-            "c2558",
-            config="GENERIC",
-            arch="amd64",
-            why="",
-        )
+        decision = intend(self.ledger, record, LINE[number])
         self.night(number, ago=ago, change=change, decision=decision.id)
         self.ledger.actions.finish(decision.id, Outcome.OK)
         self.ledger.clock = lambda: NOW

@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ledger_facts import intend, sample
 from sqlalchemy import event
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.entities import Boot, Commit, Profile, Sample
+from netbisect.bisect.model.entities import Boot, Commit, Profile
 from netbisect.bisect.model.jobs import CompareJob, ProfileJob
 from netbisect.bisect.model.results import (
     Confirmed,
@@ -276,15 +277,7 @@ def profiled(alerts: Alerts, record: JobRecord, folded: dict[str, str]) -> None:
     """Records trials of a profile job with their files."""
     [scenario] = record.job.scenarios
     for revision, text in folded.items():
-        trial = alerts.ledger.actions.intend(
-            record.id,
-            ActionStage.PROFILE,
-            revision,
-            record.job.testbed,
-            config="GENERIC",
-            arch="amd64",
-            why="to see",
-        )
+        trial = intend(alerts.ledger, record, revision, stage=ActionStage.PROFILE)
         place = alerts.settings.visits / str(trial.id)
         place.mkdir(parents=True)
         seen = Profile(revision, "k", record.job.testbed, scenario, "cycles", 7e5, 999, 3, 1, 30)
@@ -337,10 +330,7 @@ def test_the_load_of_a_profile_is_a_share_of_the_slower_rate(alerts: Alerts) -> 
         for boot, pps in enumerate(values):
             name = f"{number}-{boot}"
             alerts.ledger.facts.record(Boot(name, "c2558", "k", alerts.line[number], 1.0, 1.0))
-            sample = Sample(
-                name, name, "c2558", "inet4-forwarding", pps, 1e6, (), (), (), "same", 1.0, 1.0
-            )
-            alerts.ledger.facts.record(sample)
+            alerts.ledger.facts.record(sample(name, "c2558", "inet4-forwarding", pps, 1.0))
     alerts.end(search, alerts.culprit(search, 4))
 
     [record] = alerts.ledger.jobs.all_open()

@@ -6,6 +6,7 @@ import datetime as dt
 import shutil
 
 import pytest
+from ledger_facts import intend
 from real_master import RealMaster, case
 
 from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
@@ -14,7 +15,7 @@ from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.demo.tree.create import create
 from netbisect.steps.scheduler import change_sources
 from netbisect.steps.service.settings import load
-from netbisect.store.db.records import Action, ActionStage, Outcome
+from netbisect.store.db.records import Action, Outcome
 
 
 class NightlyTest(RealMaster):
@@ -74,15 +75,7 @@ class NightlyTest(RealMaster):
         record = self.ledger.jobs.add(
             NightlyJob("stable/15", "c2558", head, ("inet4-forwarding",), 1), key="earlier"
         )
-        decision = self.ledger.actions.intend(
-            record.id,
-            ActionStage.TRIAL,
-            head,
-            "c2558",
-            config="GENERIC",
-            arch="amd64",
-            why="",
-        )
+        decision = intend(self.ledger, record, head)
         self.ledger.actions.finish(decision.id, Outcome.DUD)
         with self.ledger.jobs.closing(record, Unfinished("panic")):
             pass

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
+from ledger_facts import comparison
 from real_master import REVISION, RealMaster, case
 from twisted.internet import reactor, task
 
 from netbisect.bisect.model.faults import IN_A_ROW, Fault
-from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.store.db.records import ActionStage, JobRecord
 
@@ -24,16 +22,7 @@ class QuarantinePolicyTest(RealMaster):
     owner = "owner@lab.invalid"
 
     def compare(self, testbed: str = "c2558") -> JobRecord:
-        job = CompareJob(
-            "main",
-            testbed,
-            OTHER,
-            REVISION,
-            ("inet4-forwarding",),
-            "inet4-forwarding",
-            math.log(0.9),
-            commits=30,
-        )
+        job = comparison(OTHER, REVISION, "inet4-forwarding", testbed=testbed)
         return self.ledger.jobs.add(job, key=f"compare:{testbed}", priority=200)
 
     def places(self) -> list[str]:

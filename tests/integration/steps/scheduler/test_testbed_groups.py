@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from buildbot.process.results import SUCCESS
+from ledger_facts import intend
 from real_master import RealMaster, bisect_job, case
 from twisted.internet import reactor, task
 
@@ -105,13 +106,7 @@ class Clinic:
         return unavailable_peers(self.ledger, self.settings, self.lab, self.record)
 
     def trial(self, record: JobRecord, testbed: str, outcome: Outcome | None) -> None:
-        decision = self.ledger.actions.intend(
-            *(record.id, ActionStage.TRIAL, "r1", testbed),
-            testbed=testbed,
-            config="G",
-            arch="amd64",
-            why="w",
-        )
+        decision = intend(self.ledger, record, "r1", testbed)
         if outcome is not None:
             self.ledger.actions.finish(decision.id, outcome)
 
@@ -162,7 +157,7 @@ def test_progress_shows_trials_on_peers(clinic: Clinic) -> None:
     clinic.trial(clinic.record, PEER, None)
     [record] = clinic.ledger.jobs.all_open()
     running = progress_of(clinic.ledger, LabContext("", clinic.lab), record)
-    assert (running.testbed, running.now) == (OWN, f"trial r1: w; trial r1 on {PEER}: w")
+    assert (running.testbed, running.now) == (OWN, f"trial r1: a look; trial r1 on {PEER}: a look")
 
 
 @pytest.mark.slow
@@ -246,16 +241,7 @@ class TestbedGroupsTest(Group):
         kernel = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64").kernels[
             LINE[0]
         ]
-        guest = self.ledger.actions.intend(
-            record.id,
-            ActionStage.TRIAL,
-            kernel.revision,
-            PEER,
-            testbed=PEER,
-            config="GENERIC",
-            arch="amd64",
-            why="before the kill",
-        )
+        guest = intend(self.ledger, record, kernel.revision, PEER)
         given = await scheduler._submit(record, guest)
         night = NightlyJob("main", PEER, LINE[0], ("inet4-forwarding",), 1)
         tonight = self.ledger.jobs.add(night, key="night", priority=100)

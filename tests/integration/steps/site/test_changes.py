@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger_facts import intend
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import Profile
@@ -60,10 +61,7 @@ class FilledCase:
         job = ProfileJob(self.alert.branch, self.alert.testbed, pair, (scenario,), 6e5)
         record = self.ledger.jobs.add(job, key=profiles.key_of(job), parent=search.id)
         for revision, share in zip(pair, (100, 300), strict=True):
-            decision = self.ledger.actions.intend(
-                record.id, ActionStage.PROFILE, revision, self.alert.testbed,
-                config="G", arch="amd64", why="",
-            )  # fmt: skip
+            decision = intend(self.ledger, record, revision, stage=ActionStage.PROFILE)
             self.ledger.actions.finish(decision.id, Outcome.OK)
             place = self.settings.visits / str(decision.id)
             place.mkdir(parents=True)

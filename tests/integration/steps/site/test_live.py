@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger_facts import comparison, intend, measured
 
-from netbisect.bisect.model.entities import Boot, Noise, Sample
-from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, NightlyJob
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.jobs import BisectJob, Candidate, NightlyJob
 from netbisect.bisect.model.results import Unfinished
 from netbisect.steps.queries import progress
 from netbisect.steps.service import control
@@ -23,7 +24,7 @@ from netbisect.steps.service.settings import load
 from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.steps.site.live import LivePages
 from netbisect.steps.site.source import SiteSource
-from netbisect.store.db.records import ActionStage, AlertSeries
+from netbisect.store.db.records import ActionStage, AlertSeries, JobRecord
 
 HOSTILE = "]]> <script>alert(1)</script> \x07 \u202e & \"'"
 
@@ -57,6 +58,13 @@ class Watch:
         if why:
             with self.ledger.jobs.closing(record, Unfinished(why)):
                 pass
+
+    def search(self, revisions: list[str]) -> JobRecord:
+        """A search of the last alert."""
+        alert, suspects = self.ledger.alerts.all()[-1], tuple(map(Candidate, revisions))
+        ends = "main", alert.testbed, alert.good, suspects
+        job = BisectJob(*ends, (alert.lead,), alert.lead, -0.1, Noise())
+        return self.ledger.jobs.add(job, key="bisect")
 
 
 @pytest.fixture
@@ -101,26 +109,9 @@ def test_running_jobs_have_progress_and_time_left(watch: Watch, read_page: Any) 
     alert = watch.ledger.alerts.all()[-1]
     watch.night(alert.testbed)
     revisions = watch.ledger.commits.booted()[-6:]
-    watch.ledger.jobs.add(
-        CompareJob(
-            "main",
-            alert.testbed,
-            alert.good,
-            alert.bad,
-            (alert.lead,),
-            alert.lead,
-            -0.1,
-            commits=30,
-        ),
-        key="compare",
-    )
-    watch.ledger.jobs.add(
-        BisectJob(
-            "main", alert.testbed, alert.good, tuple(map(Candidate, revisions)), (alert.lead,),
-            alert.lead, -0.1, Noise(),
-        ),
-        key="bisect",
-    )  # fmt: skip
+    compared = comparison(alert.good, alert.bad, alert.lead, testbed=alert.testbed)
+    watch.ledger.jobs.add(compared, key="compare")
+    watch.search(revisions)
     view = watch.pages.overview()
     jobs = {one.kind: one for one in view.running}
 
@@ -140,19 +131,11 @@ def test_a_search_at_work_is_not_about_to_end(
 ) -> None:
     """What it works at takes its time, even where no further trial is expected."""
     alert, revisions = watch.ledger.alerts.all()[-1], watch.ledger.commits.booted()[-6:]
-    record = watch.ledger.jobs.add(
-        BisectJob(
-            "main", alert.testbed, alert.good, tuple(map(Candidate, revisions)), (alert.lead,),
-            alert.lead, -0.1, Noise(),
-        ),
-        key="bisect",
-    )  # fmt: skip
+    record = watch.search(revisions)
     prices = watch.ledger.costs.prices(alert.testbed)
     least = {None: None, ActionStage.TRIAL: prices.boot + prices.run}.get(work, prices.build)
     if work is not None:
-        watch.ledger.actions.intend(
-            record.id, work, revisions[0], alert.testbed, config="G", arch="amd64", why="the next"
-        )
+        intend(watch.ledger, record, revisions[0], stage=work)
     monkeypatch.setattr(progress, "_search", lambda *_: (0.9, 0.0, "6 commits"))
     view = watch.pages.overview()
 
@@ -203,13 +186,9 @@ def test_missing_series_of_a_night_are_updated(watch: Watch) -> None:
     assert watch.pages.overview().night.measured == 0
     [night] = [one for one in watch.ledger.jobs.all_open() if isinstance(one.job, NightlyJob)]
     first = watch.names[0]
-    decision = watch.ledger.actions.intend(
-        night.id, ActionStage.TRIAL, night.job.revision, "testbed-00",
-        config="G", arch="amd64", why="the next",
-    )  # fmt: skip
-    sample = Sample("new", "new", "testbed-00", first, 1e6, 1e9, (), (), (), "c", watch.now, 1.0)
-    boot = Boot("new", "testbed-00", "k", night.job.revision, watch.now, 1.0)
-    for fact in (boot, sample):
+    decision = intend(watch.ledger, night, night.job.revision)
+    facts = measured("new", "testbed-00", "k", night.job.revision, watch.now, {first: 1e6})
+    for fact in facts:
         watch.ledger.facts.record(fact, decision.id)
 
     view = watch.pages.overview()

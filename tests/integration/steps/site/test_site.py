@@ -14,9 +14,10 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ledger_facts import measured, sample
 
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.entities import Boot, Commit, Conditions, Sample
+from netbisect.bisect.model.entities import Boot, Commit, Conditions
 from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import Confirmed, Effect
 from netbisect.reports.documents.json_schema import as_data, schema
@@ -55,10 +56,8 @@ def changed_site(
     )
     new = Conditions.of("testbed-00", "inet6-path-01", {"flows": "1", "packet": "60 bytes"})
     boot = Boot("new", "testbed-00", "key", newest, later, 1.0)
-    sample = Sample(
-        "new", "new", "testbed-00", "inet6-path-01", 5e5, 1e7, (), (), (), new.digest, later, 30.0
-    )
-    ledger.facts.record_all([boot, new, sample], "test")
+    run = sample("new", "testbed-00", "inet6-path-01", 5e5, later, conditions=new.digest)
+    ledger.facts.record_all([boot, new, run], "test")
     assert site.run().exit_code == 0
     return site
 
@@ -242,24 +241,8 @@ def test_input_of_people_and_machines_is_escaped(
         at = 1.7e9 + i * 86400
         conditions = Conditions.of(EVIL, EVIL, {EVIL: EVIL})
         boots = [Boot(f"{i}-{n}", EVIL, EVIL, one, at, 1.0) for n in range(3)]
-        values: dict[str, Any] = {
-            "testbed": EVIL,
-            "scenario": EVIL,
-            "conditions": conditions.digest,
-        }
         samples = [
-            Sample(
-                id=boot.id,
-                boot=boot.id,
-                pps=1e6 + n,
-                offered_pps=1e7,
-                received=(),
-                offered=(),
-                problems=(),
-                at=at,
-                seconds=1.0,
-                **values,
-            )
+            sample(boot.id, EVIL, EVIL, 1e6 + n, at, conditions=conditions.digest)
             for n, boot in enumerate(boots)
         ]
         ledger.facts.record_all([*boots, *([] if i else [conditions]), *samples], EVIL)
@@ -311,11 +294,8 @@ def test_little_or_odd_data_still_makes_a_page(
         one = f"r{i}"
         ledger.commits.learn([Commit(one, i, "s", "", "a", "e", 1.7e9)], "main")
         for n, rate in enumerate([*rates, 0.0]):
-            boot = Boot(f"{i}-{n}", "t", "k", one, 1.7e9 + i, 1.0)
-            sample = Sample(
-                boot.id, boot.id, "t", "fwd", rate, 1e9, (), (), (), "c", 1.7e9 + i, 1.0
-            )
-            ledger.facts.record_all([boot, sample], "test")
+            facts = measured(f"{i}-{n}", "t", "k", one, 1.7e9 + i, {"fwd": rate})
+            ledger.facts.record_all(facts, "test")
     site = site_of(tmp_path / "out", url)
 
     text = site.page("series-t.fwd.main.html").text

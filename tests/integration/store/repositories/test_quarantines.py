@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from ledger_facts import intend
 
 from netbisect.bisect.model.entities import Boot, Sample
 from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.jobs import NightlyJob
-from netbisect.store.db.records import ActionStage, JobRecord, Outcome
+from netbisect.store.db.records import JobRecord, Outcome
 from netbisect.store.ledger import Ledger
 
 pytestmark = pytest.mark.both_databases
@@ -47,9 +48,7 @@ def test_fruitless_trials_count_since_the_last_valid_sample_or_release(ledger: L
     record, another = ledger.jobs.add(night, key="night"), ledger.jobs.add(night, key="another")
 
     def trial(outcome: Outcome, *, valid: bool | None = None, job: JobRecord = record) -> None:
-        decision = ledger.actions.intend(
-            job.id, ActionStage.TRIAL, REVISION, "c2558", config="G", arch="amd64", why="w"
-        )
+        decision = intend(ledger, job, REVISION)
         name = f"{decision.id}"
         ledger.facts.record(Boot(name, "c2558", "k", REVISION, 1.0, 1.0), decision.id)
         if valid is not None:
