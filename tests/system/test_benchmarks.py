@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from programs import captured
 
 from benchmarks import ours, report, search
 from benchmarks.cases import CASES, COMMITS
@@ -47,20 +47,15 @@ def peer(name: str, truth: World) -> Outcome:
     return play(search.PEERS[name](search.task(truth, lab)), lab)
 
 
-# ------------------------------------------------------------------------------- the command
-
-
 @pytest.mark.long
 def test_the_json_is_a_list_with_one_row_per_engine() -> None:
     """Run as documented, it prints all columns, in their order, and nothing else on stdout."""
-    done = subprocess.run(
+    done = captured(
         [
             *(sys.executable, "-m", "benchmarks.search", "--case", "ideal", "--trials", "2"),
             *("--seed", "3", "--json", "--engine", QUICK, "--engine", "psect (rule)"),
         ],
         cwd=ROOT,
-        capture_output=True,
-        text=True,
         check=True,
     )
     rows = json.loads(done.stdout)
@@ -82,9 +77,6 @@ def test_results_depend_on_the_seed_and_not_on_the_number_of_processes() -> None
 
     assert rows(5, 1) == rows(5, 2)
     assert rows(5, 1) != rows(6, 1)
-
-
-# ----------------------------------------------------------------------------------- the lab
 
 
 def test_all_engines_meet_the_same_luck() -> None:
@@ -154,9 +146,6 @@ def test_a_verdict_is_held_against_the_truth(
     assert (scored.right, scored.wrong) == (right, wrong)
 
 
-# --------------------------------------------------------------------------------- the peers
-
-
 @pytest.mark.parametrize("name", search.PEERS)
 @pytest.mark.parametrize("culprit", [1, 20, 32])
 def test_peers_solve_noiseless_cases(name: str, culprit: int) -> None:
@@ -171,9 +160,6 @@ def test_our_search_solves_noiseless_cases() -> None:
     assert played.verdict.culprits == (20,)
     assert played.verdict.posterior is not None
     assert played.verdict.posterior >= 0.99
-
-
-# -------------------------------------------------------------------------------- the report
 
 
 def test_rows_played_again_replace_the_old_rows(

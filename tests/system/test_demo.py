@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import captured
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("service")]
 NUMERIC = {"numpy", "scipy", "matplotlib"}
@@ -17,18 +17,13 @@ MOST_MIB = 150
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks into /proc")
-def test_the_demonstration_names_the_commit_and_its_master_computes_nothing(
-    tmp_path: Path,
-) -> None:
+def test_the_demonstration_names_the_commit_and_its_master_computes_nothing(tmp_path: Path) -> None:
     """No variable but HOME and PATH is set; no numeric library is loaded, nor mapped."""
     probe = Path(__file__).parents[1] / "fixtures" / "demo_probe.py"
     place = tmp_path / "demo"
-    done = subprocess.run(
+    done = captured(
         [sys.executable, str(probe), str(place)],
         env={name: os.environ[name] for name in ("HOME", "PATH")},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])

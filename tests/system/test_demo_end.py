@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from programs import captured
 
 from netbisect.demo.service import DemoService
 from netbisect.steps.service import control
@@ -26,13 +27,7 @@ MODULE = [sys.executable, "-m", "netbisect.demo"]
 
 
 def demo(command: str, place: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*MODULE, command, "--place", str(place)],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return captured([*MODULE, command, "--place", str(place)], env=ENVIRONMENT)
 
 
 def left_running(place: Path) -> list[int]:
@@ -49,9 +44,6 @@ def stranger(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     yield process
     process.kill()
     process.wait()
-
-
-# ------------------------------------------------------------------------------ interruptions
 
 
 def folder_is_there(place: Path) -> bool:
@@ -125,9 +117,6 @@ def test_down_ends_processes_of_a_killed_demonstration(tmp_path: Path) -> None:
     assert not place.exists()
 
 
-# ------------------------------------------------------------------------------------ folders
-
-
 @pytest.mark.parametrize("command", ["play", "up", "down"])
 def test_a_folder_without_the_mark_is_left_alone(tmp_path: Path, command: str) -> None:
     thesis = tmp_path / "work" / "thesis.tex"
@@ -140,9 +129,6 @@ def test_a_folder_without_the_mark_is_left_alone(tmp_path: Path, command: str) -
     )
     assert "Traceback" not in done.stderr
     assert thesis.read_text() == "years"
-
-
-# ---------------------------------------------------------------------------- process numbers
 
 
 def test_a_reused_process_number_is_not_taken_for_the_master(
@@ -181,9 +167,6 @@ def test_the_working_directory_that_procstat_prints_is_found() -> None:
     assert working_directory_in("procstat: kinfo_getproc: No such process") is None
 
 
-# ------------------------------------------------------------------------------------ waiting
-
-
 def test_a_wait_is_reported_and_limited() -> None:
     """Whatever the wait is; here a sleep."""
     program = (
@@ -195,13 +178,7 @@ def test_a_wait_is_reported_and_limited() -> None:
         "watch.waits_for('the end of the night')\n"
         "time.sleep(600)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = captured([sys.executable, "-c", program], env=ENVIRONMENT)
     assert re.search(
         r"^\.\.\. waiting for the end of the night, \d+ s without news$", done.stdout, re.MULTILINE
     )

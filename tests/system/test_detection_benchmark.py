@@ -29,8 +29,6 @@ def small(seed: int = 1, kind: str = "unimodal", changed: int = 2) -> Lab:
     return Lab(kind, seed, 6, 60, changed)
 
 
-# --------------------------------------------------------------------------------------- rules
-
 rules = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
 
 
@@ -54,9 +52,6 @@ def test_a_rule_finds_nothing_where_nothing_differs(rule: Rule, level: float) ->
         assert [rule(nights[:known]) for known in range(1, 41)] == [None] * 40
 
 
-# ----------------------------------------------------------------------------------------- lab
-
-
 def test_all_engines_meet_the_same_luck() -> None:
     """Whatever they ask for, in whatever order."""
     one, other = small(), small()
@@ -66,9 +61,6 @@ def test_all_engines_meet_the_same_luck() -> None:
 
     for key in record:
         np.testing.assert_array_equal(found[key], again[key])
-
-
-# ------------------------------------------------------------------------------------ the count
 
 
 def judged(*alerts: tuple[int, int, int]) -> game.Count:
@@ -107,9 +99,6 @@ def test_labs_are_summed_up_per_300_series_nights() -> None:
     assert (row.retest_boots, row.retests, row.suspicious) == (30, 4, 7)
 
 
-# ------------------------------------------------------------------------------------- playing
-
-
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six series of 60 nights; of the four that change, one falls by 5 and one by 10 %."""
@@ -146,9 +135,6 @@ def test_a_false_suspicion_does_not_hide_a_later_drop() -> None:
         alerts = [(night, since) for night in range(60) for _, since in watch.night(night)]
 
         assert {(45, 45), (46, 45)} & set(alerts)
-
-
-# ----------------------------------------------------------------------------------- the command
 
 
 def test_the_table_of_the_page_has_a_line_for_every_rule() -> None:

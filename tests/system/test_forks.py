@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 from localbisect_fixtures import NETBISECT, Repository
+from programs import captured
 
 LIMIT = 300
 """Seconds after which a command that hangs fails the test; it takes less than ten."""
@@ -27,14 +27,10 @@ def environment(**more: str) -> dict[str, str]:
 @pytest.mark.slow
 def test_a_search_by_hand_ends(slower: Repository) -> None:
     """It computes before each of its runs, and each run is a process."""
-    done = subprocess.run(
+    done = captured(
         [NETBISECT, *slower.arguments(())],
         cwd=slower.place,
         env=environment(JOURNAL=str(slower.journal), TMPDIR=str(slower.place.parent)),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
     )
 
     culprit = slower.revisions[17][:12]
@@ -45,13 +41,8 @@ def test_a_search_by_hand_ends(slower: Repository) -> None:
 @pytest.mark.slow
 def test_a_site_is_written_by_several_processes(tmp_path: Path, filled: Path) -> None:
     database = f"sqlite:///{shutil.copy(filled, tmp_path)}"
-    done = subprocess.run(
-        [NETBISECT, "site", str(tmp_path / "site"), "--database", database],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
+    done = captured(
+        [NETBISECT, "site", str(tmp_path / "site"), "--database", database], env=environment()
     )
 
     assert done.returncode == 0, done.stderr

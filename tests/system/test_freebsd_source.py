@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checkout_fixtures import IDENTITY
+from programs import IDENTITY, git
 
 pytestmark = [pytest.mark.freebsd_source, pytest.mark.slow]
 
@@ -96,15 +96,8 @@ class Place:
     repository: Path
 
     def git(self, *arguments: str, feed: str | None = None) -> str:
-        return subprocess.run(
-            ["git", *IDENTITY, *arguments],
-            cwd=self.repository,
-            env={**os.environ, "GIT_INDEX_FILE": str(self.folder / "index")},
-            input=feed,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
+        index = {**os.environ, "GIT_INDEX_FILE": str(self.folder / "index")}
+        return git(self.repository, *arguments, env=index, input=feed)
 
     def commit(self, parent: str, old: str, new: str) -> str:
         """A commit on top of another that changes one text in one file."""

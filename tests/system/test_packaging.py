@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from programs import captured
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.xdist_group("packaging")  # the wheel is built once
@@ -33,14 +34,11 @@ def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "import setuptools.build_meta as build; "
         f"name = build.build_sdist({str(place)!r}); print(name)"
     )
-    done = subprocess.run(
+    done = captured(
         [sys.executable, "-W", "ignore", "-c", build],
         cwd=checkout,
         env=clean_environment(),
-        capture_output=True,
-        text=True,
         check=True,
-        timeout=300,
     )
     source = place / done.stdout.splitlines()[-1]
     pip = ["-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps"]
@@ -76,20 +74,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def output_of(*command: str | Path, status: int = 0) -> str:
     """What a program says, far away from the checkout."""
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd="/",
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = captured([str(word) for word in command], cwd="/", env=clean_environment())
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
-
-
-# ------------------------------------------------------------------------------------- the wheel
 
 
 @pytest.mark.long
@@ -162,8 +149,6 @@ def test_its_demonstration_has_all_that_it_needs(installed: Path, tmp_path: Path
     assert Path(configuration.strip()).is_file()
 
 
-# ---------------------------------------------------------------------------- what a part needs
-
 HEAVY = [
     *("numpy", "scipy", "matplotlib", "jinja2", "sqlalchemy", "alembic", "git"),
     *("buildbot", "twisted", "asyncssh", "aiosmtpd", "psycopg"),
@@ -204,8 +189,6 @@ def test_a_command_runs_on_such_a_host(tmp_path: Path) -> None:
     assert "Commands:" in without(MAIN, "--help")
     assert "PROVIDE: netbisect_worker" in without(MAIN, "service", "rcd", "worker", tmp_path)
 
-
-# -------------------------------------------------------------------------------------- the pins
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PIN = re.compile(r"^([A-Za-z0-9_.-]+)==(\S+)(?: ; ([^\\]+?))? \\$", re.MULTILINE)

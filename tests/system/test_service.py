@@ -106,8 +106,7 @@ class Watched:
 
 
 def begin(
-    house: DemoService,
-    testbeds: Sequence[str | SimulatedTestbed] = ("c2558", "e5-2650"),
+    house: DemoService, testbeds: Sequence[str | SimulatedTestbed] = ("c2558", "e5-2650")
 ) -> DemoRun:
     tree = house.build(seed=3, testbeds=testbeds)
     add_a_builder(house.place / "lab" / "lab.toml")

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from programs import captured
 from waiting import wait_until
 
 from netbisect.bisect.model.results import NightlyResult
@@ -77,8 +78,6 @@ class Supervised:
         self.house.stop()
         self.manager.close()
 
-    # ----------------------------------------------------------------------------- what it does
-
     def night(self) -> JobRecord:
         """Asks for a night of the next commit."""
         self.landed += 1
@@ -96,8 +95,6 @@ class Supervised:
     def count(self, ended: str) -> int:
         return stalls.read(self.settings.state).counts[ended]
 
-    # --------------------------------------------------------------------- what can stand still
-
     def worker(self) -> int:
         [name] = [
             one
@@ -108,10 +105,7 @@ class Supervised:
 
     def compute_process(self) -> int | None:
         assert self.master is not None
-        listed = subprocess.run(
-            ["pgrep", "-P", str(self.master.pid), "-f", "spawn_main"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        listed = captured(["pgrep", "-P", str(self.master.pid), "-f", "spawn_main"])  # fmt: skip
         return int(listed.stdout.split()[0]) if listed.stdout else None
 
 

@@ -10,7 +10,8 @@ from urllib.parse import unquote
 
 import pytest
 from click.testing import CliRunner
-from played_lab import PlayedHouse, build, git
+from played_lab import PlayedHouse, build
+from programs import git
 from real_master import RealMaster, case
 
 from netbisect.cli import main

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import site
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from netbisect.demo.lab.setup import free_ports
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorial.md"
 BLOCKS = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
@@ -50,13 +51,6 @@ def change(settings: Path, web: str, workers: str) -> None:
     settings.write_text(text)
 
 
-def free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        one.bind(("127.0.0.1", 0))
-        other.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
-
-
 def test_no_command_of_the_tutorial_escapes_the_test() -> None:
     """Every fenced block is one that is run."""
     assert len(BLOCKS) == PAGE.read_text().count("```") // 2
@@ -66,7 +60,8 @@ def test_no_command_of_the_tutorial_escapes_the_test() -> None:
 @pytest.mark.long
 def test_the_commands_of_the_tutorial_work_in_their_order(checkout: Path, tmp_path: Path) -> None:
     """With nothing changed but what `change` says."""
-    web, workers = free_ports()
+    with free_ports(2) as (web, workers):
+        pass
     clone = tmp_path / "netbisect"
     call = f"'{sys.executable}' '{__file__}'"
     script = []

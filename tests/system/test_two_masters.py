@@ -63,9 +63,7 @@ def router(tmp_path: Path) -> Iterator[str]:
     (folder / "config.json").write_text(json.dumps({"version": 2, "workers": [worker]}))
     with (tmp_path / "router.log").open("wb") as log:
         process = subprocess.Popen(
-            [str(_CROSSBAR), "start", "--cbdir", folder],
-            stdout=log,
-            stderr=log,
+            [str(_CROSSBAR), "start", "--cbdir", folder], stdout=log, stderr=log
         )
     wait_until(lambda: process.poll() is not None or listens(port), LIMIT)
     assert process.poll() is None, (tmp_path / "router.log").read_text()

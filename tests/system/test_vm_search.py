@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from programs import git
 
 from netbisect.workers.config.lab import load_lab
 
@@ -78,24 +79,8 @@ class Branch:
 
     def git(self, *words: str, stdin: str = "") -> str:
         """What git says."""
-        who = {
-            f"GIT_{role}_{of}": "netbisect"
-            for role in ("AUTHOR", "COMMITTER")
-            for of in ("NAME", "EMAIL")
-        }
-        where = {
-            "GIT_DIR": str(self.repository / ".git"),
-            "GIT_INDEX_FILE": f"{self.repository}.index",
-        }
-        done = subprocess.run(
-            ["git", *words],
-            env={**os.environ, **who, **where},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.strip()
+        index = {**os.environ, "GIT_INDEX_FILE": f"{self.repository}.index"}
+        return git(self.repository, *words, env=index, input=stdin)
 
     def commit(self, message: str, text: str) -> None:
         """Adds a commit that leaves the file so."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import functools
 import runpy
-import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from programs import captured
 
 ROOT = Path(__file__).resolve().parents[2]
 LINKED = ("bisect", "store", "workers", "steps", "reports")
@@ -117,9 +117,7 @@ def test_pythons_own_bisect_is_not_hidden() -> None:
     """`import random` works in the root, because bisect/ is no package of its own."""
     assert not (ROOT / "bisect" / "__init__.py").exists()
     code = "import bisect, random; print(bisect.__file__)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = captured([sys.executable, "-c", code], cwd=ROOT, check=True)
 
     assert str(ROOT) not in done.stdout
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from programs import captured
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED, LINKED = ("docs", "src", "workers"), ("bisect", "master.cfg", "reports", "steps", "store")
@@ -37,13 +37,10 @@ def checkout(tmp_path: Path) -> Path:
 def shell(checkout: Path, script: str) -> str:
     programs = Path(sys.executable).parent
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
+    done = captured(
         ["sh", "-e", "-c", script],
         cwd=checkout,
         env={**os.environ, "PATH": path, "PYTHONPATH": str(checkout / "src")},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -101,8 +101,6 @@ def test_the_states_of_an_alert_are_documented_as_they_are() -> None:
     ]
 
 
-# ------------------------------------------------------------------------- all pages together
-
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 

@@ -56,10 +56,7 @@ def test_version_is_that_of_the_project() -> None:
 
 @pytest.mark.parametrize(
     ("name", "template", "program"),
-    [
-        ("netbisect", "master.rc", "netbisect"),
-        ("netbisect_worker", "worker.rc", "buildbot-worker"),
-    ],
+    [("netbisect", "master.rc", "netbisect"), ("netbisect_worker", "worker.rc", "buildbot-worker")],
 )
 def test_scripts_are_those_that_the_command_prints(name: str, template: str, program: str) -> None:
     """`netbisect service rcd`, with the places of a port."""

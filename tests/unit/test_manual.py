@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from programs import captured
 
 MAN = Path(__file__).resolve().parents[2] / "docs" / "man"
 
@@ -43,7 +43,7 @@ def test_manual_pages_have_no_warnings(name: str) -> None:
         command = ["groff", "-mdoc", "-Tascii", "-ww", "-z", str(MAN / name)]
     else:
         pytest.skip("needs mandoc or groff")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = captured(command)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -71,13 +71,10 @@ def completion(
 ) -> str:
     code = f"import sys; from {module} import main; sys.argv[0] = {program!r}; main()"
     variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
-    return subprocess.run(
+    return captured(
         [sys.executable, "-c", code],
         env={**os.environ, variable: instruction, **{k: str(v) for k, v in variables.items()}},
-        capture_output=True,
-        text=True,
         check=True,
-        timeout=300,
     ).stdout
 
 
@@ -88,8 +85,6 @@ def test_first_word_is_completed_without_importing_the_commands() -> None:
         "'s'); print([one.value for one in found]); "
         "assert not {'buildbot', 'sqlalchemy', 'numpy'} & set(sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = captured([sys.executable, "-c", code], check=True, timeout=60)
 
     assert "'status'" in done.stdout

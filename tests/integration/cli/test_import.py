@@ -118,9 +118,6 @@ def test_a_watched_branch_is_left_alone(database: str) -> None:
     assert "branch 'main' is watched in this database" in result.stderr
 
 
-# --------------------------------------------------------------------------------------- asv
-
-
 def asv(folder: Path) -> Path:
     """A results folder: a benchmark whose first case fails or gives 0; the second gets slower."""
     place = folder / "results"

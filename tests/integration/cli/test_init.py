@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from programs import captured
 
 from netbisect.cli import main
 from netbisect.demo.tree.create import create
@@ -150,13 +151,7 @@ def test_systemd_units_are_valid(folder: Path, tmp_path: Path, part: str) -> Non
         pytest.skip("there is no systemd-analyze here")
     unit = tmp_path / f"netbisect-{part}.service"
     unit.write_text(printed("systemd", part, folder))
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(unit)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = captured(["systemd-analyze", "verify", "--man=no", str(unit)])
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

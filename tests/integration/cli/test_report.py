@@ -259,10 +259,7 @@ def test_invalid_values_are_refused(text: str, words: str) -> None:
     [
         (["--revision", "311847"], "there is no revision '311847'; there is r311849, r311848"),
         (["--revision", "r3"], "r3 is ambiguous: r311848, r311849"),
-        (
-            ["--revision", "r311849"],
-            "nothing to compare: expected another revision beside",
-        ),
+        (["--revision", "r311849"], "nothing to compare: expected another revision beside"),
         (["--testbed", "bix"], "there is no testbed 'bix'; there is box-igb"),
         (["--scenario", "pf"], "there is no scenario 'pf'; there is inet4-forwarding"),
         (["--branch", "main"], "there is no branch 'main' at all"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from lab_fixtures import RunningLab
+from programs import captured
 
 from netbisect.demo.lab import setup
 from netbisect.demo.lab.config import LabError, load
@@ -61,13 +62,7 @@ def config(running_lab: RunningLab, tmp_path: Path) -> Path:
 
 
 def start(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "netbisect.demo.lab", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    return captured([sys.executable, "-m", "netbisect.demo.lab", *arguments])
 
 
 def test_port_in_use_is_reported(config: Path) -> None:

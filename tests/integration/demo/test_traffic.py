@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lab_fixtures import RunningLab
+from programs import captured
 
 from netbisect.demo.lab.traffic import Flow, schedule
 from netbisect.workers.measure import pktgen
@@ -31,7 +32,7 @@ def run_traffic(lab: RunningLab, sender: str, receiver: str = RECEIVE) -> tuple[
         said = ""
         while not pktgen.ready(said):
             said += receiving.stdout.readline()
-        sent = subprocess.run([*ssh, sender], capture_output=True, text=True, check=True)
+        sent = captured([*ssh, sender], check=True)
         if "-W" not in receiver:
             lab.ssh("c2558-gen", "pkill -INT -x pkt-gen")
         return sent.stderr + sent.stdout, said + receiving.stdout.read()
@@ -65,10 +66,10 @@ def test_pkt_gen_output_is_that_of_freebsd(running_lab: RunningLab) -> None:
 def test_pkt_gen_refuses_options_unknown_to_freebsd(running_lab: RunningLab) -> None:
     """By its usage text and with its status, which is that of a ssh(1) that failed."""
     ssh = ["ssh", "-F", str(running_lab.files.ssh_config), "c2558-gen"]
-    refused = subprocess.run([*ssh, f"{SEND} -U"], capture_output=True, text=True, check=False)
+    refused = captured([*ssh, f"{SEND} -U"])
     assert refused.returncode == 255
     assert refused.stderr.startswith("pkt-gen: illegal option -- U\nUsage:\npkt-gen arguments\n")
-    record = subprocess.run([*ssh, "pkt-gen -h"], capture_output=True, text=True, check=True)
+    record = captured([*ssh, "pkt-gen -h"], check=True)
     assert record.stderr in refused.stderr
 
 

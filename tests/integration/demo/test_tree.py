@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
+
+from programs import captured
 
 from netbisect.demo.tree.create import SampleTree, create
 
 
 def git(tree: SampleTree, *arguments: str) -> str:
-    return subprocess.run(
-        ["git", "--git-dir", str(tree.repository), *arguments],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    return captured(["git", "--git-dir", str(tree.repository), *arguments], check=True).stdout
 
 
 def cost(tree: SampleTree, number: int, *places: str) -> int:

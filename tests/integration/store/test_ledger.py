@@ -39,9 +39,6 @@ def ledger(url: str) -> Iterator[Ledger]:
     engine.dispose()
 
 
-# ---------------------------------------------------------------------------------------- facts
-
-
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 TIMES = st.floats(0, 4e9)
 RATES = st.lists(st.floats(0, 1e11), max_size=4).map(tuple)
@@ -147,9 +144,6 @@ def test_facts_from_elsewhere_come_all_or_not_at_all(ledger: Ledger) -> None:
     assert (event.kind, event.data) == ("import", summary)
 
 
-# -------------------------------------------------------------------------------------- commits
-
-
 def test_an_import_names_its_revisions_if_they_are_few(ledger: Ledger) -> None:
     """And not those of a sample whose boot was there before: whoever reads it looks everywhere."""
     ledger.facts.record_all([KERNEL, BOOT, DUD], "elsewhere")
@@ -161,9 +155,7 @@ def test_an_import_names_its_revisions_if_they_are_few(ledger: Ledger) -> None:
     assert revisions == [sorted({KERNEL.revision, BOOT.revision, DUD.revision}), None, None]
 
 
-def test_a_series_without_branch_is_reported_once_per_change(
-    ledger: Ledger,
-) -> None:
+def test_a_series_without_branch_is_reported_once_per_change(ledger: Ledger) -> None:
     """By names, if they are few."""
     ledger.commits.know([commit("r1", 1), commit("r2", 2), commit("r1", 1)])
     ledger.commits.know([commit("r1", 1), commit("r2", 2)])
@@ -176,9 +168,6 @@ def test_a_series_without_branch_is_reported_once_per_change(
 
 def commit(revision: str, number: int, subject: str = "a change") -> Commit:
     return Commit(revision, number, subject, "body", "A", "a@example.org", 5.0, ("sys/net/x.c",), 3)
-
-
-# --------------------------------------------------------------------------------- many at once
 
 
 def test_two_processes_and_two_threads_write_at_once_and_nothing_is_lost(
@@ -231,9 +220,6 @@ def test_two_processes_that_close_one_job_agree_on_one_result(ledger: Ledger, ur
     engine.dispose()
 
 
-# --------------------------------------------------------------------------------------- events
-
-
 def test_events_are_in_order_and_unique(ledger: Ledger) -> None:
     record = ledger.jobs.add(NIGHT, key="night")
     decision = decide(ledger, record.id)
@@ -256,9 +242,6 @@ def test_events_are_in_order_and_unique(ledger: Ledger) -> None:
     assert [event.id for event in (*first, *second)] == list(range(1, 11))
     assert ledger.events.since(end) == ([], end)
     assert ledger.events.since(marker, limit=2) == (second[:2], second[1].id)
-
-
-# ---------------------------------------------------------------------------------------- costs
 
 
 def test_prices_are_those_of_the_defaults_until_there_is_experience(ledger: Ledger) -> None:

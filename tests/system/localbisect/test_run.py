@@ -6,12 +6,12 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from localbisect_fixtures import Files, MakeRepository, Repository, numbered
+from programs import captured
 
 from netbisect.localbisect import cli
 
@@ -244,15 +244,7 @@ def test_search_needs_no_service_dependencies(slower: Repository) -> None:
     ends = ["--good", slower.revisions[CULPRIT - 1], "--bad", slower.revisions[CULPRIT]]
     calls = [["bisect", "run", *ends, "--", "./bench.sh"], ["detect"], ["--help"]]
     searched, detect, helped = (
-        subprocess.run(
-            [*python, *call],
-            cwd=slower.place,
-            env=slower.everything(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        for call in calls
+        captured([*python, *call], cwd=slower.place, env=slower.everything()) for call in calls
     )
 
     assert searched.returncode == 0, searched.stderr

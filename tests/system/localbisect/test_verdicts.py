@@ -52,7 +52,7 @@ def test_drift_has_no_culprit(make_repository: MakeRepository) -> None:
         n: {"level": f"{1000 * math.exp(-0.06 * n / 63):.3f}\n"} for n in range(64)
     }
     repository = make_repository(numbered(64, slope))
-    done = repository.search()
+    done = repository.search(SPREAD="0.002")
     found = json.loads(repository.search("--json").stdout)
 
     assert done.returncode == 3, done.stdout

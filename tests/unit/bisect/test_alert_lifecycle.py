@@ -69,9 +69,6 @@ def change(action: AlertAction, at: float = 100.0, **properties: object) -> Stat
     return StatusChange(action, at, "olga", "because", **{**given, **properties})
 
 
-# -------------------------------------------------------------------------------- the table
-
-
 @given(state=STATES, action=ACTIONS)
 def test_transition_is_allowed_or_rejected(state: AlertState, action: AlertAction) -> None:
     life = alive(state)
@@ -169,36 +166,6 @@ def test_incomplete_change_is_rejected(state: AlertState, wrong: StatusChange, w
         apply_change(7, alive(state), wrong)
 
 
-# ------------------------------------------------------------------------------- what follows
-
-
-def test_standing_silent_and_searchable_states() -> None:
-    """As docs/alerts.md has it."""
-    standing = {one.value for one in AlertState if one.standing}
-    silent = {one.value for one in AlertState if one.silent}
-    searchable = {one.value for one in AlertState if one.searchable}
-
-    assert standing == {
-        "open",
-        "bisecting",
-        "culprit-found",
-        "no-culprit",
-        "reopened",
-        "acknowledged",
-        "muted",
-    }
-    assert silent == {
-        "candidate",
-        "confirming",
-        "muted",
-        "invalid",
-        "infra",
-        "withdrawn",
-        "merged",
-    }
-    assert searchable == {"open", "bisecting", "no-culprit", "reopened"}
-
-
 @pytest.mark.parametrize(
     ("before", "after", "mailed"),
     [
@@ -244,8 +211,6 @@ def test_state_after_a_search(finding: Result, state: AlertState) -> None:
     """A change that is there stands, with or without a commit."""
     assert after_search(finding) is state
 
-
-# ----------------------------------------------------------------------------------- recovery
 
 QUIET = Noise(boot=0.002, image=0.002)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from programs import git
 
 from netbisect.bisect.commit_trailers import Trailers, merge_status, parse_trailers
 from netbisect.bisect.model.entities import Commit
@@ -94,9 +95,6 @@ def test_any_message_is_parsed(message: str) -> None:
     )
 
 
-# ------------------------------------------------------------------------------ what becomes of it
-
-
 def commit(revision: str, body: str = "", subject: str = "igb: Change", day: float = 0) -> Commit:
     at = NOVEMBER + day * DAY
     return Commit(revision, 1, subject, body, "A", "a@example.org", at)
@@ -147,31 +145,16 @@ def test_fix_and_branches_without_it() -> None:
     ]
 
 
-# --------------------------------------------------------------------------------- from a real tree
-
-
-def git(repository: Path, *words: str, day: float = 0.0) -> str:
+def dated(day: float) -> dict[str, str]:
     date = f"@{int(NOVEMBER + day * DAY)} +0000"
-    done = subprocess.run(
-        ["git", "-C", str(repository), *words],
-        env={
-            "PATH": "/usr/bin:/bin:/usr/local/bin",
-            "HOME": str(repository),
-            **{f"GIT_{who}_{what}": "a@example.org" if what == "EMAIL" else "A"
-               for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
-            "GIT_AUTHOR_DATE": date,
-            "GIT_COMMITTER_DATE": date,
-        },
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return done.stdout.strip()
+    return {**os.environ, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
 
 
 def change(repository: Path, message: str, day: float) -> str:
     with (repository / "file").open("a") as stream:
         stream.write(f"{message}\n")
     git(repository, "add", "file")
-    git(repository, "commit", "-qm", message, day=day)
+    git(repository, "commit", "-qm", message, env=dated(day))
     return git(repository, "rev-parse", "HEAD")
 
 
@@ -183,7 +166,7 @@ def test_merge_status_from_a_repository(tmp_path: Path) -> None:
     git(repository, "branch", "stable/14")
     culprit = change(repository, "igb: Change\n\nMFC after:\t2 weeks", 0)
     git(repository, "checkout", "-q", "stable/14")
-    git(repository, "cherry-pick", "-x", culprit, day=10)
+    git(repository, "cherry-pick", "-x", culprit, env=dated(10))
     pick = git(repository, "rev-parse", "HEAD")
     git(repository, "checkout", "-q", "main")
     fix = change(repository, f"igb: Correct it\n\nFixes:\t{culprit[:12]}", 12)

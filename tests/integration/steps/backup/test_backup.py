@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from programs import captured
 from sqlalchemy import text
 
 from netbisect.bisect.model.entities import Boot
@@ -101,9 +102,6 @@ def refused(archive: Path, folder: Path) -> str:
     return done.output
 
 
-# ---------------------------------------------------------------------------------- there and back
-
-
 def test_a_restored_service_has_all_that_it_had(
     service: Path, archive: Path, tmp_path: Path
 ) -> None:
@@ -182,9 +180,6 @@ def test_a_state_of_its_own_place_goes_there(service: Path, tmp_path: Path) -> N
     assert boots(f"sqlite:///{state}/netbisect.sqlite") == ["b1"]
 
 
-# --------------------------------------------------------------------------- while it is running
-
-
 def test_both_databases_are_of_one_instant_while_others_write(
     service: Path, tmp_path: Path
 ) -> None:
@@ -242,9 +237,6 @@ def test_a_killed_backup_leaves_no_file_that_looks_whole(service: Path, tmp_path
 
     assert done.returncode == -9
     assert not (tmp_path / "out" / "x").exists()
-
-
-# -------------------------------------------------------------------------------------- refusals
 
 
 def test_no_backup_is_written_over(archive: Path, service: Path) -> None:
@@ -339,13 +331,7 @@ def test_a_full_disk_is_not_taken_for_a_damaged_archive(archive: Path, tmp_path:
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
         "from netbisect.cli.main import main; main(sys.argv[1:])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "restore", str(archive), str(new)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = captured([sys.executable, "-c", code, "restore", str(archive), str(new)])
 
     assert done.returncode == 1
     assert f"{new} cannot be written: File too large" in done.stderr

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import resource
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from programs import captured
 from sqlalchemy import Connection, Engine, create_engine, event, exc, text
 from sqlalchemy.pool import NullPool
+from waiting import wait_until
 
 from netbisect.bisect.model.results import NightlyResult
 from netbisect.demo.service import DemoService
@@ -80,18 +80,11 @@ with engine.begin() as connection:
 
 def test_a_full_disk_ends_the_master_with_one_sentence(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _MASTER, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = captured(command)
 
     assert done.returncode == 75
     assert done.stderr.startswith(f"the master's database cannot be written ({FULL}): the master")
     assert done.stderr.count("\n") == 1
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 @pytest.mark.long
@@ -107,11 +100,11 @@ def test_a_master_continues_after_a_full_disk(tmp_path: Path) -> None:
         process = control.master_pid(service.place)
         assert process is not None
         open_nights(ledger, history, settings, lab.testbeds, settings.branches)
-        until(lambda: any(one.buildset for one in ledger.actions.all_open()))
+        wait_until(lambda: any(one.buildset for one in ledger.actions.all_open()))
         resource.prlimit(process, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-        until(lambda: control.master_pid(service.place) is None)
+        wait_until(lambda: control.master_pid(service.place) is None)
         control.start(service.place, service.environment)
-        until(lambda: ledger.jobs.all_open() == [])
+        wait_until(lambda: ledger.jobs.all_open() == [])
         assert isinstance(ledger.jobs.get(1).finding, NightlyResult)
     finally:
         service.stop()

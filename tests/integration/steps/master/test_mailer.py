@@ -135,8 +135,7 @@ class MailerTest(RunMasterBase):
     async def test_a_mail_is_sent_once_as_text_and_html(self) -> None:
         """With the headers of a list; the text may have any characters."""
         self.settings = replace(
-            self.settings,
-            mail=replace(self.settings.mail, html=True, reply_to="perf@lab.invalid"),
+            self.settings, mail=replace(self.settings.mail, html=True, reply_to="perf@lab.invalid")
         )
         self.start_server()
         self.put("one", "A drop of 10 % of 1 µs.\n\nEverything\n\n  https://lab.invalid/1\n")

@@ -141,9 +141,6 @@ def lab(ledger: Ledger) -> Measuring:
     return Measuring(ledger)
 
 
-# ------------------------------------------------------------------------------ a series alone
-
-
 def levels(count: int, gap: float = 0.0, sd: float = 0.005, seed: int = 1) -> list[Level]:
     luck = random.Random(seed)
     found = []
@@ -172,9 +169,6 @@ def test_the_smallest_drop_of_a_series_uses_the_noise_of_the_screen() -> None:
     )
     assert found.p is not None
     assert (found.latest, found.latest_at) == ("r29", NOW + 29 * DAY)
-
-
-# ------------------------------------------------------------------------------ from the ledger
 
 
 def test_every_series_has_its_last_night(lab: Measuring) -> None:
@@ -224,9 +218,6 @@ def test_a_drop_that_returns_counts_as_confirmed(lab: Measuring) -> None:
 
     assert (first.announced_at is None, candidate.state) == (False, AlertState.WITHDRAWN)
     assert judge(lab.ledger).record.confirmed == 2
-
-
-# ------------------------------------------------------------------------------- the command
 
 
 def run(*arguments: str) -> tuple[int, str]:

@@ -73,8 +73,6 @@ class Requests(RealMaster):
     def boots(self) -> list[str]:
         return [call[6:] for call in self.calls() if call.startswith("trial")]
 
-    # ------------------------------------------------------------------------------------ results
-
     @case
     async def test_requests_are_measured_and_answered(self) -> None:
         """Two revisions; a patch, sharing the boots of its base; a patch that does not build."""
@@ -153,8 +151,6 @@ class Requests(RealMaster):
         assert not boots[0] & boots[1]
         assert "The two runs agree" in self.ledger.mails.waiting()[-1].body
 
-    # ------------------------------------------------------------------------- sharing and order
-
     @pytest.mark.long
     @case
     async def test_requests_share_builds_and_boots(self) -> None:
@@ -204,8 +200,6 @@ class Requests(RealMaster):
 
         assert self.ledger.requests.get(anns.id).state is RequestState.OPEN
         assert of_ann() == 3
-
-    # ------------------------------------------------------------------------- cancel and change
 
     @pytest.mark.long
     @case

@@ -53,9 +53,6 @@ def run(house: Path, *arguments: str) -> Result:
     return CliRunner().invoke(main.main, ["token", *arguments, "--folder", str(house)])
 
 
-# ------------------------------------------------------------------------------------- tokens
-
-
 def test_a_token_is_printed_once_and_stored_as_a_digest(house: Path, ledger: Ledger) -> None:
     done = run(house, "create", "ann", "--rights", "ask,patch")
     text = done.stdout.strip()
@@ -107,9 +104,6 @@ def test_invalid_arguments_create_no_token(
     assert done.exit_code != 0
     assert message in done.output
     assert "No tokens." in run(house, "list").output
-
-
-# -------------------------------------------------------------------------------------- logins
 
 
 def settings_with(house: Path, more: str) -> Settings:

@@ -74,18 +74,12 @@ def refused(service: RequestService, body: api.AskBody, who: str = "ann") -> dic
     return error.value.faults
 
 
-# ------------------------------------------------------------------------------------ granted
-
-
 def test_a_comparison_becomes_one_job_per_testbed(service: RequestService) -> None:
     request = service.ask(user(), spec("main~3", "main", boots=7, testbeds=("c2558", "e5-2650")))
     jobs = [one.job for one in service.ledger.requests.jobs(request.id)]
     tips = [service.history.commit(name).revision for name in ("main~3", "main")]
 
-    assert [(one.testbed, one.branch) for one in jobs] == [
-        ("c2558", "main"),
-        ("e5-2650", "main"),
-    ]
+    assert [(one.testbed, one.branch) for one in jobs] == [("c2558", "main"), ("e5-2650", "main")]
     first = jobs[0]
     assert isinstance(first, MeasureJob)
     assert (list(first.revisions), first.boots) == (tips, 7)
@@ -148,9 +142,6 @@ def test_open_requests_are_limited_per_user(service: RequestService) -> None:
     assert service.ask(user(), spec("main~2", "main")).state is RequestState.OPEN
 
 
-# ------------------------------------------------------------------------------------ refused
-
-
 @pytest.mark.parametrize(
     ("record", "field", "message"),
     [
@@ -198,9 +189,6 @@ def test_users_have_names(untouched: RequestService) -> None:
     faults = refused(untouched, spec("main~3", "main"), who="a\nb")
 
     assert "1 to 100 characters" in faults["who"]
-
-
-# -------------------------------------------------------------------------------- the command
 
 
 def run(house: Path, *arguments: str) -> Result:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from ledger_facts import intend, sample
-from sqlalchemy import event
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.alert_state import AlertState
@@ -117,25 +116,6 @@ def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(alerts: Alerts)
         f"alert:{alert.id}:{alert.comparison}",
         f"outcome:{alert.id}:{alert.bisection}",
     ]
-
-
-def test_mail_and_page_share_one_case(alerts: Alerts) -> None:
-    """Other testbeds are queried once per mail."""
-    looks: list[str] = []
-
-    def listen(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if statement.startswith("SELECT DISTINCT boots.testbed, boots.revision"):
-            looks.append(statement)
-
-    event.listen(alerts.ledger.engine, "before_cursor_execute", listen)
-    search = alerts.confirm("c2558", 1, 6)
-    assert len(looks) == 1
-    alert = alerts.end(search, alerts.culprit(search, 4))
-
-    assert len(looks) == 2
-    page = page_of(alerts, alert)
-    assert "made" in page
-    assert "the search ended: culprit" in page
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,7 @@ class QuarantinePolicyTest(RealMaster):
 
     @pytest.mark.long
     @case
-    async def test_jobs_wait_for_a_testbed_in_quarantine_while_others_continue(
-        self,
-    ) -> None:
+    async def test_jobs_wait_for_a_testbed_in_quarantine_while_others_continue(self) -> None:
         self.script({"c2558": {"trial": "lab", "recover": "lab"}})
         await self.start()
         waiting = self.compare()

@@ -61,11 +61,7 @@ class BisectSchedulerTest(RealMaster):
         await self.start()
         self.ask(boots=1)
         await self.until((self.folder / "waiting").exists)
-        nights = [
-            (100, "main", "b" * 40),
-            (200, "main", "c" * 40),
-            (100, "stable/15", REVISION),
-        ]
+        nights = [(100, "main", "b" * 40), (200, "main", "c" * 40), (100, "stable/15", REVISION)]
         waiting = [
             self.ledger.jobs.add(
                 NightlyJob(branch, "c2558", revision, ("inet4-forwarding",), 1),

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from programs import captured
 
 from netbisect.bisect.model.entities import Level
 from netbisect.steps.service import numeric
@@ -133,6 +134,6 @@ def test_the_master_loads_no_numeric_library() -> None:
             "print({name.partition('.')[0] for name in sys.modules})",
         ]
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = captured([sys.executable, "-c", code], check=True)
 
     assert not {"numpy", "scipy", "matplotlib"} & ast.literal_eval(done.stdout)

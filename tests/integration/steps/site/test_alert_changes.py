@@ -82,11 +82,7 @@ def test_documents_have_the_verified_change(filled: Path) -> None:
     listed = next(one for one in printed("status")["alerts"] if one["id"] == number)  # type: ignore[attr-defined]
     lead = alert["differences"][0]  # type: ignore[index]
     assert (alert["basis"], lead["ln_ratio"]) == ("verified", -0.045)
-    assert (listed["basis"], listed["difference"], listed["ln_ratio"]) == (
-        "verified",
-        lead,
-        -0.045,
-    )
+    assert (listed["basis"], listed["difference"], listed["ln_ratio"]) == ("verified", lead, -0.045)
     assert {one["ln_ratio"] for one in listed["changes"].values()} == {-0.045}
     first, *_, last = alert["series"]  # type: ignore[misc]
     assert first["difference"]["ln_ratio"] == -0.04

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import captured
 
 from netbisect.reports.site import revisions
 from netbisect.steps.queries.documents import DocumentQueries
@@ -76,7 +77,7 @@ def browse(site: Any, page: str, tmp_path: Path, *options: str) -> subprocess.Co
         *options,
         f"file://{site.folder / page}",
     ]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    return captured(command, check=True)
 
 
 def pixels(path: Path) -> tuple[int, int, set[bytes]]:

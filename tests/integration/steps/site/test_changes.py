@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ledger_facts import intend
+from site_fixtures import Page
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import Profile
@@ -78,13 +79,13 @@ def case_of_alert(quiet_house: Path, filled: Path, tmp_path: Path) -> FilledCase
     return FilledCase(quiet_house, Path(shutil.copy(filled, tmp_path)), tmp_path)
 
 
-def test_page_and_mail_agree(case_of_alert: FilledCase, read_page: Any) -> None:
+def test_page_and_mail_agree(case_of_alert: FilledCase) -> None:
     """How much, what did not move, what becomes of it elsewhere, what to type."""
     case = replace(
         case_of_alert.case(), backports=("It is due on stable/15 on 2026-03-16.",), command="run it"
     )
     letter = alerts.outcome(case).text
-    page = read_page(case_of_alert.page(case))
+    page = Page(case_of_alert.page(case))
 
     assert case.unaffected == ("testbed-01 (inet4-path-00 and inet4-path-02)",)
     for sentence in (

@@ -10,10 +10,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from site_fixtures import SMALL_PLAN, Site
 
 from benchmarks.site.ledger import DAY, FIRST, bed, head, night, revision
 from netbisect.bisect.model.jobs import NightlyJob
@@ -29,9 +29,9 @@ from netbisect.store.ledger import Ledger
 pytestmark = pytest.mark.xdist_group("site")  # which is made once
 
 
-def later(database: str, plan: Any) -> Ledger:
+def later(database: str) -> Ledger:
     """The ledger, whose clock stands at the end of the next night."""
-    return Ledger(open_database(database), clock=lambda: FIRST + (plan.nights + 1) * DAY)
+    return Ledger(open_database(database), clock=lambda: FIRST + (SMALL_PLAN.nights + 1) * DAY)
 
 
 def all_files(folder: Path) -> dict[str, bytes]:
@@ -45,7 +45,7 @@ def left_beside(folder: Path) -> set[str]:
 LOCK = ".out.netbisect-lock"
 
 
-def test_a_run_replaces_the_site_and_keeps_other_files(small_site: Any, tmp_path: Path) -> None:
+def test_a_run_replaces_the_site_and_keeps_other_files(small_site: Site, tmp_path: Path) -> None:
     """Also through a symbolic link; permissions stay, obsolete pages go."""
     folder = small_site.folder
     before = all_files(folder)
@@ -77,8 +77,6 @@ def test_a_run_replaces_the_site_and_keeps_other_files(small_site: Any, tmp_path
     assert left_beside(folder) == {LOCK}
 
 
-# ---------------------------------------------------------------------------- interruptions
-
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -101,14 +99,11 @@ main(sys.argv[1:5])
 
 @pytest.mark.parametrize(
     ("patched", "by", "at"),
-    [
-        ("pages.index", "kill", ()),
-        ("Path.rename", "rename", ("out", "")),
-    ],
+    [("pages.index", "kill", ()), ("Path.rename", "rename", ("out", ""))],
     ids=["while it makes pages", "between the renames"],
 )
 def test_a_killed_run_leaves_the_old_site(
-    small_site: Any, patched: str, by: str, at: tuple[str, ...]
+    small_site: Site, patched: str, by: str, at: tuple[str, ...]
 ) -> None:
     """Between the two renames it is in a folder beside OUT; the next run restores it first."""
     before = all_files(small_site.folder)
@@ -125,11 +120,8 @@ def test_a_killed_run_leaves_the_old_site(
     assert left_beside(small_site.folder) == {LOCK}
 
 
-# -------------------------------------------------------------------------------- processes
-
-
 @pytest.mark.long
-def test_two_processes_make_the_same_pages_as_one(whole_site: Any, tmp_path: Path) -> None:
+def test_two_processes_make_the_same_pages_as_one(whole_site: Site, tmp_path: Path) -> None:
     run.write(SiteSource(whole_site.database), tmp_path, [], processes=2)
     found = all_files(tmp_path)
 
@@ -145,7 +137,7 @@ def dies(part: PagesOfTestbed) -> None:
 
 @pytest.mark.long
 def test_a_killed_process_is_reported_in_one_sentence(
-    whole_site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "_make", dies)
 
@@ -153,10 +145,7 @@ def test_a_killed_process_is_reported_in_one_sentence(
         run.write(SiteSource(whole_site.database), tmp_path, [], processes=2)
 
 
-# --------------------------------------------------------------------------------- refusals
-
-
-def test_other_folders_are_refused(whole_site: Any, tmp_path: Path) -> None:
+def test_other_folders_are_refused(whole_site: Site, tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear reader")
     command = ["site", str(tmp_path), "--database", whole_site.database]
     result = CliRunner().invoke(main.main, command)
@@ -168,7 +157,7 @@ def test_other_folders_are_refused(whole_site: Any, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
-def test_a_locked_site_is_refused(small_site: Any) -> None:
+def test_a_locked_site_is_refused(small_site: Site) -> None:
     with small_site.folder.with_name(LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         result = small_site.run()
@@ -178,7 +167,7 @@ def test_a_locked_site_is_refused(small_site: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"files": 1, "pairs": []}'])
-def test_a_damaged_manifest_is_refused(whole_site: Any, tmp_path: Path, text: str) -> None:
+def test_a_damaged_manifest_is_refused(whole_site: Site, tmp_path: Path, text: str) -> None:
     (tmp_path / "site.json").write_text(text)
     result = CliRunner().invoke(
         main.main, ["site", str(tmp_path), "--database", whole_site.database]
@@ -190,7 +179,7 @@ def test_a_damaged_manifest_is_refused(whole_site: Any, tmp_path: Path, text: st
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="everything can be written by root")
-def test_a_read_only_folder_is_reported(whole_site: Any, tmp_path: Path) -> None:
+def test_a_read_only_folder_is_reported(whole_site: Site, tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     command = ["site", str(tmp_path / "out"), "--database", whole_site.database]
     result = CliRunner().invoke(main.main, command)
@@ -224,7 +213,7 @@ def test_invalid_arguments_are_reported(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_path_below_a_file_is_reported(whole_site: Any, tmp_path: Path) -> None:
+def test_a_path_below_a_file_is_reported(whole_site: Site, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     command = ["site", str(tmp_path / "file" / "out"), "--database", whole_site.database]
     result = CliRunner().invoke(main.main, command)
@@ -233,17 +222,14 @@ def test_a_path_below_a_file_is_reported(whole_site: Any, tmp_path: Path) -> Non
     assert "cannot be written: File exists" in result.output
 
 
-# ------------------------------------------------------------------------------ what is asked
-
-
-def test_missing_series_have_reasons(small_site: Any, small_plan: Any) -> None:
+def test_missing_series_have_reasons(small_site: Site) -> None:
     """Beside those that were done and those that are not over."""
-    ledger = later(small_site.database, small_plan)
-    night(ledger, small_plan, small_plan.nights, testbeds=1)
-    other = NightlyJob("main", bed(1), revision(head(small_plan.nights)), ("inet4-path-00",), 3)
+    ledger = later(small_site.database)
+    night(ledger, SMALL_PLAN, SMALL_PLAN.nights, testbeds=1)
+    other = NightlyJob("main", bed(1), revision(head(SMALL_PLAN.nights)), ("inet4-path-00",), 3)
     with ledger.jobs.closing(ledger.jobs.add(other, key="n"), Unfinished("no power on port 7")):
         pass
-    short = NightlyJob("main", "new", revision(head(small_plan.nights)), ("inet4-path-00",), 3)
+    short = NightlyJob("main", "new", revision(head(SMALL_PLAN.nights)), ("inet4-path-00",), 3)
     with ledger.jobs.closing(ledger.jobs.add(short, key="m"), NightlyResult(3)):
         pass
     ledger.jobs.add(NightlyJob("main", "late", "x", ("inet4-path-00",), 3), key="o")

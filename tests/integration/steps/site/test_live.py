@@ -6,13 +6,12 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ledger_facts import comparison, intend, measured
+from site_fixtures import Page
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import BisectJob, Candidate, NightlyJob
@@ -72,9 +71,9 @@ def watch(quiet_house: Path, filled: Path, tmp_path: Path) -> Watch:
     return Watch(quiet_house, Path(shutil.copy(filled, tmp_path)))
 
 
-def test_it_shows_the_state_of_the_watch(watch: Watch, read_page: Callable[[str], Any]) -> None:
+def test_it_shows_the_state_of_the_watch(watch: Watch) -> None:
     watch.night("testbed-00", why="the generator does not answer")
-    page = read_page(watch.index())
+    page = Page(watch.index())
     alerts = [one for one in watch.ledger.alerts.all() if one.state.standing]
     links = page.values("href")
 
@@ -91,8 +90,8 @@ def test_it_shows_the_state_of_the_watch(watch: Watch, read_page: Callable[[str]
     assert "Queue empty." in page.text
 
 
-def test_only_confirmed_alerts_are_coloured(watch: Watch, read_page: Any) -> None:
-    page = read_page(watch.index())
+def test_only_confirmed_alerts_are_coloured(watch: Watch) -> None:
+    page = Page(watch.index())
     looks = [one.get("class") or "" for one in page.all("td") if one.get("class") in {"down", "up"}]
     moved = {
         (one.testbed, one.scenario)
@@ -105,7 +104,7 @@ def test_only_confirmed_alerts_are_coloured(watch: Watch, read_page: Any) -> Non
     assert looks == ["down"] * len(moved)
 
 
-def test_running_jobs_have_progress_and_time_left(watch: Watch, read_page: Any) -> None:
+def test_running_jobs_have_progress_and_time_left(watch: Watch) -> None:
     alert = watch.ledger.alerts.all()[-1]
     watch.night(alert.testbed)
     revisions = watch.ledger.commits.booted()[-6:]
@@ -120,7 +119,7 @@ def test_running_jobs_have_progress_and_time_left(watch: Watch, read_page: Any) 
     assert (jobs["comparison"].done, jobs["comparison"].progress) == (0.0, "0 of about 16 boots")
     assert "6 commits; likeliest" in jobs["bisection"].progress
     assert all(one.left is not None and one.left > 60 for one in view.running)
-    page = read_page(watch.index())
+    page = Page(watch.index())
     assert len(page.all("progress")) == 3
     assert "is running: 0 of 3 series measured." in page.text
 
@@ -173,9 +172,9 @@ def test_all_series_of_a_changed_alert_are_read_again(watch: Watch) -> None:
     }
 
 
-def test_old_closed_alerts_are_not_on_the_overview(watch: Watch, read_page: Any) -> None:
+def test_old_closed_alerts_are_not_on_the_overview(watch: Watch) -> None:
     watch.now += 40 * 86400
-    links = set(read_page(watch.index()).values("href"))
+    links = set(Page(watch.index()).values("href"))
 
     for one in watch.ledger.alerts.all():
         assert (f"alert-{one.id}.html" in links) == one.state.standing
@@ -196,26 +195,26 @@ def test_missing_series_of_a_night_are_updated(watch: Watch) -> None:
     assert sum(len(one.scenarios) for one in view.night.missing) == 2
 
 
-def test_unread_series_are_counted(watch: Watch, read_page: Any) -> None:
+def test_unread_series_are_counted(watch: Watch) -> None:
     watch.pages.patience = 0.0
     empty = watch.index()
 
-    assert "6 series are still loading" in read_page(empty).text
+    assert "6 series are still loading" in Page(empty).text
     assert '<meta http-equiv="refresh" content="5">' in empty
     watch.pages.patience = math.inf
     assert '<meta http-equiv="refresh" content="60">' in watch.index()
 
 
-def test_failed_mails_are_counted(watch: Watch, read_page: Any) -> None:
+def test_failed_mails_are_counted(watch: Watch) -> None:
     assert "could not be sent" not in watch.page("health.html")
     mail = watch.ledger.mails.post("one", subject="s", recipients=["a@lab.invalid"], body="b")
     watch.ledger.mails.failed(mail.id, "550 no such user", None)
 
-    assert "1 mail could not be sent (netbisect mails)" in read_page(watch.page("health.html")).text
-    assert "health.html" in read_page(watch.index()).values("href")
+    assert "1 mail could not be sent (netbisect mails)" in Page(watch.page("health.html")).text
+    assert "health.html" in Page(watch.index()).values("href")
 
 
-def test_all_links_of_live_pages_lead_to_pages(watch: Watch, read_page: Any) -> None:
+def test_all_links_of_live_pages_lead_to_pages(watch: Watch) -> None:
     """As the static site: the same pages, with a search field and Buildbot's builds."""
     seen, left = set(), ["index.html"]
     while left and len(seen) < 40:
@@ -224,7 +223,7 @@ def test_all_links_of_live_pages_lead_to_pages(watch: Watch, read_page: Any) -> 
         if not name.endswith(".html"):
             assert json.loads(watch.page(name))["format"]
             continue
-        page = read_page(watch.page(name))
+        page = Page(watch.page(name))
         assert next(one.get("action") for one in page.all("form")) == "search"
         assert f"{watch.settings.web.url}#/builders" in page.values("href")
         links = {link.partition("#")[0] for link in page.values("href")}
@@ -235,14 +234,14 @@ def test_all_links_of_live_pages_lead_to_pages(watch: Watch, read_page: Any) -> 
     assert kinds >= {"alert", "bisection", "comparison", "series", "testbed", "revisions", "health"}
 
 
-def test_a_search_leads_to_a_revision_or_to_a_comparison(watch: Watch, read_page: Any) -> None:
+def test_a_search_leads_to_a_revision_or_to_a_comparison(watch: Watch) -> None:
     one, other = sorted(watch.ledger.commits.booted())[:2]
 
     page = watch.pages.search([one[:9]])
     assert page == f"revision-{one[:12]}.html"
-    assert one in read_page(watch.page(page)).text
+    assert one in Page(watch.page(page)).text
     pair = watch.pages.search([one, other])
-    assert "against" in read_page(watch.page(pair)).text
+    assert "against" in Page(watch.page(pair)).text
     with pytest.raises(SiteRevisionError, match="no kernel of it was measured"):
         watch.pages.search(["nothing"])
 
@@ -256,10 +255,10 @@ def test_other_names_have_no_page(watch: Watch, name: str) -> None:
     assert watch.pages.file(name) is None
 
 
-def test_an_empty_database_has_pages(quiet_house: Path, url: str, read_page: Any) -> None:
+def test_an_empty_database_has_pages(quiet_house: Path, url: str) -> None:
     settings, lab = load(quiet_house / control.SETTINGS)
     pages = LivePages(SiteSource(url, lab=lab, home=settings), open_ledger(url))
-    text = read_page(pages.file("index.html")).text
+    text = Page(pages.file("index.html")).text
 
     assert "No night yet." in text
     assert "No open alerts" in text
@@ -267,11 +266,11 @@ def test_an_empty_database_has_pages(quiet_house: Path, url: str, read_page: Any
         assert pages.file(f"{name}.html")
 
 
-def test_external_text_is_escaped(watch: Watch, read_page: Any) -> None:
+def test_external_text_is_escaped(watch: Watch) -> None:
     watch.ledger.quarantines.start(HOSTILE, why=HOSTILE)
     watch.night("testbed-01", why=HOSTILE)
     text = watch.index()
-    page = read_page(text)
+    page = Page(text)
 
     assert [one.get("src") for one in page.all("script")] == ["live.js"]
     assert "<script>alert(1)</script>" in page.text

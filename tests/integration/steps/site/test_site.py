@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ledger_facts import measured, sample
+from site_fixtures import Site, written
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Boot, Commit, Conditions
@@ -33,18 +33,16 @@ EVIL = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}\x00\x1b
 SHOWN = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}'
 
 
-def pages(site: Any) -> list[str]:
+def pages(site: Site) -> list[str]:
     return sorted(path.name for path in site.folder.glob("*.html"))
 
 
 @pytest.fixture(scope="module")
-def changed_site(
-    whole_site: Any, site_type: Any, filled: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Any:
+def changed_site(whole_site: Site, filled: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
     """A site after `--compare`, an acknowledged alert and new conditions in one series."""
     folder = tmp_path_factory.mktemp("changed")
     shutil.copytree(whole_site.folder, folder / "out")
-    site = site_type(folder / "out", f"sqlite:///{shutil.copy(filled, folder)}")
+    site = Site(folder / "out", f"sqlite:///{shutil.copy(filled, folder)}")
     ledger = open_ledger(site.database)
     numbers = ledger.commits.numbers()["main"]
     before, after, *_, newest = sorted(numbers, key=lambda name: numbers[name])
@@ -62,10 +60,7 @@ def changed_site(
     return site
 
 
-# --------------------------------------------------------------------------------- every page
-
-
-def test_every_kind_of_page_is_there(whole_site: Any) -> None:
+def test_every_kind_of_page_is_there(whole_site: Site) -> None:
     kinds = {re.split(r"[-.]", name)[0] for name in pages(whole_site)}
 
     assert kinds == {
@@ -74,7 +69,7 @@ def test_every_kind_of_page_is_there(whole_site: Any) -> None:
     }  # fmt: skip
 
 
-def test_every_page_is_valid_and_accessible(whole_site: Any) -> None:
+def test_every_page_is_valid_and_accessible(whole_site: Site) -> None:
     """Language, skip link, headings in order, headers with a scope, pictures with words."""
     for name in pages(whole_site):
         page = whole_site.page(name)
@@ -96,7 +91,7 @@ def test_every_page_is_valid_and_accessible(whole_site: Any) -> None:
         assert not re.search(r"\b(broke|broken|blame)", page.text)
 
 
-def test_pages_have_no_dead_links_and_load_nothing(whole_site: Any) -> None:
+def test_pages_have_no_dead_links_and_load_nothing(whole_site: Site) -> None:
     """From a file system too: all addresses are relative, and all that a page needs is in it."""
     there = {path.name for path in whole_site.folder.iterdir()}
     for name in pages(whole_site):
@@ -115,7 +110,7 @@ def test_pages_have_no_dead_links_and_load_nothing(whole_site: Any) -> None:
         assert page.all("script") == page.all("form") == []
 
 
-def test_every_page_of_data_has_a_document(whole_site: Any) -> None:
+def test_every_page_of_data_has_a_document(whole_site: Site) -> None:
     """Each alert, job and series has a document; badges and a feed lie beside them."""
     documented = {"alert", "comparison", "bisection", "series"}
     for name in pages(whole_site):
@@ -137,7 +132,7 @@ def test_every_page_of_data_has_a_document(whole_site: Any) -> None:
     }
 
 
-def test_a_series_is_the_same_in_the_site_and_from_the_command_line(whole_site: Any) -> None:
+def test_a_series_is_the_same_in_the_site_and_from_the_command_line(whole_site: Site) -> None:
     """In one line, and as its schema says."""
     name = SeriesName("testbed-01", "inet6-path-01", "main")
     text = (whole_site.folder / "series-testbed-01.inet6-path-01.main.json").read_text()
@@ -153,14 +148,11 @@ def _is_own(page: Any, link: str) -> bool:
     return link.startswith("#") and link[1:] in page.values("id")
 
 
-def test_every_page_is_small(whole_site: Any) -> None:
+def test_every_page_is_small(whole_site: Site) -> None:
     assert max(len(content) for content in whole_site.files().values()) < 500_000
 
 
-# ----------------------------------------------------------------------------- what they tell
-
-
-def test_open_alerts_come_first(whole_site: Any) -> None:
+def test_open_alerts_come_first(whole_site: Site) -> None:
     page = whole_site.page("index.html")
 
     assert "2 open alerts" in page.text
@@ -170,7 +162,7 @@ def test_open_alerts_come_first(whole_site: Any) -> None:
     assert len(series) == 6
 
 
-def test_the_page_of_an_alert_has_its_history(changed_site: Any) -> None:
+def test_the_page_of_an_alert_has_its_history(changed_site: Site) -> None:
     text = changed_site.page("alert-3.html").text
 
     assert "Acknowledged; the new level is the baseline" in text
@@ -178,7 +170,7 @@ def test_the_page_of_an_alert_has_its_history(changed_site: Any) -> None:
     assert "1 open alert, and 1 known or muted" in changed_site.page("index.html").text
 
 
-def test_a_bisection_shows_every_visit_with_its_reason(whole_site: Any) -> None:
+def test_a_bisection_shows_every_visit_with_its_reason(whole_site: Site) -> None:
     page = whole_site.page("bisection-2.html")
 
     assert page.text.count("most to learn for its price") == 6
@@ -188,7 +180,7 @@ def test_a_bisection_shows_every_visit_with_its_reason(whole_site: Any) -> None:
     assert {"line-title", "search-title"} <= set(drawn)
 
 
-def test_a_series_has_steps_alerts_and_its_smallest_detectable_drop(whole_site: Any) -> None:
+def test_a_series_has_steps_alerts_and_its_smallest_detectable_drop(whole_site: Site) -> None:
     page = whole_site.page("series-testbed-00.inet4-path-00.main.html")
 
     for words in ("Smallest drop one night shows", "Against baseline", "Noise between boots"):
@@ -198,7 +190,7 @@ def test_a_series_has_steps_alerts_and_its_smallest_detectable_drop(whole_site: 
     assert re.search(r"-3\.\d % \(-[45]\.\d to -[23]\.\d\)", page.text)
 
 
-def test_a_revision_has_the_intervals_of_its_series(whole_site: Any) -> None:
+def test_a_revision_has_the_intervals_of_its_series(whole_site: Site) -> None:
     """Those of the table of levels, which count the slow mode."""
     files = {one.name: one.read_text() for one in whole_site.folder.glob("*.html")}
     compared = 0
@@ -215,19 +207,14 @@ def test_a_revision_has_the_intervals_of_its_series(whole_site: Any) -> None:
     assert compared > 50
 
 
-def test_new_conditions_begin_an_epoch(changed_site: Any) -> None:
+def test_new_conditions_begin_an_epoch(changed_site: Site) -> None:
     text = changed_site.page("series-testbed-00.inet6-path-01.main.html").text
 
     assert "flows: 2000 → 1" in text
     assert "learning" in text
 
 
-# --------------------------------------------------------------------------------- bad input
-
-
-def test_input_of_people_and_machines_is_escaped(
-    url: str, tmp_path: Path, site_of: Callable[[Path, str], Any]
-) -> None:
+def test_input_of_people_and_machines_is_escaped(url: str, tmp_path: Path) -> None:
     """Markup, control characters, lone surrogates, and a subject of a megabyte."""
     ledger = open_ledger(url)
     revisions = [f"{number:040x}" for number in range(1, 9)]
@@ -250,7 +237,7 @@ def test_input_of_people_and_machines_is_escaped(
     job = CompareJob(EVIL, EVIL, revisions[3], revisions[4], (EVIL,), EVIL, -0.1, commits=30)
     with ledger.jobs.closing(ledger.jobs.add(job, key="x"), Confirmed((effect,))) as closing:
         closing.open_alert((effect,), who=EVIL, what=EVIL)
-    site = site_of(tmp_path / "out", url)
+    site = written(Site(tmp_path / "out", url))
 
     assert len(pages(site)) == 12
     for name in pages(site):
@@ -280,13 +267,11 @@ def test_two_names_never_share_a_file(names: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "rates",
-    [[1e6], [1e6, 1e6, 1e6], [1e-3, 1e12]],
-    ids=["one sample", "all equal", "far apart"],
+    "rates", [[1e6], [1e6, 1e6, 1e6], [1e-3, 1e12]], ids=["one sample", "all equal", "far apart"]
 )
 @pytest.mark.parametrize("images", [1, 6])
 def test_little_or_odd_data_still_makes_a_page(
-    url: str, tmp_path: Path, site_of: Callable[[Path, str], Any], rates: list[float], images: int
+    url: str, tmp_path: Path, rates: list[float], images: int
 ) -> None:
     """And a sample of no packets is none."""
     ledger = open_ledger(url)
@@ -296,17 +281,15 @@ def test_little_or_odd_data_still_makes_a_page(
         for n, rate in enumerate([*rates, 0.0]):
             facts = measured(f"{i}-{n}", "t", "k", one, 1.7e9 + i, {"fwd": rate})
             ledger.facts.record_all(facts, "test")
-    site = site_of(tmp_path / "out", url)
+    site = written(Site(tmp_path / "out", url))
 
     text = site.page("series-t.fwd.main.html").text
     assert "Latest level" in text
     assert "nan" not in text
 
 
-def test_an_empty_database_makes_a_site(
-    url: str, tmp_path: Path, site_of: Callable[[Path, str], Any]
-) -> None:
-    site = site_of(tmp_path / "out", url)
+def test_an_empty_database_makes_a_site(url: str, tmp_path: Path) -> None:
+    site = written(Site(tmp_path / "out", url))
 
     assert "No night yet." in site.page("index.html").text
     assert "No measurements." in site.page("testbeds.html").text
@@ -319,10 +302,7 @@ def test_a_small_picture_stays_in_its_frame(means: list[float]) -> None:
     assert all(-1 <= number <= 72 for number in numbers)
 
 
-# ------------------------------------------------------------------------------ any two revisions
-
-
-def test_two_revisions_are_compared_on_a_page_of_their_own(changed_site: Any) -> None:
+def test_two_revisions_are_compared_on_a_page_of_their_own(changed_site: Site) -> None:
     """Also in the next run."""
     [name] = {path.name for path in changed_site.folder.glob("compare-*.html")}
 
@@ -331,19 +311,15 @@ def test_two_revisions_are_compared_on_a_page_of_their_own(changed_site: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
-    [("nothing", "no kernel of it was measured"), ("", "of them begin so")],
+    ("name", "message"), [("nothing", "no kernel of it was measured"), ("", "of them begin so")]
 )
-def test_an_unknown_revision_is_refused(own_site: Any, name: str, message: str) -> None:
+def test_an_unknown_revision_is_refused(own_site: Site, name: str, message: str) -> None:
     before = own_site.files()
     result = own_site.run("--compare", name, name)
 
     assert result.exit_code == 1
     assert message in result.output
     assert own_site.files() == before
-
-
-# -------------------------------------------------------------------------------- the contrast
 
 
 def schemes() -> dict[str, dict[str, str]]:

@@ -54,8 +54,6 @@ class Api(ApiMaster):
         assert "nosuch" in answered["faults"]["name"]
         await self.get(400, "revisions")
 
-    # ------------------------------------------------------------------------------ who may ask
-
     @case
     async def test_unauthorized_calls_are_rejected_and_logged(self) -> None:
         await self.serve()
@@ -160,8 +158,6 @@ class Api(ApiMaster):
         ):
             answer = await self.call("GET", f"{API}/caller", x_forwarded_for=forwarded)
             assert answer.code == status, forwarded
-
-    # --------------------------------------------------------------------------- what is sent
 
     @case
     async def test_malformed_large_and_cross_origin_calls_are_rejected(self) -> None:

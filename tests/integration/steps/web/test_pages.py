@@ -12,6 +12,7 @@ import pytest
 import treq
 from accessibility import CHROMIUM
 from api_master import DIFF, ORIGIN, ApiMaster
+from programs import captured
 from real_master import case
 from twisted.internet import threads
 
@@ -29,7 +30,7 @@ _WISH = {"kind": "compare", "subjects": "main~1 main", "testbeds": "c2558"}
 
 def test_the_web_server_loads_no_numeric_or_drawing_code() -> None:
     """The master renders no page itself."""
-    loaded = subprocess.run(
+    loaded = captured(
         [
             sys.executable,
             "-c",
@@ -39,8 +40,6 @@ def test_the_web_server_loads_no_numeric_or_drawing_code() -> None:
                 "& {'numpy', 'scipy', 'matplotlib'})"
             ),
         ],
-        capture_output=True,
-        text=True,
         check=True,
     )
 

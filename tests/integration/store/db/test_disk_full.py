@@ -8,10 +8,11 @@ import sqlite3
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from netbisect.bisect.model.entities import Kernel, Reaction
 from netbisect.bisect.model.jobs import NightlyJob
@@ -120,11 +121,11 @@ def test_a_full_disk_ends_logs_only(small: Path) -> None:
         one.touch()
     with without_room(small):
         with ConsoleTap(console, logs[0]) as tap:
-            until(lambda: "panic" in tap.output())
+            wait_until(lambda: "panic" in tap.output())
         record(logs[1])
     assert [one.read_bytes() for one in logs] == [b"", b""]
     with ConsoleTap(console, logs[0]) as tap:
-        until(lambda: "panic" in tap.output())
+        wait_until(lambda: "panic" in tap.output())
     record(logs[1])
     assert b"panic" in logs[0].read_bytes()
     assert logs[1].read_bytes() == b"0" * 100
@@ -170,10 +171,3 @@ def test_a_ledger_that_another_process_holds_is_waited_for(tmp_path: Path) -> No
     assert {record.key for record in ledger.jobs.all_open()} == {
         f"night:{number}" for number in range(1, 6)
     }
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)

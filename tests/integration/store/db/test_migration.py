@@ -134,8 +134,6 @@ def test_a_directory_that_cannot_be_written_gets_a_sentence(tmp_path: Path) -> N
         tmp_path.chmod(stat.S_IRWXU)
 
 
-# ------------------------------------------------------------------- from every schema there was
-
 SCRIPTS = ScriptDirectory.from_config(alembic_config())
 RELEASED = sorted(script.revision for script in SCRIPTS.walk_revisions())
 

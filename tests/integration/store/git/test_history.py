@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from programs import git
 
 from netbisect.store.git.history import History
 from netbisect.store.git.mirror import HistoryError
@@ -22,18 +23,13 @@ class Repository:
         directory.mkdir()
         self.git("init", "--quiet", "--initial-branch=main")
 
-    def git(self, *arguments: str, data: bytes | None = None) -> str:
+    def git(self, *arguments: str) -> str:
         self.time += 1
-        dates = [f"GIT_{who}_DATE={self.time} +0000" for who in ("AUTHOR", "COMMITTER")]
-        people = [
-            "GIT_AUTHOR_NAME=Åsa Ōno",
-            "GIT_AUTHOR_EMAIL=asa@example.org",
-            "GIT_COMMITTER_NAME=C",
-            "GIT_COMMITTER_EMAIL=c@example.org",
-        ]
-        command = ["env", *dates, *people, "git", "-C", str(self.directory), *arguments]
-        done = subprocess.run(command, input=data, capture_output=True, check=True)
-        return done.stdout.decode().strip()
+        who = {"AUTHOR": ("Åsa Ōno", "asa@example.org"), "COMMITTER": ("C", "c@example.org")}
+        given = {f"GIT_{one}_DATE": f"{self.time} +0000" for one in who}
+        for one, (name, email) in who.items():
+            given |= {f"GIT_{one}_NAME": name, f"GIT_{one}_EMAIL": email}
+        return git(self.directory, *arguments, env={**os.environ, **given})
 
     def commit(self, message: str, **files: str | bytes) -> str:
         for name, content in files.items():

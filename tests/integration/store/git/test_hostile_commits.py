@@ -90,9 +90,6 @@ def test_any_bytes_are_a_commit(noise: bytes, parts: list[bytes]) -> None:
     assert "\0" not in f"{commit.author}{commit.email}{commit.message}"
 
 
-# ------------------------------------------------------------------------- shallow clones
-
-
 @pytest.fixture
 def shallow(hostile: HostileBranch, tmp_path: Path) -> Iterator[Path]:
     command = ["git", "clone", "--quiet", "--depth=3", f"file://{hostile.folder}"]
@@ -117,9 +114,6 @@ def test_a_search_in_a_shallow_repository_reports_the_missing_commits(
 
     assert len(repository.commits_between(before, tip, names=(before, tip))) == 2
     assert repository.commit(before).revision == before
-
-
-# ------------------------------------------------------------------------------ the poller
 
 
 class Poller(RunMasterBase):

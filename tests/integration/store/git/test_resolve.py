@@ -11,8 +11,6 @@ from netbisect.store.git.grammar import RevisionError
 from netbisect.store.git.history import History, HistoryError
 from netbisect.store.git.resolve import Review, commit_named, resolve, whereabouts
 
-# ------------------------------------------------------------------------------------ one commit
-
 
 def test_every_kind_of_name_means_its_commit(published: Published) -> None:
     """Each of these is unambiguous."""
@@ -72,9 +70,6 @@ def test_a_commit_has_its_branches_and_names(published: Published) -> None:
     assert (merged.branches, merged.subversion) == ((), ())
 
 
-# ------------------------------------------------------------------------- reviews and ranges
-
-
 def test_a_review_may_have_a_base(published: Published) -> None:
     """The base may be named in any way."""
     base = published.history.commit(published.main[4])
@@ -113,9 +108,6 @@ def test_ends_without_a_common_commit_are_refused(tree: Tree, history: History) 
     history.update()
 
     assert "they have no commit in common" in str(refused(history, "other..main"))
-
-
-# ------------------------------------------------------------------------------ what is refused
 
 
 def test_the_beginning_of_several_hashes_is_refused_with_all_of_them(

@@ -33,9 +33,7 @@ def test_subversion_numbers_are_read_from_messages(tree: Tree, history: History)
     assert whereabouts(history, revisions[2]).subversion == ("head@101003",)
 
 
-def test_with_a_branch_a_number_means_the_branch_as_it_was_then(
-    published: Published,
-) -> None:
+def test_with_a_branch_a_number_means_the_branch_as_it_was_then(published: Published) -> None:
     """As in Subversion; without one it must be a commit's own, and the other is offered."""
     error = refused(published.history, "r3059")
 

@@ -14,8 +14,6 @@ from netbisect.steps.policy.alert_recovery import close_recovered
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 
-# -------------------------------------------------------------------------------- baselines
-
 
 def measured(
     ledger: Ledger,
@@ -80,9 +78,6 @@ def test_a_gain_beside_a_drop_belongs_to_the_alert(ledger: Ledger) -> None:
     cpu = replace(DROP, scenario="inet4-forwarding~cpu.percent.lower")
     announce(ledger, "r10", "r20", cpu, GAIN)
     assert baseline(ledger) == [20, 25, 30, 35]
-
-
-# --------------------------------------------------------------------------------- recovery
 
 
 def around(ledger: Ledger, alert: Alert) -> tuple[list[str], list[str]]:

@@ -18,8 +18,6 @@ from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 
-# --------------------------------------------------------------------------- what is written
-
 
 @pytest.mark.both_databases
 def test_every_change_has_a_time_a_reason_an_author_and_a_state(
@@ -72,12 +70,6 @@ def test_any_sequence_of_changes_is_recorded_or_refused(
         assert (last.at, last.state) == (clock.now, after.state)
         assert (after.effects, after.series) == (before.effects, before.series)
         assert (after in ledger.alerts.all_open()) == after.state.standing
-
-
-# ---------------------------------------------------------------------------------- series
-
-
-# ------------------------------------------------------------------------------ candidates
 
 
 @pytest.mark.both_databases
@@ -133,9 +125,6 @@ def test_nothing_measured_is_nothing_to_announce(ledger: Ledger) -> None:
     assert ledger.alerts.all(candidates=True) == []
 
 
-# -------------------------------------------------------------------------------- one event
-
-
 @pytest.mark.both_databases
 def test_one_culprit_is_one_event(ledger: Ledger, clock: Clock) -> None:
     """The alert that was announced first has the series of both from then on."""
@@ -167,9 +156,6 @@ def test_different_events_are_not_merged(ledger: Ledger) -> None:
         assert [closing.join_same_culprit(alert.id) for alert in (one, two)] == [one, two]
 
     assert ledger.alerts.all_open() == [one, two]
-
-
-# ---------------------------------------------------------------------------- coming back
 
 
 @pytest.mark.both_databases

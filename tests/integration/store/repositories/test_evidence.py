@@ -21,8 +21,6 @@ from evidence_lab import (
 
 from netbisect.bisect.model.entities import Boot, Sample, Stage
 
-# ------------------------------------------------------------------------------------- readings
-
 
 def test_a_night_sees_only_the_boots_that_were_made_for_it(lab: Lab) -> None:
     earlier, tonight = lab.ask(night()), lab.ask(night())
@@ -46,9 +44,6 @@ def test_a_bisection_inherits_earlier_measurements(lab: Lab) -> None:
     assert boots_of(lab.evidence(record)) == [("r1", False), ("r9", False), ("r5", True)]
 
 
-# ----------------------------------------------------------------------------------- conditions
-
-
 @pytest.mark.both_databases
 def test_unlike_conditions_never_meet(lab: Lab) -> None:
     record = lab.ask(comparison())
@@ -62,9 +57,6 @@ def test_unlike_conditions_never_meet(lab: Lab) -> None:
     assert (bad.revision, list(bad.ln_pps)) == ("r9", [FORWARDING])
     kept = [fact for fact in lab.ledger.facts.of_job(record.id) if isinstance(fact, Sample)]
     assert len(kept) == 3
-
-
-# -------------------------------------------------------------------------------------- kernels
 
 
 @pytest.mark.both_databases
@@ -109,9 +101,6 @@ def test_the_order_in_which_facts_arrive_does_not_matter(lab: Lab) -> None:
     )
 
 
-# -------------------------------------------------------------------------- further layouts
-
-
 @pytest.mark.both_databases
 def test_layouts_of_a_revision_are_visible_to_its_search_only(lab: Lab) -> None:
     """They are images of the revision to the search, and of no revision to all others."""
@@ -141,9 +130,6 @@ def test_layouts_of_a_revision_are_visible_to_its_search_only(lab: Lab) -> None:
     assert not any("r5#2" in line for line in lab.ledger.samples.excluded())
     assert lab.ledger.jobs.needed_kernels() == {ordinary.key, relinked.key}
     assert lab.ledger.commits.label("r5#2") == f"{lab.ledger.commits.label('r5')}, layout 2"
-
-
-# ------------------------------------------------------------------- several testbeds of one make
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -24,9 +24,6 @@ def ledger(url: str) -> Iterator[Ledger]:
     engine.dispose()
 
 
-# ------------------------------------------------------------------------------------ decisions
-
-
 def test_a_job_waits_for_one_decision_on_each_testbed(ledger: Ledger) -> None:
     record, another = (
         ledger.jobs.add(NIGHT, key="night"),
@@ -66,9 +63,7 @@ def test_a_decision_goes_from_intended_to_submitted_to_finished(ledger: Ledger) 
     assert ledger.actions.get(decision.id) == done
 
 
-def test_an_attempt_has_one_successor(
-    ledger: Ledger,
-) -> None:
+def test_an_attempt_has_one_successor(ledger: Ledger) -> None:
     record = ledger.jobs.add(NIGHT, key="night")
     first = decide(ledger, record.id)
     ledger.actions.submitted(first.id, 17)
@@ -98,9 +93,6 @@ def test_nothing_is_decided_for_a_closed_job(ledger: Ledger) -> None:
 
     with pytest.raises(StoreError, match="is closed: nothing more is done for it"):
         decide(ledger, record.id)
-
-
-# -------------------------------------------------------------------------------------- closing
 
 
 def test_an_answer_and_its_follow_ups_are_one_transaction(ledger: Ledger) -> None:

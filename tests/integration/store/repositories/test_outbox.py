@@ -43,9 +43,6 @@ def open_alert(ledger: Ledger, good: str = "r10", bad: str = "r20") -> Alert:
         return closing.open_alert(EFFECTS, what="confirmed by 11 boots")
 
 
-# --------------------------------------------------------------------------------------- outbox
-
-
 def test_a_mail_is_posted_once(ledger: Ledger) -> None:
     mail = post(ledger)
     again = ledger.mails.post(
@@ -108,9 +105,6 @@ def test_a_mail_without_recipients_is_refused(ledger: Ledger) -> None:
         ledger.mails.sent(1)
 
     assert ledger.mails.due(9999.0) == []
-
-
-# --------------------------------------------------------------------------------------- alerts
 
 
 def test_a_requested_search_can_open_an_alert(ledger: Ledger) -> None:

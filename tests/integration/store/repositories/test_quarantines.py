@@ -16,9 +16,6 @@ pytestmark = pytest.mark.both_databases
 REVISION = "a" * 40
 
 
-# ------------------------------------------------------------------------------- what is kept
-
-
 def test_released_quarantines_stay_in_the_history(ledger: Ledger) -> None:
     held = ledger.quarantines.start("c2558", why="too hot", fault=Fault.THROTTLING.value)
     record = ledger.quarantines.ask_release("c2558", by="ana", note="new fans")

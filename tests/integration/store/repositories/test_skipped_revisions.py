@@ -9,8 +9,6 @@ from evidence_lab import FORWARDING, PF, Lab, bisection, comparison, night
 
 from netbisect.bisect.model.entities import Boot, Reaction, Stage
 
-# -------------------------------------------------------------------------------------- skipped
-
 
 @pytest.mark.parametrize("stage", [Stage.CHECKOUT, Stage.BUILD])
 def test_a_build_failure_is_skipped_by_all_testbeds_with_its_config(lab: Lab, stage: Stage) -> None:

@@ -9,19 +9,20 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from programs import runs
+from waiting import wait_until
 
 from netbisect.bisect.model.entities import Failure, Kernel, Reaction
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.config.builder import Builder, Source
-from tests.integration.workers.build.test_build import build, by_hand, ended, job, make_that
+from tests.integration.workers.build.test_build import build, by_hand, job, make_that
 
 
 @contextlib.contextmanager
@@ -39,11 +40,11 @@ def building(
 
 
 def wait_for(path: Path, text: str, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 120
-    while not (path.exists() and text in path.read_text()):
+    def there() -> bool:
         assert process.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.02)
+        return path.exists() and text in path.read_text()
+
+    wait_until(there)
 
 
 def gated_make(tmp_path: Path) -> tuple[str, ...]:
@@ -104,19 +105,24 @@ def test_processes_of_a_killed_build_end_before_the_next_build(
     slow = replace(builder, make=make_that(tmp_path, f"{sys.executable} {job(tmp_path)} & wait"))
     with building(slow, sample_tree, sample_tree.revisions[4], tmp_path / "output") as process:
         try:
-            wait_for(pid, "", process)
-            while not pid.read_text().strip():
-                time.sleep(0.02)
+            wait_until(lambda: pid.exists() and pid.read_text().strip())
         finally:
             process.kill()
     left = int(pid.read_text())
     os.kill(left, 0)
     assert isinstance(build(builder, sample_tree, sample_tree.revisions[5]), Kernel)
-    assert ended(left)
+    wait_until(lambda: not runs(left))
 
 
-@pytest.mark.parametrize("target", ["kernel-toolchain", "buildkernel", "installkernel"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+@pytest.mark.parametrize(
+    ("target", "number"),
+    [
+        ("kernel-toolchain", signal.SIGKILL),
+        ("buildkernel", signal.SIGTERM),
+        ("buildkernel", signal.SIGKILL),
+        ("installkernel", signal.SIGSEGV),
+    ],
+)
 def test_a_make_that_a_signal_ends_says_nothing_about_the_revision(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path, target: str, number: signal.Signals
 ) -> None:

@@ -145,9 +145,6 @@ def test_the_version_is_that_of_uname(tmp_path: Path) -> None:
     assert version_of(path) == ""
 
 
-# --------------------------------------------------------------------------- of built kernels
-
-
 def built(lab: RunningLab, number: int) -> Kernel:
     kernel = lab.build(number)
     assert isinstance(kernel, Kernel)

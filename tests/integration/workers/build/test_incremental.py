@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from checkout_fixtures import IDENTITY
+from programs import git
 
 from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
 from netbisect.demo.lab.setup import KERNEL_CONFIG
@@ -48,14 +48,8 @@ class Shop:
         self.script.chmod(0o755)
 
     def git(self, *arguments: str, feed: str | None = None) -> str:
-        return subprocess.run(
-            ["git", *IDENTITY, "--git-dir", str(self.repository), *arguments],
-            env={**os.environ, "GIT_INDEX_FILE": str(self.folder / "index")},
-            input=feed,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
+        index = {**os.environ, "GIT_INDEX_FILE": str(self.folder / "index")}
+        return git(self.repository, *arguments, env=index, input=feed)
 
     def commit(self, path: str, change: Callable[[str], str], parent: str = "") -> str:
         """A commit on top of the first, or of `parent`."""
@@ -155,9 +149,6 @@ def test_a_compile_error_is_retried_without_old_objects(shop: Shop) -> None:
     assert "KERNFAST=1" not in shop.arguments("buildkernel")
 
 
-# -------------------------------------------------------------------------------- config(8)
-
-
 def test_a_configuration_of_ones_own_is_built(shop: Shop) -> None:
     """A change in it shows at once."""
     configs = shop.folder / "configs"
@@ -170,9 +161,6 @@ def test_a_configuration_of_ones_own_is_built(shop: Shop) -> None:
     assert shop.kernel(config="ROUTER").identity != both.identity
     shop.kernel()
     assert not [one for one in shop.arguments("buildkernel") if one.startswith("KERNCONFDIR")]
-
-
-# ---------------------------------------------------------------------- builds that are killed
 
 
 def kill_in(shop: Shop, target: str) -> None:
@@ -198,9 +186,6 @@ def test_objects_of_a_build_that_was_killed_are_not_used(shop: Shop) -> None:
     assert shop.targets == ["buildkernel", "installkernel"]
 
 
-# ---------------------------------------------------------------------- tools that do not build
-
-
 FAILS = 'for a; do test "$a" = kernel-toolchain && { echo "x.c:1:1: error: no"; exit 1; }; done'
 
 
@@ -218,9 +203,6 @@ def test_tools_that_fail_on_a_builder_that_works_are_the_revisions(shop: Shop) -
     assert shop.targets == ["kernel-toolchain", "kernel-toolchain"]
     shop.instead("")
     shop.kernel()
-
-
-# ----------------------------------------------------------------------------------- the host
 
 
 def test_ccache_is_used_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import programs
 import pytest
 from lab_fixtures import RunningLab
 
@@ -28,9 +28,6 @@ FILE = "sys/netinet/ip_input.c"
 
 def diff(path: str = f"a/{FILE}", to: str = f"b/{FILE}") -> str:
     return f"--- {path}\n+++ {to}\n@@ -1 +1 @@\n-old\n+new\n"
-
-
-# ----------------------------------------------------------------------------------- fetching
 
 
 class _Phabricator:
@@ -233,9 +230,6 @@ def test_a_server_that_is_slow_is_given_up(
         ended.set()
 
 
-# ----------------------------------------------------------------------------------- building
-
-
 def faster(tree: SampleTree, *options: str) -> bytes:
     """A diff that makes the first revision another one."""
     return git(tree, "diff", *options, tree.revisions[0], tree.revisions[20]).encode()
@@ -290,19 +284,16 @@ def test_nothing_is_written_through_a_link_of_the_tree(
     work = tmp_path / "work"
     subprocess.run(["git", "clone", "-q", str(sample_tree.repository), str(work)], check=True)
     (work / "sys" / "out").symlink_to(tmp_path / "outside")
-    identity = {"GIT_AUTHOR_NAME": "x", "GIT_AUTHOR_EMAIL": "x@example.org"}
-    identity |= {"GIT_COMMITTER_NAME": "x", "GIT_COMMITTER_EMAIL": "x@example.org"}
     for command in (["add", "."], ["commit", "-qm", "a link"], ["branch", "-M", "main"]):
-        subprocess.run(["git", *command], cwd=work, check=True, env={**os.environ, **identity})
+        programs.git(work, *command)
     work.rename(repository)
-    head = ["git", "rev-parse", "HEAD"]
-    done = subprocess.run(head, cwd=repository, check=True, capture_output=True, text=True)
+    head = programs.git(repository, "rev-parse", "HEAD")
     text = "--- /dev/null\n+++ b/sys/out/evil\n@@ -0,0 +1 @@\n+evil\n"
     patch = read("D1", text.encode())
     mark = PatchStore(builder.patches).put(patch)
     source = Source(str(repository))
     config = f"{KERNEL_CONFIG}+{mark}"
-    failure = KernelBuild(builder, source, done.stdout.strip(), config, lambda _: None).run()
+    failure = KernelBuild(builder, source, head, config, lambda _: None).run()
 
     assert isinstance(failure, Failure)
     assert "is beyond a symbolic link" in failure.why

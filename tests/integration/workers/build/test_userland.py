@@ -82,9 +82,6 @@ def contents(builder: Builder, kernel: Kernel) -> dict[str, int]:
         return {member.name: member.mode for member in tar if member.isfile()}
 
 
-# --------------------------------------------------------------------------------- which, when
-
-
 def test_nothing_travels_where_the_programs_fit(builder: Builder, tree: SampleTree) -> None:
     """A changed comment changes nothing; nor does what pf says matter to ipfw."""
     for place, programs in ((BASE, ("pfctl", "ipfw")), (REMARK, ("pfctl",)), (PF, ("ipfw",))):
@@ -136,9 +133,6 @@ def test_an_unknown_userland_revision_is_reported(builder: Builder, tree: Sample
     assert failure.why.startswith("userland 000000000000 of the lab file is on no branch of ")
 
 
-# ------------------------------------------------------------------------------- the lab file
-
-
 @pytest.fixture
 def lab(files: LabFiles) -> Lab:
     return load_lab(files.lab)
@@ -169,9 +163,6 @@ def test_the_programs_of_the_scenarios_may_travel(lab: Lab) -> None:
 def test_invalid_combinations_are_refused(changes: dict[str, str], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         Dut("d", PortSelector("a"), PortSelector("b"), **changes)  # type: ignore[arg-type] # on purpose
-
-
-# ------------------------------------------------------------------------------------ the DUT
 
 
 @dataclass

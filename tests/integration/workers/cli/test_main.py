@@ -152,9 +152,6 @@ def test_recover_boots_the_known_good_kernel(run: Run, running_lab: RunningLab) 
     assert running_lab.booted("c2558-dut") == "kernel"
 
 
-# --------------------------------------------------------------------------------- the doctor
-
-
 def test_doctor_prints_json_and_status_4_when_something_is_wrong(
     c2558: RunningLab, capfd: pytest.CaptureFixture[str], run: Run
 ) -> None:
@@ -166,9 +163,6 @@ def test_doctor_prints_json_and_status_4_when_something_is_wrong(
         "generator c2558-gen",
         "receiver c2558-gen",
     ]
-
-
-# ---------------------------------------------------------------------------------- mistakes
 
 
 @pytest.mark.parametrize(

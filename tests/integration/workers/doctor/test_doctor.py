@@ -190,9 +190,6 @@ def test_a_port_slower_than_line_rate_is_reported(running_lab: RunningLab) -> No
     )
 
 
-# ------------------------------------------------------------- what the simulated lab never says
-
-
 DF = "Filesystem Type 1024-blocks Used Avail Capacity Mounted on\n/dev/x {} 100 50 {} 50% /\n"
 
 

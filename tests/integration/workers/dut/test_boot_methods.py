@@ -127,9 +127,6 @@ def panicking(lab: MethodLab) -> int:
     return number
 
 
-# ------------------------------------------------------------------------- all methods
-
-
 @pytest.mark.parametrize("name", TESTBEDS)
 def test_kernel_boots_once(lab: MethodLab, name: str) -> None:
     testbed = lab.testbed(name)
@@ -176,9 +173,6 @@ def test_hang_ends_with_a_power_cycle(lab: MethodLab, name: str) -> None:
     assert device.boot_method.runs_known_good(device.look())
 
 
-# ---------------------------------------------------------------------------- two partitions
-
-
 def test_good_partition_is_read_only(lab: MethodLab) -> None:
     good = lab.files.place / "machines" / "apu2-dut" / "disk"
     before = {path: path.read_bytes() for path in (good / "boot").rglob("*") if path.is_file()}
@@ -201,9 +195,6 @@ def test_unknown_labels_quarantine_the_testbed(lab: MethodLab) -> None:
         sound, facts = lab.trial(10, other)
         assert not sound
         assert why in only_failure(facts).why
-
-
-# ---------------------------------------------------------------------------------------- ZFS
 
 
 def test_good_boot_environment_is_not_written_to(lab: MethodLab) -> None:
@@ -247,9 +238,6 @@ def test_system_without_the_label_quarantines_the_testbed(lab: MethodLab) -> Non
     assert "/boot/lua/config.lua know nothing of it" in only_failure(facts).why
 
 
-# -------------------------------------------------------------------------------- the network
-
-
 def test_unreachable_pxe_server_quarantines_the_testbed(lab: MethodLab) -> None:
     device = lab.device(lab.testbed("d1518"))
     folder, _ = device.boot_method.deploy(device.reach(), *lab.kernel(10))
@@ -259,9 +247,6 @@ def test_unreachable_pxe_server_quarantines_the_testbed(lab: MethodLab) -> None:
         device.recover()
     assert caught.value.reaction is Reaction.QUARANTINE
     assert "boot-server" in caught.value.why
-
-
-# ---------------------------------------------------------------------------- a new method
 
 
 def test_documented_steps_add_a_boot_method(

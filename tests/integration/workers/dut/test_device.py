@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from lab_fixtures import RunningLab
+from programs import runs
+from waiting import wait_until
 
 from netbisect.bisect.model.faults import Fault
 from netbisect.workers.config.testbed import Power
@@ -39,9 +40,6 @@ def change_what_runs(patch: pytest.MonkeyPatch, **changes: object) -> None:
         return replace(running, **changes) if ours else running  # type: ignore[arg-type]
 
     patch.setattr(device, "read_running_kernel", changed)
-
-
-# ------------------------------------------------------------------------------------- the proof
 
 
 @pytest.mark.parametrize(
@@ -95,9 +93,6 @@ def test_machine_that_does_not_go_down_is_power_cycled(
     assert "c2558: it does not go down; power cycle" in c2558.messages
 
 
-# -------------------------------------------------------------------------------- guards
-
-
 def test_missing_watchdog_is_logged(c2558: RunningLab, one: DeviceUnderTest) -> None:
     """No machine of the simulated lab has one."""
     one.testbed = replace(one.testbed, dut=replace(one.testbed.dut, watchdog=60))
@@ -125,27 +120,12 @@ def test_loader_prompt_is_reported(c2558: RunningLab, one: DeviceUnderTest, tmp_
     )
 
 
-# ----------------------------------------------------------------------------- the power switch
-
-
 def test_hung_power_command_is_killed_with_its_children(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     script = f"sleep 600 & echo $! >{note}; wait"
     assert power.cycle(Power(("sh", "-c", script), timeout=1)) == "it had not ended after 1 s"
     child = int(note.read_text())
-    end = time.monotonic() + 300
-    while Path(f"/proc/{child}").exists() and _runs(child):
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    stat = Path(f"/proc/{process}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    wait_until(lambda: not runs(child))
 
 
 @pytest.mark.parametrize(

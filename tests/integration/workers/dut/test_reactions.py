@@ -100,10 +100,7 @@ DUT, GENERATOR = "c2558-dut", "c2558-gen"
 TRIALS = {
     Fault.DEPLOYMENT: Broke(DUT, Broken.LOSES_WRITES, number=45, why=("is not what was sent",)),
     Fault.DISK_FULL: Broke(
-        DUT,
-        Broken.DISK_FULL,
-        number=46,
-        why=("/boot on c2558-dut has 0 MiB free; 1 are needed",),
+        DUT, Broken.DISK_FULL, number=46, why=("/boot on c2558-dut has 0 MiB free; 1 are needed",)
     ),
     Fault.UNFIT: Broke(change=with_partitions_it_has_not),
     Fault.COMMAND: Broke(change=with_an_unknown_port),
@@ -195,13 +192,7 @@ BUILDS = {
     Fault.BUILDER: "echo 'ld: error: kernel: No space left on device'; exit 1",
 }
 """What happens on a build host: what its make does."""
-SERVICE = {
-    Fault.WORKER_LOST,
-    Fault.MASTER_STOPPED,
-    Fault.NO_ANSWER,
-    Fault.USAGE,
-    Fault.CANCELLED,
-}
+SERVICE = {Fault.WORKER_LOST, Fault.MASTER_STOPPED, Fault.NO_ANSWER, Fault.USAGE, Fault.CANCELLED}
 """Faults of the service; tests/integration/steps/scheduler has their tests."""
 LONG = {Fault.DOES_NOT_BOOT, Fault.UNREACHABLE, Fault.BUILD_HANGS}
 
@@ -249,9 +240,6 @@ def trial(lab: RunningLab, how: Broke) -> tuple[bool, list[Fact], Testbed]:
     return sound, facts, testbed
 
 
-# --------------------------------------------------------------------------------- the table
-
-
 def test_every_fault_has_a_rule_and_a_test() -> None:
     assert set(RULES) == set(Fault)
     assert set(TRIALS) | set(BUILDS) | SERVICE == set(Fault)
@@ -289,9 +277,6 @@ def test_every_raise_names_its_fault() -> None:
     ]
 
     assert not unnamed
-
-
-# ------------------------------------------------------------------------------- every fault
 
 
 @pytest.mark.parametrize("fault", parameters(TRIALS))
@@ -362,9 +347,6 @@ def test_missing_resources_are_the_build_hosts_fault(
 
     assert failure.reaction is Reaction.INFRA
     assert failure.why == f"the build host cannot build it: {output}"
-
-
-# ------------------------------------------------------------------------- what needs more care
 
 
 def test_clock_jump_on_the_worker_invalidates_the_run(

@@ -97,9 +97,6 @@ def test_one_boot_is_not_enough() -> None:
         noise_report.scenario_noise(plan(), drawn(1, 3, 0.01, 0.01))
 
 
-# ------------------------------------------------------------------------------ in the lab
-
-
 Run = Callable[..., int]
 
 

@@ -37,9 +37,6 @@ def test_second_run_is_valid_after_a_passing_fault(c2558: RunningLab) -> None:
     assert [sample.valid for sample in samples(facts)] == [False, True]
 
 
-# ------------------------------------------------------------------------------ what is not known
-
-
 def forwarding() -> Scenario:
     """With the names that the simulated c2558 has for its ports, as a bench has it."""
     return load_scenario(*FORWARDING).at({"ingress": "igb.2", "egress": "igb.3"})

@@ -16,9 +16,6 @@ PATIENCE = 1.0
 """Seconds for a boot, where one is expected to hang; a good one takes a quarter."""
 
 
-# ------------------------------------------------------------------------------- good visits
-
-
 @pytest.fixture(scope="module")
 def trial(running_lab: RunningLab) -> list[Fact]:
     """What a good visit with every scenario of the testbed tells."""
@@ -79,9 +76,6 @@ def test_deployed_kernel_is_not_sent_again(c2558: RunningLab) -> None:
     assert failures(facts) == []
 
 
-# ------------------------------------------------- kernels that are not what was to be measured
-
-
 def test_stale_kernel_is_detected_by_its_version(c2558: RunningLab) -> None:
     """A loader that serves the file of the last boot: folder and order are right, it is not."""
     c2558.trial(40, ())
@@ -107,18 +101,12 @@ def test_loader_fallback_is_detected(c2558: RunningLab) -> None:
     )
 
 
-# ------------------------------------------------------------------- machines to be looked after
-
-
 def test_router_is_switched_on(c2558: RunningLab) -> None:
     c2558.control("break", "c2558-dut", "off")
     sound, facts = c2558.trial(10, (), c2558.testbed("c2558", boot_timeout=PATIENCE))
     assert sound
     assert failures(facts) == []
-    assert c2558.messages[1:3] == [
-        "c2558: no answer for 1 s; power cycle",
-        "c2558: back on kernel",
-    ]
+    assert c2558.messages[1:3] == ["c2558: no answer for 1 s; power cycle", "c2558: back on kernel"]
 
 
 def test_failed_power_switch_quarantines_the_testbed(c2558: RunningLab) -> None:
@@ -133,9 +121,6 @@ def test_failed_power_switch_quarantines_the_testbed(c2558: RunningLab) -> None:
     assert re.match(
         "the power switch of c2558 failed: exit status 1: no such machine: no-such-m", failure.why
     )
-
-
-# --------------------------------------------------------------------------- runs gone wrong
 
 
 def test_failed_module_skips_only_its_scenario(c2558: RunningLab, tmp_path: Path) -> None:

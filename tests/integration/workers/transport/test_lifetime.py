@@ -7,31 +7,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from lab_fixtures import RunningLab
 from localbisect_fixtures import interruptible
+from programs import command_lines
+from waiting import wait_until
 
 from netbisect.workers.transport import lifetime
 
 WORKER = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:], stdout=-1)"]
 """Reads the output of its command, as a Buildbot worker does."""
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
-
-
-def commands() -> list[str]:
-    """The command lines of all processes."""
-    return subprocess.run(
-        ["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
 
 
 class RunningTrial:
@@ -72,7 +60,7 @@ class RunningTrial:
 
     def processes(self) -> list[str]:
         """Command lines of the trial, of what guards it and of its ssh clients."""
-        return [line for line in commands() if str(self.logs.parent) in line]
+        return [line for line in command_lines() if str(self.logs.parent) in line]
 
     def sends(self) -> bool:
         """Whether something of it runs on the generator's host."""

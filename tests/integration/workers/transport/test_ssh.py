@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from sshd_fixtures import Server, key, wait_until
+from programs import command_lines
+from sshd_fixtures import Server, key
+from waiting import wait_until
 
 from netbisect.cli import main
 from netbisect.workers.config.lab import Ssh
@@ -41,11 +43,7 @@ def test_guarded_key_allows_only_netbisect_commands(guarded: Server, dut: Machin
     assert dut.run(["true"], ["uname", "-v"]) == f"{os.uname().version}\n"
     assert len(dut.ask(["date", "-u", "+%s"], ["kldstat"], ["uname", "-r"])) == 3
     assert dut.ask() == []
-    for command in (
-        ["cat", "/etc/passwd"],
-        ["sh", "-c", "id"],
-        ["kldload", "-n", "pf"],
-    ):
+    for command in (["cat", "/etc/passwd"], ["sh", "-c", "id"], ["kldload", "-n", "pf"]):
         with pytest.raises(CommandError, match="not allowed for traffic"):
             dut.run(command)
     for line in ("uname -v; id", "uname -v\nid"):
@@ -228,14 +226,7 @@ with Connections(Ssh(config=folder / "ssh_config")) as connections, ExitStack() 
         wait_until(lambda: server.authentications == 2)
         process.kill()
     wait_until(lambda: not sockets.exists())
-    wait_until(lambda: str(server.folder / "ssh_config") not in commands())
-
-
-def commands() -> str:
-    """The command lines of all processes."""
-    return subprocess.run(
-        ["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True, check=True
-    ).stdout
+    wait_until(lambda: str(server.folder / "ssh_config") not in "".join(command_lines()))
 
 
 def test_proxy_jump_of_the_users_configuration(server: Server, connections: Connections) -> None:

@@ -9,15 +9,16 @@ import struct
 import subprocess
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import captured
 from vm_fixtures import ONE_TESTBED
+from waiting import wait_until
 
 from netbisect.workers.config.lab import Lab, load_lab
 from netbisect.workers.config.scenario import load_scenario
@@ -85,12 +86,7 @@ class Wired:
     def send(self, *more: str) -> subprocess.CompletedProcess[str]:
         """Has the generator send, without a bench."""
         words = ["-f", "tx", "-i", "ingress", "-w", "0", "-s", "198.18.10.1", "-d", "198.19.10.1"]
-        return subprocess.run(
-            [self.folder / "bin" / "pkt-gen", *words, "-D", "52:54:00:00:00:11", *more],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return captured([self.folder / "bin" / "pkt-gen", *words, "-D", "52:54:00:00:00:11", *more])
 
     def traffic(self, scenario: str, seconds: float) -> tuple[str, str]:
         """Output of sender and receiver."""
@@ -179,8 +175,8 @@ def test_a_receiver_ends_by_signal_and_locks_its_port(wired: Wired) -> None:
     receive = [wired.folder / "bin" / "pkt-gen", "-f", "rx", "-i", "egress", "-w", "0", "-W"]
     with subprocess.Popen(receive, stderr=subprocess.PIPE, text=True) as first:
         assert first.stderr is not None
-        _wait_until((wired.folder / "egress.host").exists)
-        second = subprocess.run(receive, capture_output=True, text=True, check=False)
+        wait_until((wired.folder / "egress.host").exists)
+        second = captured(receive)
         assert pktgen.complaint(second.stderr) == "Unable to open egress: another pkt-gen has it"
         wired.host.run(["pkill", "-INT", "-x", "pkt-gen"])
         assert "Received 0 packets" in first.stderr.read()
@@ -188,13 +184,6 @@ def test_a_receiver_ends_by_signal_and_locks_its_port(wired: Wired) -> None:
     assert first.returncode == 0
     assert not (wired.folder / "egress.host").exists()
     assert wired.host.try_run(["pkill", "-INT", "-x", "pkt-gen"]) is None
-
-
-def _wait_until(there: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not there():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def ones_sum(data: bytes) -> int:

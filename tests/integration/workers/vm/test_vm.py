@@ -9,16 +9,18 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from programs import captured
 from vm_fixtures import ONE_TESTBED
+from waiting import wait_until
 
 from netbisect.cli.vm import vm as vm_of_netbisect
+from netbisect.demo.lab.setup import free_ports
 from netbisect.workers.cli.main import main
 from netbisect.workers.config.lab import load_lab
 from netbisect.workers.config.toml import FileError
@@ -64,12 +66,6 @@ def image(place: Path) -> Path:
     return place
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder whose path is short enough for sockets."""
@@ -80,7 +76,8 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def machine(folder: Path) -> Iterator[Vm]:
     """A prepared machine, which is off, and off again afterwards."""
-    found = Vm(folder / "vm1", accelerator="tcg", memory=128, ssh_port=free_port())
+    with free_ports(1) as [port]:
+        found = Vm(folder / "vm1", accelerator="tcg", memory=128, ssh_port=port)
     found.directory.mkdir()
     if shutil.which("qemu-img"):
         raw = image(folder / "disk.raw")
@@ -101,10 +98,7 @@ def lab_file(folder: Path) -> Path:
 def wait_for(machine: Vm, text: str, times: int = 1) -> None:
     """Waits until the console has that text that often."""
     log = machine.directory / vm.CONSOLE
-    deadline = time.monotonic() + 300
-    while not log.exists() or log.read_text(errors="replace").count(text) < times:
-        assert time.monotonic() < deadline, log.read_text(errors="replace")
-        time.sleep(0.05)
+    wait_until(lambda: log.exists() and log.read_text(errors="replace").count(text) >= times)
 
 
 def speak(machine: Vm) -> None:
@@ -116,9 +110,6 @@ def speak(machine: Vm) -> None:
 
 def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-# ------------------------------------------------------------------------------------ its life
 
 
 @needs_qemu
@@ -153,16 +144,10 @@ def test_a_machine_that_was_killed_is_off_and_can_be_started(machine: Vm) -> Non
     """What it leaves behind, sockets and the number of its process, is in nobody's way."""
     vm.start(machine)
     os.kill(vm.process_of(machine), signal.SIGKILL)
-    deadline = time.monotonic() + 300
-    while vm.process_of(machine):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: not vm.process_of(machine))
 
     assert vm.start(machine)
     wait_for(machine, "boot 0\n")
-
-
-# ---------------------------------------------------------------------------------- complaints
 
 
 def test_missing_requirements_are_reported(machine: Vm, folder: Path) -> None:
@@ -198,9 +183,6 @@ def test_qemu_is_heard_when_it_does_not_start(machine: Vm) -> None:
         vm.start(machine)
 
     assert vm.process_of(machine) == 0
-
-
-# -------------------------------------------------------------------------------- the lab file
 
 
 @pytest.mark.parametrize(
@@ -258,9 +240,6 @@ def test_the_doctor_looks_at_a_machine_that_is_off(lab_file: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-# ----------------------------------------------------------------------------------- preparing
-
-
 @pytest.mark.long
 @needs_qemu
 @pytest.mark.slow
@@ -268,7 +247,8 @@ def test_an_image_without_login_leaves_nothing_behind(
     lab_file: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The error ends with the end of the console; the machine is off and unprepared."""
-    port = free_port()
+    with free_ports(1) as [port]:
+        pass
     lab_file.write_text(LAB.replace("memory = 128", f"memory = 128, ssh_port = {port}"))
     disk = image(folder / "disk.raw")
     before = digest(disk)
@@ -302,9 +282,7 @@ def test_the_script_sets_a_guest_up(folder: Path) -> None:
 
     for kind, status in (("zfs", 1), ("ufs", 0)):
         mount = f"mount() {{ echo /dev/vtbd0p2 / {kind} rw 1 1; }}\n"
-        done = subprocess.run(
-            ["sh"], input=mount + text, capture_output=True, text=True, check=False
-        )
+        done = captured(["sh"], input=mount + text)
         assert done.returncode == status, done.stderr
         if status:
             assert "netbisect-wrong=its root is on zfs" in done.stdout
@@ -316,9 +294,6 @@ def test_the_script_sets_a_guest_up(folder: Path) -> None:
     assert settings.startswith('hostname="guest"\n')
     assert 'gateway_enable="YES"\n' in settings
     assert "52:54:00:00:00:21" in settings
-
-
-# ------------------------------------------------------------------------------- ssh and wires
 
 
 def test_this_host_is_the_other_end_of_the_wires(folder: Path, lab_file: Path) -> None:

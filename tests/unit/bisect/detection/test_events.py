@@ -77,9 +77,6 @@ def detect(branch: Mapping[SeriesKey, Sequence[Level]]) -> list[ShiftEvent]:
     return group_shifts("main", [one for of_place in found.values() for one in of_place], ORDER)
 
 
-# -------------------------------------------------------------------------------- what is one
-
-
 def test_overlapping_ranges_form_one_event() -> None:
     found = group_shifts(
         "main",
@@ -126,9 +123,6 @@ def test_every_shift_is_in_one_event(raw: list[tuple[int, int, float, int]], rng
     assert len(group_shifts("main", shuffled, ORDER)) == len(result)
 
 
-# ------------------------------------------------------------------------------------ in series
-
-
 def test_single_slow_image_is_a_dip() -> None:
     """With the next image the level is back: a dip, and the way back is not an improvement."""
     branch = {
@@ -171,9 +165,6 @@ def test_gradual_drop_is_a_drift(slope: float) -> None:
     assert "quarter" in why(event)
 
 
-# ------------------------------------------------------------------------------------- branches
-
-
 def test_branches_with_the_same_images_share_events() -> None:
     main = [*group_shifts("main", [shift(10, 11), shift(10, 11, testbed="c2558")], ORDER)]
     other = group_shifts("head", [shift(10, 11)], ORDER)
@@ -185,9 +176,6 @@ def test_branches_with_the_same_images_share_events() -> None:
         ("main", ("head",)),
         ("stable/15", ()),
     ]
-
-
-# ----------------------------------------------------------------------------------- telling it
 
 
 def test_event_output() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
-
 import pytest
+from histories import history
 
 from netbisect.bisect.detection.grouping import (
     RETESTS,
@@ -19,9 +17,6 @@ from netbisect.bisect.detection.grouping import (
 from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.detection_results import ScreenResult
 from netbisect.bisect.model.jobs import NightlyJob
-
-made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "histories.py"))
-history = made["history"]
 
 ORDER = {f"r{i}": i for i in range(20)}
 
@@ -50,9 +45,6 @@ def off(
 
 def names(found: list[Group]) -> list[list[str]]:
     return [[one.scenario for one in group.members] for group in found]
-
-
-# ------------------------------------------------------------------------------------- groups
 
 
 def test_overlapping_ranges_form_one_group() -> None:
@@ -85,9 +77,6 @@ def test_unknown_revision_is_a_separate_group() -> None:
     assert names(group_suspicions(unknown, {})) == [["a"], ["b"], ["c"]]
 
 
-# ------------------------------------------------------------------------------------- choose
-
-
 def test_retests_are_limited_smallest_p_first() -> None:
     many = [Group((off(str(i), 3, 5, p=1e-3 / (1 + i)),)) for i in range(RETESTS + 4)]
 
@@ -109,9 +98,6 @@ def test_modes_and_drifts_are_not_retested(kind: AlertKind) -> None:
     assert choose_retests([Group((off("a", 3, 5, kind=kind),))]) == []
 
 
-# ------------------------------------------------------------------------------------ q values
-
-
 def test_q_values_agree_with_benjamini_and_hochberg() -> None:
     """The example of their paper: four of fifteen are found at 5 %."""
     p = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344]
@@ -119,9 +105,6 @@ def test_q_values_agree_with_benjamini_and_hochberg() -> None:
 
     assert sum(q <= 0.05 for q in q_values(p)) == 4
     assert q_values(p[::-1]) == pytest.approx(q_values(p)[::-1])
-
-
-# --------------------------------------------------------------------------------- screen_night
 
 
 def test_images_of_the_lead_confirm_its_effect() -> None:

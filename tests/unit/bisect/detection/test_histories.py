@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import math
-import runpy
-from pathlib import Path
 
 import pytest
+from histories import history, measured
 
 from netbisect.bisect.detection.histories import analyze_jointly, estimate_noise, find_steps
 from netbisect.bisect.model.detection_results import LevelStep
 from netbisect.bisect.model.entities import Level
 
-made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "histories.py"))
-history, measured, moved, shuffled = (
-    made[name] for name in ("history", "measured", "moved", "shuffled")
-)
-
 
 def at(found: list[LevelStep]) -> list[str]:
     return [step.at for step in found]
-
-
-# ------------------------------------------------------------------------------------- steps
 
 
 @pytest.mark.parametrize("shift", [-0.12, -0.05, 0.05, 0.3])
@@ -72,9 +63,6 @@ def test_revisions_with_one_kernel_are_one_image() -> None:
     assert (step.levels_before, step.levels_after) == (8, 8)
 
 
-# ----------------------------------------------------------------------------------- two modes
-
-
 def test_modes_are_not_steps() -> None:
     """At most two in 20 histories."""
     false = [
@@ -84,9 +72,6 @@ def test_modes_are_not_steps() -> None:
     ]
 
     assert len(false) <= 2
-
-
-# --------------------------------------------------------------------------- series of a branch
 
 
 def test_clear_step_in_another_series_reveals_a_faint_one() -> None:
@@ -101,9 +86,6 @@ def test_clear_step_in_another_series_reveals_a_faint_one() -> None:
 
     assert beside > alone
     assert elsewhere <= alone
-
-
-# ------------------------------------------------------------------------------ measured data
 
 
 @pytest.mark.data

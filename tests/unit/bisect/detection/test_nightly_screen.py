@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
-import runpy
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from histories import history, measured, nights
 
 from netbisect.bisect.detection.grouping import retest_decides
 from netbisect.bisect.detection.nightly_screen import screen
 from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.detection_results import BootModes, ScreenResult
 from netbisect.bisect.model.entities import Level, Noise
-
-made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "histories.py"))
-history, nights, measured, moved, shuffled = (
-    made[name] for name in ("history", "nights", "measured", "moved", "shuffled")
-)
 
 
 def tonight(levels: list[Level], **known: BootModes) -> ScreenResult:
@@ -65,9 +59,6 @@ def test_screen_needs_a_history() -> None:
         screen([], history(18, (1, 0.0))[0])
 
 
-# -------------------------------------------------------------------------- length of history
-
-
 def test_suspects_are_the_latest_deviating_images() -> None:
     levels = history(30, (15, 0.0), (3, -0.06), image=0.002, stray=0)
 
@@ -111,9 +102,6 @@ def test_drop_two_images_after_another_change_is_confirmed() -> None:
     assert {(one.good, one.suspects[-1]) for one in shown} == {("r1", "r2")}
 
 
-# ------------------------------------------------------------------------------------ two modes
-
-
 def test_slow_boots_of_a_known_mode_are_not_a_drop() -> None:
     """Three of five came up slow, in a series that is known for it."""
     for seed in range(20):
@@ -146,9 +134,6 @@ def test_vanished_slow_mode_is_of_kind_modes() -> None:
     assert not tonight(before).suspicious
 
 
-# ------------------------------------------------------------------------------- edge cases
-
-
 def saturated(levels: list[Level], which: range | list[int]) -> list[Level]:
     """Marks levels as saturated."""
     return [replace(one, saturated=i in which) for i, one in enumerate(levels)]
@@ -160,9 +145,6 @@ def test_saturated_levels_are_not_suspicious() -> None:
 
     assert not found.suspicious
     assert found.score < 1
-
-
-# --------------------------------------------------------------------------------- measured data
 
 
 @pytest.mark.data

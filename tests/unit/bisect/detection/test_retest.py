@@ -79,9 +79,6 @@ def is_undecided(played: JobSimulation) -> bool:
     return isinstance(played.result, NotConfirmed) and "do not decide it" in played.result.why
 
 
-# --------------------------------------------------------------------------------- simulated labs
-
-
 def test_boots_are_interleaved_in_blocks_of_random_order() -> None:
     order = [trial.revision for trial in retest(3, 0.02, Noise(0.03)).trials]
     found = Counter(tuple(order[i : i + 4]) for i in range(0, len(order) - 3, 4))
@@ -145,9 +142,6 @@ def test_dearer_search_allows_a_longer_retest() -> None:
     )
 
     assert few < many
-
-
-# ------------------------------------------------------------------------------------- decisions
 
 
 def test_drop_below_min_effect_is_not_confirmed() -> None:
@@ -235,9 +229,6 @@ def test_boots_without_samples_are_unfinished() -> None:
     assert LEAD in move.why
 
 
-# ------------------------------------------------------------------------------- several testbeds
-
-
 def test_boots_are_compared_within_their_testbed() -> None:
     """However far apart the levels of the testbeds are."""
     far = blocks(side(4, by=-0.5), side(4, by=-0.56), testbed="2")
@@ -252,9 +243,6 @@ def test_testbed_waits_for_the_end_of_a_running_block() -> None:
     running = InFlight(testbed="2", under_way=(Trial(begun[3].revision, "", testbed=""),))
 
     assert plan.next_move_on(DROP, Evidence(tuple(begun[:3])), Prices(), running) is Wait.WAIT
-
-
-# ------------------------------------------------------------------------------------- two modes
 
 
 def test_slow_boots_of_one_side_are_not_a_change() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import runpy
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from histories import history, nights
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,13 +20,7 @@ from netbisect.bisect.detection.self_check import (
 from netbisect.bisect.model.detection_results import SplitHalfTest
 from netbisect.bisect.model.entities import Noise
 
-made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "histories.py"))
-history, nights = made["history"], made["nights"]
-
 NOISE = Noise(boot=0.009, image=0.008)
-
-
-# ------------------------------------------------------------------------- the smallest drop
 
 
 @pytest.mark.long
@@ -72,9 +65,6 @@ def test_boots_do_not_average_image_noise_out() -> None:
     assert smallest_drop(NOISE, 30, boots=10**6) > 2 * NOISE.image
 
 
-# ---------------------------------------------------------------------------- against itself
-
-
 def test_split_half_error_rates() -> None:
     """Of 400: ministat calls about 5 % of them, a retest 0.3 %."""
     found = split_half_test(history(1, (400, 0.0), boots=12, stray=0))
@@ -92,16 +82,10 @@ def test_drift_within_a_night_is_called() -> None:
     assert split_half_test(nights(rows)) == SplitHalfTest(20, 20, 20)
 
 
-# ------------------------------------------------------------------------------ drops and gains
-
-
 def test_sign_test_of_balanced_changes() -> None:
     assert sign_test(0, 0) == 1
     assert sign_test(7, 7) == pytest.approx(1)
     assert sign_test(1, 0) == pytest.approx(1)
-
-
-# -------------------------------------------------------------------------------------- overlap
 
 
 def test_overlap_is_the_mean_over_pairs() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import runpy
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from histories import history
 
 from netbisect.bisect.detection.self_check import (
     compare_repeated_night,
@@ -21,8 +20,6 @@ from netbisect.bisect.model.detection_results import (
     RepeatedNight,
 )
 from netbisect.bisect.model.entities import Level
-
-history = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "histories.py"))["history"]
 
 
 def again(level: Level, seed: int, by: float = 0.0, boot: float = 0.009) -> Level:

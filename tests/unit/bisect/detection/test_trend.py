@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import runpy
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from histories import nights
 
 from netbisect.bisect.detection.trend import drift
 from netbisect.bisect.model.entities import Level, Noise
-
-made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "histories.py"))
-nights, moved, shuffled = (made[name] for name in ("nights", "moved", "shuffled"))
 
 NOISE = Noise(boot=0.009, image=0.005)
 

@@ -35,9 +35,6 @@ def fresh_boots(played: JobSimulation, revision: str) -> int:
     return sum(observation.fresh for observation in played.evidence.of(revision))
 
 
-# --------------------------------------------------------------------------------- results
-
-
 @pytest.mark.parametrize("culprit", [1, 9, 20])
 def test_culprit_is_found_and_verified(culprit: int) -> None:
     """By whole blocks of boots that were ordered for it, with a significant difference."""
@@ -222,9 +219,6 @@ def test_gain_is_searched_like_a_drop() -> None:
 
     assert isinstance(found, Culprit)
     assert found.revision == "r5"
-
-
-# ---------------------------------------------------------------------------------- skips
 
 
 @given(st.integers(1, 8), st.sets(st.integers(1, 7), max_size=4), st.integers(0, 99))

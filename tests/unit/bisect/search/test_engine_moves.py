@@ -59,8 +59,6 @@ def test_parent_with_a_measured_kernel_is_not_booted_again() -> None:
     assert (found.revision, found.parent) == ("r3", "r2")
 
 
-# ----------------------------------------------------------------------------------- moves
-
 FACTS = st.lists(
     st.tuples(
         st.sampled_from(names(6)), st.sampled_from([14.0, 13.99, 13.95, 13.94, 13.9]), st.booleans()

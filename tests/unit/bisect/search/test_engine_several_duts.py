@@ -42,26 +42,20 @@ def ends(simulated: LabSimulation, count: int = 24) -> Evidence:
 def observations(boots: list[tuple[str, float, str]], runs: int = 1) -> tuple[Observation, ...]:
     return tuple(
         Observation(
-            *(f"b{i}", revision, f"kernel of {revision}", {"v4": level}),
-            runs=runs,
-            testbed=testbed,
+            *(f"b{i}", revision, f"kernel of {revision}", {"v4": level}), runs=runs, testbed=testbed
         )
         for i, (revision, level, testbed) in enumerate(boots)
     )
 
 
 boots = st.lists(
-    st.tuples(st.integers(0, 12), st.floats(-0.02, 0.02), st.integers(1, 4)),
-    min_size=1,
-    max_size=8,
+    st.tuples(st.integers(0, 12), st.floats(-0.02, 0.02), st.integers(1, 4)), min_size=1, max_size=8
 )
 
 
 @settings(deadline=None, max_examples=5)
 @given(boots)
-def test_single_testbed_gives_the_same_moves(
-    measured: list[tuple[int, float, int]],
-) -> None:
+def test_single_testbed_gives_the_same_moves(measured: list[tuple[int, float, int]]) -> None:
     job = replace(bisection(12), others={})
     plain = tuple(
         Observation(f"b{i}", f"r{at}", f"k{at}", {"v4": 14 + EFFECT * (at > 5) + luck}, runs=runs)

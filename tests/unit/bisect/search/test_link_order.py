@@ -76,9 +76,6 @@ def target_of(space: SearchSpace, position: int) -> Target:
     return target
 
 
-# ---------------------------------------------------------------------------------- search
-
-
 def test_culprit_hidden_by_image_noise_is_verified_in_several_layouts() -> None:
     culprit = 9
     done = simulated(bisection(16), lab_of(culprit, 16, culprit))
@@ -128,9 +125,6 @@ def test_testbeds_share_layouts() -> None:
     assert {trial.testbed for trial in done.trials if trial.layout} == {"apu", "apu2"}
 
 
-# ------------------------------------------------------------------------- further layouts
-
-
 def test_layouts_in_flight_keep_their_numbers() -> None:
     space = build_search_space(bisection(4), read(("r0", 0, 0.0)))
     trial = Trial("r0", "elsewhere", layout=2)
@@ -146,9 +140,6 @@ def test_no_new_layouts_after_two_identical_ones() -> None:
 
     assert targets(space) == [("r0", 1)]
     assert len(space.images) == 1
-
-
-# ---------------------------------------------------------------------------- verification
 
 
 def test_no_effect_without_boots_of_both_sides() -> None:

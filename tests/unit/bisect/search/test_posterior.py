@@ -81,11 +81,7 @@ def test_posterior_agrees_with_numerical_integration(facts: list[tuple[str, floa
         return float(density.sum())
 
     scales = [
-        (
-            boot,
-            image,
-            math.exp(-((math.log(boot) / 0.3) ** 2 + (math.log(image) / 0.2) ** 2) / 2),
-        )
+        (boot, image, math.exp(-((math.log(boot) / 0.3) ** 2 + (math.log(image) / 0.2) ** 2) / 2))
         for boot in (0.8, 1.3)
         for image in (0.8, 1.0, 1.25)
     ]
@@ -132,10 +128,7 @@ def test_identical_ends_mean_no_change() -> None:
 
 def test_boots_of_one_kernel_form_one_image() -> None:
     kernels = built(r0="a", r1="a", r2="b", r3="b")
-    once = [
-        *boots("r0", 14.0, 14.0, identity="a"),
-        *boots("r2", 14.0, 14.0, identity="b"),
-    ]
+    once = [*boots("r0", 14.0, 14.0, identity="a"), *boots("r2", 14.0, 14.0, identity="b")]
     spread = [
         *boots("r0", 14.0, identity="a"),
         *boots("r1", 14.0, identity="a"),

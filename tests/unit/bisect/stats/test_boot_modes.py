@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 import pytest
+from histories import history
 
 from netbisect.bisect.model.detection_results import BootModes
 from netbisect.bisect.model.entities import Noise
@@ -19,9 +17,6 @@ from netbisect.bisect.stats.boot_modes import (
 )
 from netbisect.bisect.stats.changepoints import boot_matrix
 
-made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "histories.py"))
-history = made["history"]
-
 KNOWN = BootModes(share=0.3, gap=0.12, boot=0.005)
 
 
@@ -29,9 +24,6 @@ def two_modes(seed: int, images: int = 40, *, boots: int = 5, share: float = 0.3
     return boot_matrix(
         history(seed, (images, 0.0), share=share, boots=boots, boot=0.005, image=0.005, stray=0.01)
     )
-
-
-# -------------------------------------------------------------------------------- local in time
 
 
 def test_modes_may_begin_and_end() -> None:
@@ -59,9 +51,6 @@ def test_gap_may_change() -> None:
 @pytest.mark.parametrize("images", [0, 1, 40])
 def test_one_mode_is_local_too(images: int) -> None:
     assert local_modes(two_modes(6, 40, share=0)[:images]) == [None] * images
-
-
-# ------------------------------------------------------------------------------------ learning
 
 
 @pytest.mark.parametrize("share", [0.15, 0.3, 0.5, 0.7, 0.85])
@@ -96,9 +85,6 @@ def test_modes_of_a_noise() -> None:
     assert modes_of(Noise(0.005)) is None
     assert modes_of(Noise(0.005, slow_share=0.3)) is None
     assert modes_of(Noise(0.005, slow_gap=0.12)) is None
-
-
-# -------------------------------------------------------------------------------------- levels
 
 
 def test_mostly_slow_series_keeps_its_level() -> None:

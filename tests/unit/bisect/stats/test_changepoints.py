@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
-
 import numpy as np
 import pytest
+from histories import history
 
 from netbisect.bisect.model.entities import Level
 from netbisect.bisect.stats import partition
 from netbisect.bisect.stats.changepoints import boot_matrix, boot_sd, merge_levels, segment
 
-made = runpy.run_path(str(Path(__file__).parents[3] / "fixtures" / "histories.py"))
-history, nights, moved = (made[name] for name in ("history", "nights", "moved"))
-
 
 def of(identity: str, *ln_pps: float, saturated: bool = False) -> Level:
     return Level(f"r of {identity}", identity, 1.0, ln_pps, saturated)
-
-
-# ------------------------------------------------------------------------------------- images
 
 
 def test_merged_level_is_saturated_by_majority() -> None:
@@ -29,18 +21,12 @@ def test_merged_level_is_saturated_by_majority() -> None:
     assert merge_levels([of("a", 14.0, 14.0, saturated=True)] * 2).saturated
 
 
-# -------------------------------------------------------------------------------------- noise
-
-
 def test_boot_sd_is_robust() -> None:
     boots = boot_matrix(history(2, (30, 0.0), stray=0))
     spoiled = boots.copy()
     spoiled[3, 0] -= 1
 
     assert boot_sd(spoiled) == pytest.approx(boot_sd(boots), rel=0.1)
-
-
-# ------------------------------------------------------------------------------ long histories
 
 
 def every_place(monkeypatch: pytest.MonkeyPatch, levels: list[Level]) -> tuple[int, ...]:
@@ -60,9 +46,7 @@ def test_candidate_cuts_find_clear_steps(seed: int, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.long
-def test_candidate_cuts_find_most_faint_steps(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_candidate_cuts_find_most_faint_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same in 25 of 30 histories at least, and as many cuts or one more or less in all."""
     same = 0
     for seed in range(30):

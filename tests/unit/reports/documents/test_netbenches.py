@@ -39,9 +39,6 @@ def against(*rates: float) -> str:
     return line.removeprefix("  - forwarding: ")
 
 
-# ------------------------------------------------------------------------------- the README
-
-
 def test_a_readme_is_as_netbenches_writes_it() -> None:
     compared = replace(TWO, title="Impact of D5180", conditions=["Xeon L5630", "2000 flows"])
     text = readme(compared)
@@ -102,9 +99,6 @@ def test_foreign_words_do_nothing_in_the_page() -> None:
     assert not set(text) & set("\x1b\u202e")
     assert not any(line.startswith("# ") for line in text.splitlines())
     assert "  - [a\\](b](x.svg)\n" in text
-
-
-# -------------------------------------------------------------------------------- the files
 
 
 def test_the_files_are_a_readme_a_plot_and_the_raw_values() -> None:

@@ -70,12 +70,7 @@ def test_the_only_commit_of_a_range_is_not_named_before_it_is_verified() -> None
     ("name", "certainty", "by", "action"),
     [
         ("alert_case", "by chance: below 1 in a million", "one of 64 commits", "nothing yet"),
-        (
-            "culprit_case",
-            "99.6 %, verified",
-            "A Committer <committer@",
-            "fix, revert or accept it",
-        ),
+        ("culprit_case", "99.6 %, verified", "A Committer <committer@", "fix, revert or accept it"),
         ("suspects_case", "97.0 % that it is one of", "one of 3 commits", "look at these commits"),
         (
             "not_reproduced_case",

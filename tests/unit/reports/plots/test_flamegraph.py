@@ -115,9 +115,6 @@ def test_many_stacks_make_a_drawing_of_less_than_300_kb() -> None:
     assert len(flame(found, most=20_000).encode()) <= 20_000
 
 
-# ---------------------------------------------------------------------------------- the command
-
-
 def run(*arguments: object, status: int = 0) -> str:
     done = CliRunner().invoke(report, ["flamegraph", *map(str, arguments)])
     assert done.exit_code == status, done.output

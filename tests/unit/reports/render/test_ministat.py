@@ -16,12 +16,7 @@ from netbisect.reports.render.ministat import Variant, ministat
 from netbisect.reports.render.student_t import CONFIDENCES, critical
 
 CASES = Path(__file__).parents[5] / "shared" / "netbenches" / "ministat_cases.jsonl"
-NAMES = {
-    "v10": Variant.V2013,
-    "v11": Variant.V2015,
-    "v12": Variant.V2017,
-    "vhead": Variant.CURRENT,
-}
+NAMES = {"v10": Variant.V2013, "v11": Variant.V2015, "v12": Variant.V2017, "vhead": Variant.CURRENT}
 IGUANA = ("iguana", [50, 200, 150, 400, 750, 400, 150])
 CHAMELEON = ("chameleon", [150, 400, 720, 500, 930])
 

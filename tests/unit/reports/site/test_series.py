@@ -20,9 +20,7 @@ DAY = 86400.0
 
 
 def page(
-    days: list[float],
-    steps: Sequence[LevelStep] = (),
-    alerts: Sequence[MarkedAlert] = (),
+    days: list[float], steps: Sequence[LevelStep] = (), alerts: Sequence[MarkedAlert] = ()
 ) -> str:
     """Of a series with a level on each of these days."""
     levels = [
@@ -66,11 +64,7 @@ def test_a_step_names_the_alert_whose_culprit_has_no_level_of_its_own() -> None:
         culprit="c" * 40,
         state=AlertState.CULPRIT_FOUND,
     )
-    text = page(
-        [(19675 + day) * DAY for day in range(8)],
-        steps=[step],
-        alerts=[(alert, 35)],
-    )
+    text = page([(19675 + day) * DAY for day in range(8)], steps=[step], alerts=[(alert, 35)])
     steps = text.partition('id="steps"')[2].partition("<h2")[0]
 
     assert '<a href="alert-7.html">7</a>' in steps

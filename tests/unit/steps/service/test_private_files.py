@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from programs import captured
 from sqlalchemy import text
 
 from netbisect.cli.init import write
@@ -96,8 +96,6 @@ def test_reopening_a_database_keeps_locks(tmp_path: Path) -> None:
         open_database(f"sqlite:///{path}")
         connect = f"sqlite3.connect({str(path)!r}, timeout=0)"
         code = f"import sqlite3; {connect}.execute('PRAGMA journal_mode = DELETE')"
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=False
-        )
+        done = captured([sys.executable, "-c", code])
 
     assert "database is locked" in done.stderr

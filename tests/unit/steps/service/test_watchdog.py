@@ -51,9 +51,6 @@ class _Never:
         yield
 
 
-# ------------------------------------------------------------------------------- the record
-
-
 def test_stalls_are_counted_and_the_latest_kept(tmp_path: Path) -> None:
     now = time.time()
     for number in range(60):
@@ -76,8 +73,6 @@ def test_a_damaged_record_counts_as_empty(tmp_path: Path, text: str) -> None:
     stalls.add(tmp_path, Stall(1.0, "the reactor", 1.0))
     assert stalls.read(tmp_path).counts["master"] == 1
 
-
-# ---------------------------------------------------------------------------- a whole process
 
 _PROGRAM = """
 import fcntl, os, sys, threading, time

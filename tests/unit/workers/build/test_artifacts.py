@@ -82,9 +82,6 @@ def test_no_flipped_bit_goes_unseen(
     assert (found == key) == (gzip.decompress(data) == content)
 
 
-# ------------------------------------------------------------------------------- making room
-
-
 @pytest.fixture
 def full(tmp_path: Path, log: Path) -> tuple[ArtefactStore, list[str]]:
     """A store with five kernels of about a kilobyte, and their keys, least recently used first."""
@@ -113,9 +110,7 @@ def test_needed_artefacts_are_kept(full: tuple[ArtefactStore, list[str]]) -> Non
     assert pruned.size > 2000
 
 
-def test_the_lease_of_a_killed_process_ends_with_it(
-    full: tuple[ArtefactStore, list[str]],
-) -> None:
+def test_the_lease_of_a_killed_process_ends_with_it(full: tuple[ArtefactStore, list[str]]) -> None:
     store, keys = full
     program = (
         "import sys, time\n"
@@ -196,9 +191,6 @@ def test_half_an_upload_goes_after_a_day(full: tuple[ArtefactStore, list[str]]) 
         os.utime(path, (1e9, 1e9))
     store.prune(1 << 30)
     assert keys[0] not in left(store)
-
-
-# ------------------------------------------------------------------------------------- amounts
 
 
 @given(st.integers(min_value=1, max_value=10**15))

@@ -33,9 +33,6 @@ def diff(path: str = f"a/{FILE}", to: str = f"b/{FILE}") -> str:
     return f"--- {path}\n+++ {to}\n@@ -1 +1 @@\n-old\n+new\n"
 
 
-# ------------------------------------------------------------------------------ what is taken
-
-
 def test_a_patch_from_windows_is_the_patch() -> None:
     """Its lines end as those of the tree do; so does what has no end."""
     text = diff().encode()
@@ -60,8 +57,6 @@ def test_prefixes_of_paths_are_removed(old: str, new: str, level: int) -> None:
     """As git and Subversion write it, at the top of the tree or on a branch."""
     assert level_of(read("D1", diff(old, new).encode()), TOPS) == level
 
-
-# ---------------------------------------------------------------------------- what is refused
 
 PAGE = "\n <!DOCTYPE html><html><head><title>Login</title></head></html>\n"
 HOSTILE = {
@@ -128,9 +123,6 @@ def test_junk_is_refused_or_stays_inside(junk: bytes, start: bytes) -> None:
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(PatchError, match=r"none\.diff cannot be read: No such file or directory"):
         read_file(tmp_path / "none.diff")
-
-
-# --------------------------------------------------------------------------------- the store
 
 
 @pytest.fixture

@@ -96,11 +96,7 @@ def test_kernel_configs_are_relative_to_the_lab_file(tmp_path: Path, text: str) 
             "line_rate_pps = 1488095\nlayouts = 100",
             "testbeds[0]: layouts 100: expected 0 to 99",
         ),
-        (
-            'name = "e5-2650"',
-            'name = "c2558"',
-            "two testbeds are named 'c2558'",
-        ),
+        ('name = "e5-2650"', 'name = "c2558"', "two testbeds are named 'c2558'"),
         (
             'name = "c2558"',
             'name = "C2558"',
@@ -171,16 +167,8 @@ def test_kernel_configs_are_relative_to_the_lab_file(tmp_path: Path, text: str) 
             'modules = [""]\nowner =',
             "testbeds[0]: modules: '' is no folder of sys/modules, such as if_ovpn",
         ),
-        (
-            "poll = 0.05",
-            "poll = 0",
-            "testbeds[0].timing: poll: expected seconds > 0",
-        ),
-        (
-            "settle = 0.02",
-            "settle = -1",
-            "testbeds[0].timing: settle: expected 0 seconds or more",
-        ),
+        ("poll = 0.05", "poll = 0", "testbeds[0].timing: poll: expected seconds > 0"),
+        ("settle = 0.02", "settle = -1", "testbeds[0].timing: settle: expected 0 seconds or more"),
         (
             "settle = 0.02",
             "run = 10",
@@ -206,9 +194,6 @@ def test_missing_ssh_configuration_is_an_error(tmp_path: Path, text: str) -> Non
     assert str(caught.value) == (
         f"{tmp_path / 'lab.toml'}: ssh.config: there is no file {tmp_path / 'ssh' / 'cfg'}"
     )
-
-
-# --------------------------------------------------------------------------------- scenarios
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from netbisect.workers.config.testbed import Console
 from netbisect.workers.transport import console
@@ -13,10 +13,7 @@ from netbisect.workers.transport.console import ConsoleTap
 
 
 def wait_for(tap: ConsoleTap, text: str) -> None:
-    end = time.monotonic() + 300
-    while text not in tap.output():
-        assert time.monotonic() < end, tap.output()
-        time.sleep(0.01)
+    wait_until(lambda: text in tap.output())
 
 
 def shell(script: str) -> Console:
