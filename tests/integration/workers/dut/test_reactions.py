@@ -225,9 +225,8 @@ def lab(running_lab: RunningLab) -> Iterator[RunningLab]:
 def mend(lab: RunningLab) -> None:
     for machine in MACHINES:
         lab.control("mend", machine)
-    with Connections(lab.lab.ssh) as connections:
-        for name in ("c2558", "e5-2650"):
-            DeviceUnderTest(lab.lab.testbed(name), connections, lab.messages.append).recover()
+    for name in ("c2558", "e5-2650"):
+        lab.recover(name)
 
 
 def trial(lab: RunningLab, how: Broke) -> tuple[bool, list[Fact], Testbed]:
