@@ -88,7 +88,7 @@ def play(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DemoRun]:
     commits, kinds = request.param
     house = DemoService(tmp_path / "house")
     bed = replace(TESTBEDS["c2558"], scenarios=kinds)
-    tree = house.build(commits=commits(), seed=3, testbeds=[bed], compression=300.0)
+    tree = house.build(commits=commits(), seed=3, testbeds=[bed])
     house.start()
     yield DemoRun(house, tree)
     house.stop()

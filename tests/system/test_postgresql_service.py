@@ -7,7 +7,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from real_master import RealMaster, bisect_job, case
+from ledger_facts import bisect_job
+from real_master import RealMaster, case
 from twisted.internet import defer, reactor, task, threads
 
 from netbisect.bisect.model.entities import Noise

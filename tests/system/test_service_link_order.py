@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from ledger_facts import comparison
-from real_master import RealMaster, bisect_job, case
+from ledger_facts import bisect_job, comparison
+from real_master import RealMaster, case
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.results import Culprit

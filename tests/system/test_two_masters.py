@@ -120,7 +120,7 @@ class Pair:
 def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iterator[Pair]:
     cluster.do("CREATE DATABASE buildbots TEMPLATE template0")
     house = DemoService(tmp_path / "one")
-    tree = house.build(testbeds=["c2558"], compression=300.0, commits=story(culprit=False))
+    tree = house.build(testbeds=["c2558"], commits=story(culprit=False))
     first, second = house.place / control.SETTINGS, tmp_path / "two" / control.SETTINGS
     second.parent.mkdir()
     for name in ("workers.password", "mail.password"):

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from ledger_facts import sample
+from programs import netbisect
 
 from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kernel
 from netbisect.cli import main
@@ -23,8 +25,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "detection.md").read_text()
 SERIES = "apu2-i210-2019/inet4-forwarding"
 
 
-def run(*arguments: str | Path, text: str = "") -> Result:
-    return CliRunner().invoke(main.main, ["detect", *map(str, arguments)], input=text)
+run = partial(netbisect, "detect")
 
 
 def points(

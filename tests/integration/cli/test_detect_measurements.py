@@ -8,19 +8,17 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
-
-from netbisect.cli import main
+from programs import netbisect
 
 HEADER = "testbed,metric,revision,value,unit,direction"
 
 
-def run(*arguments: str | Path, text: str = "") -> Result:
-    return CliRunner().invoke(main.main, ["detect", *map(str, arguments)], input=text)
+run = partial(netbisect, "detect")
 
 
 def rows(metric: str, factor: float, unit: str, direction: str) -> Iterator[str]:

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from programs import netbisect as run
 
 from netbisect.bisect.model.entities import Commit
-from netbisect.cli import main
 from netbisect.cli.input.comparison import of_ledger
 from netbisect.steps.service.database_thread import open_ledger
 
@@ -23,10 +22,6 @@ SERIES = "compiler~time.seconds.lower"
 @pytest.fixture
 def database(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'external.sqlite'}"
-
-
-def run(*arguments: str | Path, text: str = "") -> Result:
-    return CliRunner().invoke(main.main, [*map(str, arguments)], input=text)
 
 
 def row(number: int, seconds: float, **changes: object) -> dict[str, Any]:

@@ -10,10 +10,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 from programs import captured
+from programs import netbisect as run
 
-from netbisect.cli import main
 from netbisect.demo.tree.create import create
 from netbisect.demo.tree.story import story
 from netbisect.steps.service import control
@@ -21,10 +20,6 @@ from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import load
 from netbisect.workers.cli.main import main as lab_main
 from netbisect.workers.config.toml import FileError
-
-
-def run(*arguments: str | Path | int) -> Result:
-    return CliRunner().invoke(main.main, [str(argument) for argument in arguments])
 
 
 def mode(path: Path) -> int:

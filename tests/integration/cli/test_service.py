@@ -12,21 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from programs import netbisect as run
 
 from netbisect.bisect.model.jobs import NightlyJob, ProfileJob
 from netbisect.bisect.model.results import ProfileResult, Unfinished
-from netbisect.cli import main
 from netbisect.demo.service import DemoService
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load, load_settings
 from netbisect.store.db.records import JobRecord
 from netbisect.store.ledger import Ledger
-
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main.main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")

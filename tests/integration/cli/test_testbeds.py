@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from programs import netbisect
 
 from netbisect.cli import main
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load
 
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main.main, ["testbeds", *map(str, arguments)])
+run = partial(netbisect, "testbeds")
 
 
 @pytest.fixture

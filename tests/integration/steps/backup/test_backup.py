@@ -18,19 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 from programs import captured
+from programs import netbisect as run
 from sqlalchemy import text
 
 from netbisect.bisect.model.entities import Boot
-from netbisect.cli import main
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger, open_service_ledger
 from netbisect.steps.service.settings import load
-
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main.main, [str(argument) for argument in arguments])
 
 
 def boot(name: str) -> Boot:

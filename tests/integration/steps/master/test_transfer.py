@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ledger_facts import intend
-from real_master import bisect_job
+from ledger_facts import bisect_job, intend
 
 from netbisect.bisect.model.entities import Kernel, Noise
 from netbisect.bisect.model.results import Unfinished

@@ -13,11 +13,10 @@ import jsonschema
 import pytest
 import report_cases
 import report_documents
-from click.testing import CliRunner, Result
+from programs import netbisect as run
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.results import Effect
-from netbisect.cli import main
 from netbisect.reports.console import health, status
 from netbisect.reports.documents import json_schema
 from netbisect.reports.documents.digest_types import DigestDocument, MissingScenarios
@@ -28,10 +27,6 @@ from netbisect.steps.queries.health import judge
 from netbisect.store.db.records import SeriesName
 
 HOSTILE = "]]> \ud800 \x00 <b>"
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main.main, [*arguments])
 
 
 def digest(_: Any) -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from buildbot.process.results import CANCELLED
-from real_master import RealMaster, bisect_job, case
+from ledger_facts import bisect_job
+from real_master import RealMaster, case
 from twisted.internet import reactor, task
 
 from netbisect.bisect.model.entities import Noise

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from real_master import REVISION, RealMaster, bisect_job, case
+from ledger_facts import bisect_job
+from real_master import REVISION, RealMaster, case
 from twisted.internet import defer, reactor, task
 
 from netbisect.bisect.model.entities import Noise

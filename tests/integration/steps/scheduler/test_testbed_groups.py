@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from buildbot.process.results import SUCCESS
-from ledger_facts import intend
-from real_master import RealMaster, bisect_job, case
+from ledger_facts import bisect_job, intend
+from real_master import RealMaster, case
 from twisted.internet import reactor, task
 
 from netbisect.bisect.model.entities import Noise, Sample

@@ -61,8 +61,7 @@ def test_a_run_replaces_the_site_and_keeps_other_files(small_site: Site, tmp_pat
     (folder / "link").symlink_to("nowhere")
     folder.chmod(0o751)
     (tmp_path / "www").symlink_to(folder)
-    command = ["site", str(tmp_path / "www"), "--database", small_site.database]
-    result = CliRunner().invoke(main.main, command)
+    result = Site(tmp_path / "www", small_site.database).run()
 
     assert "47 pages, the largest of" in result.output
     assert (tmp_path / "www").is_symlink()
@@ -147,8 +146,7 @@ def test_a_killed_process_is_reported_in_one_sentence(
 
 def test_other_folders_are_refused(whole_site: Site, tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear reader")
-    command = ["site", str(tmp_path), "--database", whole_site.database]
-    result = CliRunner().invoke(main.main, command)
+    result = Site(tmp_path, whole_site.database).run()
 
     assert result.exit_code == 1
     assert "has files and is no site (letter.txt); expected a new or empty folder" in (
@@ -169,9 +167,7 @@ def test_a_locked_site_is_refused(small_site: Site) -> None:
 @pytest.mark.parametrize("text", ["", "[]", '{"files": 1, "pairs": []}'])
 def test_a_damaged_manifest_is_refused(whole_site: Site, tmp_path: Path, text: str) -> None:
     (tmp_path / "site.json").write_text(text)
-    result = CliRunner().invoke(
-        main.main, ["site", str(tmp_path), "--database", whole_site.database]
-    )
+    result = Site(tmp_path, whole_site.database).run()
 
     assert result.exit_code == 1
     assert "site.json is damaged or of another version: remove " in result.output
@@ -181,8 +177,7 @@ def test_a_damaged_manifest_is_refused(whole_site: Site, tmp_path: Path, text: s
 @pytest.mark.skipif(os.geteuid() == 0, reason="everything can be written by root")
 def test_a_read_only_folder_is_reported(whole_site: Site, tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    command = ["site", str(tmp_path / "out"), "--database", whole_site.database]
-    result = CliRunner().invoke(main.main, command)
+    result = Site(tmp_path / "out", whole_site.database).run()
 
     assert result.exit_code == 1
     assert "cannot be written: Permission denied" in result.output
@@ -215,8 +210,7 @@ def test_invalid_arguments_are_reported(
 
 def test_a_path_below_a_file_is_reported(whole_site: Site, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    command = ["site", str(tmp_path / "file" / "out"), "--database", whole_site.database]
-    result = CliRunner().invoke(main.main, command)
+    result = Site(tmp_path / "file" / "out", whole_site.database).run()
 
     assert result.exit_code == 1
     assert "cannot be written: File exists" in result.output

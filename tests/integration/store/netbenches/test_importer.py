@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from netbisect.store.db.database import open_database
 from netbisect.store.ledger import Ledger
 from netbisect.store.netbenches.files import NetbenchesError, Parser
 from netbisect.store.netbenches.importer import ImportSummary, import_into
@@ -23,13 +22,6 @@ UNAME = (
     "FreeBSD netgate.bsdrp.net 12.0-CURRENT FreeBSD 12.0-CURRENT #0 r{}M: Mon Jan 23 07:45:03 "
     "CET 2017     olivier@lame4.bsdrp.net:/usr/obj/TESTING.amd64/FreeBSD/src/sys/amd64  amd64"
 )
-
-
-@pytest.fixture
-def ledger(url: str) -> Iterator[Ledger]:
-    engine = open_database(url)
-    yield Ledger(engine)
-    engine.dispose()
 
 
 def receiver(pps: float, seconds: int = 40) -> str:

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from alert_ledger import FORWARDING, announce
+from alert_ledger import announce
+from ledger_facts import bisect_job
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.marks import CommitMark, MarkVerdict
 from netbisect.bisect.model.results import Unfinished
 from netbisect.store.db.database import StoreError
 from netbisect.store.ledger import Ledger
 
-SEARCH = BisectJob(
-    "main",
-    "c2558",
-    "r10",
-    tuple(Candidate(f"r{number}") for number in range(11, 21)),
-    (FORWARDING,),
-    FORWARDING,
-    -0.1,
-    Noise(),
-)
+SEARCH = bisect_job([f"r{number}" for number in range(10, 21)], -0.1, Noise())
 
 
 @pytest.fixture

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from alert_ledger import Clock
+from ledger_facts import bisect_job
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, NightlyJob
+from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.results import Confirmed, Culprit, Effect, NightlyResult, Posterior
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Alert, MailState, OutboxMail
@@ -14,16 +15,7 @@ from netbisect.store.ledger import Ledger
 
 pytestmark = pytest.mark.both_databases
 
-BISECTION = BisectJob(
-    "main",
-    "c2558",
-    "r10",
-    (Candidate("r15"), Candidate("r20")),
-    ("inet4-forwarding",),
-    "inet4-forwarding",
-    -0.1,
-    Noise(),
-)
+BISECTION = bisect_job(["r10", "r15", "r20"], -0.1, Noise())
 EFFECTS = (
     Effect("inet4-forwarding", -0.1, -0.12, -0.08, 1e-6, 5, 6),
     Effect("inet6-forwarding", 0.0, -0.01, 0.01, 0.9, 5, 6),

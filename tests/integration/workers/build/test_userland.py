@@ -56,7 +56,7 @@ def files(tree: SampleTree, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """A lab of that tree; its DUT has the programs of the first commit."""
     place = tmp_path_factory.mktemp("lab") / "lab"
     prepared = setup.prepare(
-        place, repository=tree.repository, testbeds=("c2558",), compression=200
+        place, repository=tree.repository, testbeds=("c2558",), compression=600
     )
     with setup.running(prepared):
         yield prepared

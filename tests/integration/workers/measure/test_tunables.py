@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -18,7 +17,6 @@ from netbisect.bisect.model.entities import (
     Sample,
 )
 from netbisect.steps.queries.health import new_epochs
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.ledger import Ledger
 from netbisect.workers.transport.ssh import Connections
 
@@ -27,13 +25,6 @@ FORWARDING = "inet4-forwarding"
 NARROW = f"{FORWARDING}@{QUEUES}=1"
 REDIRECT = "net.inet6.ip6.redirect"
 SLOW = f"inet6-forwarding@sysctl:{REDIRECT}=1"
-
-
-@pytest.fixture
-def ledger(url: str) -> Iterator[Ledger]:
-    ledger = open_ledger(url)
-    yield ledger
-    ledger.engine.dispose()
 
 
 def samples(facts: list[Fact]) -> dict[str, Sample]:
