@@ -10,29 +10,20 @@ from evidence_lab import FORWARDING, PF, Lab, bisection, comparison, night
 from netbisect.bisect.model.entities import Boot, Reaction, Stage
 
 
-@pytest.mark.parametrize("stage", [Stage.CHECKOUT, Stage.BUILD])
-def test_a_build_failure_is_skipped_by_all_testbeds_with_its_config(lab: Lab, stage: Stage) -> None:
-    record = lab.ask(bisection())
+@pytest.mark.parametrize("stage", [Stage.CHECKOUT, Stage.BUILD, Stage.DEPLOY, Stage.BOOT])
+def test_a_build_failure_is_skipped_by_all_testbeds_and_a_boot_failure_on_its_own(
+    lab: Lab, stage: Stage
+) -> None:
+    """Of the same configuration and architecture, and in later jobs too."""
+    record, later = lab.ask(bisection()), lab.ask(comparison("r5", "r9"))
     elsewhere = lab.ask(dataclasses.replace(bisection(), testbed="twin"))
     lab.failure(record, "r5", stage)
+    skipped, built = {"r5": f"{stage.value} trouble"}, stage in (Stage.DEPLOY, Stage.BOOT)
 
-    assert lab.skipped(record) == {"r5": f"{stage.value} trouble"}
-    assert lab.skipped(elsewhere) == {"r5": f"{stage.value} trouble"}
+    assert lab.skipped(record) == lab.skipped(later) == skipped
+    assert lab.skipped(elsewhere) == ({} if built else skipped)
     assert lab.evidence(record, config="GENERIC-NODEBUG").skipped == {}
-    assert lab.evidence(record, arch="arm64").skipped == {}
-
-
-@pytest.mark.parametrize("stage", [Stage.DEPLOY, Stage.BOOT])
-def test_a_boot_failure_is_skipped_on_its_testbed(lab: Lab, stage: Stage) -> None:
-    record = lab.ask(bisection())
-    elsewhere = lab.ask(dataclasses.replace(bisection(), testbed="twin"))
-    later = lab.ask(comparison("r5", "r9"))
-    lab.failure(record, "r5", stage)
-
-    assert lab.skipped(record) == {"r5": f"{stage.value} trouble"}
-    assert lab.skipped(later) == {"r5": f"{stage.value} trouble"}
-    assert lab.skipped(elsewhere) == {}
-    assert lab.evidence(record, config="GENERIC-NODEBUG").skipped == {}
+    assert built or lab.evidence(record, arch="arm64").skipped == {}
 
 
 @pytest.mark.both_databases

@@ -29,19 +29,17 @@ def stored(settings: Settings) -> list[int]:
     return sorted(int(path.name) for path in settings.visits.iterdir())
 
 
-def test_the_oldest_logs_are_removed(settings: Settings) -> None:
+@pytest.mark.parametrize(
+    ("retained", "removed", "left"), [(set(), [1, 2], [3, 4]), ({1, 2}, [3, 1], [2, 4])]
+)
+def test_the_oldest_logs_are_removed_and_retained_ones_last(
+    settings: Settings, retained: set[int], removed: list[int], left: list[int]
+) -> None:
     for decision in (1, 2, 3, 4):
         store_logs(settings, decision, 400)
-    assert evict(settings, (), newest=4) == [1, 2]
-    assert stored(settings) == [3, 4]
-    assert evict(settings, (), newest=4) == []
-
-
-def test_retained_logs_are_removed_last(settings: Settings) -> None:
-    for decision in (1, 2, 3, 4):
-        store_logs(settings, decision, 400)
-    assert evict(settings, {1, 2}, newest=4) == [3, 1]
-    assert stored(settings) == [2, 4]
+    assert evict(settings, retained, newest=4) == removed
+    assert stored(settings) == left
+    assert evict(settings, retained, newest=4) == []
 
 
 def test_logs_replace_those_of_an_earlier_try(tmp_path: Path) -> None:
