@@ -14,11 +14,7 @@ from netbisect.bisect.model.detection_results import BootModes, ScreenResult
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.jobs import CompareJob
-from netbisect.bisect.model.results import (
-    Confirmed,
-    NotConfirmed,
-    Trial,
-)
+from netbisect.bisect.model.results import Confirmed, NotConfirmed, Trial
 from netbisect.bisect.stats import boot_modes as modes
 from netbisect.bisect.stats.changepoints import boot_matrix
 

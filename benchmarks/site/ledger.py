@@ -10,28 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.entities import (
-    Boot,
-    Commit,
-    Conditions,
-    Fact,
-    Kernel,
-    Noise,
-    Sample,
-)
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    Candidate,
-    CompareJob,
-    NightlyJob,
-)
-from netbisect.bisect.model.results import (
-    Confirmed,
-    Culprit,
-    Effect,
-    NightlyResult,
-    Posterior,
-)
+from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kernel, Noise, Sample
+from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, NightlyJob
+from netbisect.bisect.model.results import Confirmed, Culprit, Effect, NightlyResult, Posterior
 from netbisect.store.db.database import open_database
 from netbisect.store.db.records import ActionStage, Outcome
 from netbisect.store.db.schema import migrate
