@@ -9,12 +9,10 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from click.testing import CliRunner
 from played_lab import PlayedHouse, build
-from programs import git
+from programs import git, netbisect
 from real_master import RealMaster, case
 
-from netbisect.cli import main
 from netbisect.store.db.records import RequestState
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "netbenches"
@@ -180,7 +178,7 @@ class Recorded(RealMaster):
         self.script(script)
         await self.start()
         command = ["request", "compare", "r320896", "r320897", "--folder", str(self.folder)]
-        done = CliRunner().invoke(main.main, command)
+        done = netbisect(*command)
         assert done.exit_code == 0, done.output
         await self.until(lambda: self.ledger.requests.get(1).state is not RequestState.OPEN)
         readme = self.settings.reports / "request-1" / "c2558-1" / "README.md"
@@ -189,4 +187,4 @@ class Recorded(RealMaster):
         assert published(readme.read_text()) == []
         assert unproven(readme.read_text()) == 1
         waited = ["request", "show", "1", "--wait", "--folder", str(self.folder)]
-        assert CliRunner().invoke(main.main, waited).exit_code == 2
+        assert netbisect(*waited).exit_code == 2

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from alert_ledger import FORWARDING, PF, STILL, announce
-from click.testing import CliRunner, Result
+from click.testing import Result
+from programs import netbisect
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
@@ -65,7 +66,7 @@ def ledger(address: str) -> Iterator[Ledger]:
 
 
 def run(address: str, *arguments: str) -> Result:
-    return CliRunner().invoke(main.main, ["alerts", "--database", address, *arguments])
+    return netbisect("alerts", "--database", address, *arguments)
 
 
 def refused(address: str, *arguments: str) -> str:

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from ledger_facts import sample
 from programs import netbisect
 
 from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kernel
-from netbisect.cli import main
 from netbisect.steps.service.database_thread import open_ledger
 
 HISTORIES = Path(__file__).parents[4] / "shared" / "netbenches" / "histories.jsonl"
@@ -367,7 +366,7 @@ def test_published_changes_are_detected_once(tmp_path: Path) -> None:
 
     address = f"sqlite:///{tmp_path / 'x.sqlite'}"
     arguments = ["import", "netbenches", str(HISTORIES), "--database", address]
-    assert CliRunner().invoke(main.main, arguments).exit_code == 0
+    assert netbisect(*arguments).exit_code == 0
     assert json.loads(run("--database", address, "--json").stdout) == found
     unknown = run("--database", address, "--testbed", f"{c2558}-2017")
     assert f"there is no testbed '{c2558}-2017' with measurements" in unknown.stderr

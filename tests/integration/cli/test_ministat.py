@@ -6,11 +6,11 @@ import contextlib
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
+from programs import netbisect
 
-from netbisect.cli import main
 from netbisect.cli import ministat as ministat_command
 from netbisect.reports.render.ministat import Variant, ministat
 from netbisect.reports.render.ministat_input import read_points
@@ -26,7 +26,7 @@ SAME = "No difference proven at 95.0% confidence\n"
 
 
 def run(*arguments: str, stdin: str | bytes = b"") -> Result:
-    return CliRunner().invoke(main.main, ["ministat", *arguments], input=stdin)
+    return netbisect("ministat", *arguments, text=stdin)
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from programs import netbisect
 
-from netbisect.cli import main
 from netbisect.cli.input.comparison import (
     Choice,
     ImageResults,
@@ -41,7 +41,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def compare(*arguments: str) -> Result:
-    return CliRunner().invoke(main.main, ["report", "compare", *arguments, "-o", "out"])
+    return netbisect("report", "compare", *arguments, "-o", "out")
 
 
 def written(*arguments: str) -> str:
@@ -194,7 +194,7 @@ def test_testbed_must_be_chosen() -> None:
 def test_revisions_of_a_database() -> None:
     Path("h.jsonl").write_text(history(311848, 311849, 311850))
     database = ("--database", "sqlite:///n.sqlite")
-    imported = CliRunner().invoke(main.main, ["import", "netbenches", "h.jsonl", *database])
+    imported = netbisect("import", "netbenches", "h.jsonl", *database)
     assert imported.exit_code == 0, imported.output
     text = written(*database, "--revision", "r311848", "--revision", "311850")
 
@@ -286,7 +286,7 @@ def test_existing_files_are_not_overwritten() -> None:
 
 
 def test_unwritable_folder_leaves_nothing() -> None:
-    result = CliRunner().invoke(main.main, ["report", "compare", *SETS, "-o", "old.pps/out"])
+    result = netbisect("report", "compare", *SETS, "-o", "old.pps/out")
 
     assert result.exit_code == 1
     assert "cannot be written: Not a directory" in result.stderr

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from programs import netbisect
 
-from netbisect.cli import main
 from netbisect.demo.service import DemoService
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_history
@@ -37,7 +37,7 @@ def history_of(folder: Path) -> History:
 
 
 def run(folder: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(main.main, ["revision", *arguments, "--folder", str(folder)])
+    return netbisect("revision", *arguments, "--folder", folder)
 
 
 def test_commit_is_shown(folder: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from programs import netbisect
 
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.cli import main
@@ -26,7 +27,7 @@ def ledger_of(folder: Path) -> Ledger:
 
 
 def follow(folder: Path) -> tuple[int, str]:
-    done = CliRunner().invoke(main.main, ["follow", "--until-idle", str(folder)])
+    done = netbisect("follow", "--until-idle", folder)
     return done.exit_code, done.output
 
 

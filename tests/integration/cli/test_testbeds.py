@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from programs import netbisect
 
-from netbisect.cli import main
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load
@@ -49,7 +47,7 @@ def test_the_list_shows_quarantines(folder: Path) -> None:
     assert (row["state"], row["why"], row["by"]) == ("in quarantine", "new fans", "ana")
     table = run("--folder", folder).output
     assert re.search(rf"^{name} +in quarantine .* new fans", table, re.MULTILINE)
-    status = CliRunner().invoke(main.main, ["status", str(folder)]).output
+    status = netbisect("status", folder).output
     assert f"  {name}, since " in status
 
 

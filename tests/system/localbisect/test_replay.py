@@ -8,16 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from localbisect_fixtures import Repository
-
-from netbisect.cli import main
+from programs import netbisect
 
 Tamper = Callable[[list[dict[str, object]]], int]
 
 
 def replay(path: Path, *options: str) -> Result:
-    return CliRunner().invoke(main.main, ["bisect", "replay", str(path), *options])
+    return netbisect("bisect", "replay", path, *options)
 
 
 @pytest.fixture

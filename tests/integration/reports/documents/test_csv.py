@@ -7,18 +7,18 @@ import io
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
+from programs import netbisect
 
 from netbisect.bisect.model.entities import Boot, Sample
-from netbisect.cli import main
 from netbisect.reports.documents.csv import COLUMNS, as_csv
 
 
 def run(filled: Any, *arguments: str) -> Result:
     command = ["samples", "--csv", "--database", filled.url, *arguments]
-    return CliRunner().invoke(main.main, command)
+    return netbisect(*command)
 
 
 def rows(text: str) -> list[dict[str, str]]:

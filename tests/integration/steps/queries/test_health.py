@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from ledger_facts import intend, sample
+from programs import netbisect
 
 from netbisect.bisect.detection.health import series_health
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
@@ -18,7 +18,6 @@ from netbisect.bisect.model.detection_results import SplitHalfTest
 from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kernel, Level
 from netbisect.bisect.model.jobs import CompareJob, Job, NightlyJob
 from netbisect.bisect.model.results import Confirmed, Effect, NotConfirmed
-from netbisect.cli import main
 from netbisect.steps.queries.health import judge, new_epochs
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.db.records import Outcome
@@ -221,7 +220,7 @@ def test_a_drop_that_returns_counts_as_confirmed(lab: Measuring) -> None:
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(main.main, ["health", *arguments])
+    result = netbisect("health", *arguments)
     return result.exit_code, result.output
 
 

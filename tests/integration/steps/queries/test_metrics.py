@@ -6,15 +6,14 @@ import stat
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from programs import netbisect
 from prometheus_client.parser import text_string_to_metric_families
 
 from netbisect.bisect.model.entities import Boot
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.results import NightlyResult
-from netbisect.cli import main
 from netbisect.reports.documents.prometheus import Metric, text
 from netbisect.steps.queries.metrics import gather
 from netbisect.steps.service import control, stalls
@@ -65,14 +64,14 @@ def test_metrics_count_jobs_nights_boots_and_mails(folder: Path) -> None:
     assert found["netbisect_mails", ("waiting",)] == 1
     assert found["netbisect_oldest_mail_timestamp_seconds", ()] > 1.7e9
 
-    done = CliRunner().invoke(main.main, ["metrics", str(folder)])
+    done = netbisect("metrics", folder)
     assert parsed(done.output).keys() == found.keys()
     place = folder / "netbisect.prom"
-    done = CliRunner().invoke(main.main, ["metrics", str(folder), "--output", str(place)])
+    done = netbisect("metrics", folder, "--output", place)
     assert (done.exit_code, done.output) == (0, "")
     assert parsed(place.read_text()).keys() == found.keys()
     assert stat.S_IMODE(place.stat().st_mode) == 0o644
-    done = CliRunner().invoke(main.main, ["metrics", str(folder), "--output", "/nowhere/x"])
+    done = netbisect("metrics", folder, "--output", "/nowhere/x")
     assert "/nowhere/x cannot be written" in done.output
     assert list(folder.glob(".netbisect-*")) == []
 

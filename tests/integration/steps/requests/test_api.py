@@ -13,13 +13,12 @@ from urllib.parse import quote, urlencode
 import jsonschema
 import pytest
 from api_master import API, DIFF, ApiMaster
-from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from programs import netbisect
 from real_master import case
 from twisted.internet import threads
 
-from netbisect.cli import main
 from netbisect.reports.documents import api, openapi
 from netbisect.steps.policy.request_spec import InvalidRequestError
 from netbisect.steps.requests import api_bodies
@@ -172,7 +171,7 @@ class Described(ApiMaster):
 
 
 def test_the_printed_description_has_valid_schemas() -> None:
-    printed = CliRunner().invoke(main.main, ["schema", "openapi"])
+    printed = netbisect("schema", "openapi")
 
     assert json.loads(printed.stdout) == TOLD
     assert TOLD["openapi"].startswith("3.1")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from api_master import DIFF, ApiMaster
 from click.testing import CliRunner, Result
+from programs import netbisect
 from real_master import case
 from twisted.internet import threads
 
@@ -148,7 +149,7 @@ def test_invalid_server_options_are_rejected(
     monkeypatch.chdir(tmp_path)
     Path("token").write_text("t\n")
     Path("token").chmod(0o600)
-    done = CliRunner().invoke(main.main, ["request", "list", *options])
+    done = netbisect("request", "list", *options)
 
     assert done.exit_code == 3
     assert message in done.output

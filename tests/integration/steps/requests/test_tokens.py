@@ -10,9 +10,9 @@ from pathlib import Path
 
 import bcrypt
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from programs import netbisect
 
-from netbisect.cli import main
 from netbisect.steps.requests import tokens
 from netbisect.steps.requests.rate_limit import LoginBackoff
 from netbisect.steps.service.database_thread import open_ledger
@@ -50,7 +50,7 @@ def ledger(house: Path) -> Ledger:
 
 
 def run(house: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(main.main, ["token", *arguments, "--folder", str(house)])
+    return netbisect("token", *arguments, "--folder", house)
 
 
 def test_a_token_is_printed_once_and_stored_as_a_digest(house: Path, ledger: Ledger) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from programs import netbisect
 
 from netbisect.bisect.model.jobs import MeasureJob
-from netbisect.cli import main
 from netbisect.reports.documents import api
 from netbisect.steps.policy.request_spec import InvalidRequestError
 from netbisect.steps.requests.service import RequestService
@@ -192,7 +192,7 @@ def test_users_have_names(untouched: RequestService) -> None:
 
 
 def run(house: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(main.main, ["request", *arguments, "--folder", str(house)])
+    return netbisect("request", *arguments, "--folder", house)
 
 
 def test_commands_submit_change_and_show_a_request(house: Path) -> None:

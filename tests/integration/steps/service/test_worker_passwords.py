@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from programs import netbisect
 from real_master import RealMaster, case
 from twisted.cred.error import UnauthorizedLogin
 
-from netbisect.cli import main
 from netbisect.steps.master import builders
 from netbisect.steps.service import control
 from netbisect.steps.service.secrets import make_passwords, worker_passwords
@@ -78,7 +77,7 @@ def test_passwords_created_by_root_belong_to_the_owner_of_the_folder(folder: Pat
 def service(tmp_path: Path) -> Path:
     """A new service, with a worker added to its lab file."""
     folder = tmp_path / "service"
-    assert CliRunner().invoke(main.main, ["init", str(folder)]).exit_code == 0
+    assert netbisect("init", folder).exit_code == 0
     lab = folder / "lab.toml"
     text = lab.read_text()
     assert 'name = "router1"' in text

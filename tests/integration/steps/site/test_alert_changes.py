@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from programs import netbisect
 
 from netbisect.bisect.model.alert_change import ChangeBasis
 from netbisect.cli import main
@@ -74,7 +75,7 @@ def test_documents_have_the_verified_change(filled: Path) -> None:
     number = ledger.alerts.all()[-1].id
 
     def printed(*arguments: str) -> dict[str, object]:
-        result = CliRunner().invoke(main.main, ["export", *arguments, "--database", url])
+        result = netbisect("export", *arguments, "--database", url)
         found: dict[str, object] = json.loads(result.stdout)
         return found
 

@@ -12,13 +12,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from programs import netbisect
 from site_fixtures import SMALL_PLAN, Site
 
 from benchmarks.site.ledger import DAY, FIRST, bed, head, night, revision
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.results import NightlyResult, Unfinished
-from netbisect.cli import main
 from netbisect.steps.site import run
 from netbisect.steps.site.build import PagesOfTestbed
 from netbisect.steps.site.folder import SiteError
@@ -200,7 +199,7 @@ def test_invalid_arguments_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(main.main, ["site", "out", *arguments])
+    result = netbisect("site", "out", *arguments)
 
     assert result.exit_code in {1, 2}
     assert message in result.output

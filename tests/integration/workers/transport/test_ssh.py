@@ -12,12 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-from programs import command_lines
+from programs import command_lines, netbisect
 from sshd_fixtures import Server, key
 from waiting import wait_until
 
-from netbisect.cli import main
 from netbisect.workers.config.lab import Ssh
 from netbisect.workers.transport import limited_output, ssh
 from netbisect.workers.transport.errors import CommandError, HostKeyError, UnreachableError
@@ -31,7 +29,7 @@ pytestmark = pytest.mark.xdist_group("sshd")
 def guarded(server: Server) -> Server:
     """The same server, where the key may do what a host of traffic does, and nothing else."""
     guard = server.folder / "guard"
-    guard.write_text(CliRunner().invoke(main.main, ["guard"]).output)
+    guard.write_text(netbisect("guard").output)
     guard.chmod(0o755)
     line = (server.folder / "authorized_keys").read_text()
     (server.folder / "authorized_keys").write_text(f'restrict,command="{guard} traffic" {line}')
