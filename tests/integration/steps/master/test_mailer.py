@@ -14,6 +14,7 @@ from email import message_from_bytes, policy
 from pathlib import Path
 from typing import Any
 
+import buildbot.util.ssl  # noqa: F401 - before buildbot.test, which makes its warning an error
 import pytest
 from alert_ledger import announce
 from buildbot.plugins import util, worker
