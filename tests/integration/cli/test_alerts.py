@@ -17,7 +17,6 @@ from programs import netbisect
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.results import Effect, NightlyResult
-from netbisect.cli import main
 from netbisect.steps.service.control import SETTINGS
 from netbisect.steps.service.database_thread import open_ledger, open_service_ledger
 from netbisect.steps.service.settings import load_settings
@@ -222,13 +221,13 @@ def test_invalid_arguments_are_refused(address: str, arguments: list[str], messa
 
 def test_mails_about_changes_have_the_domain_of_the_sender(tmp_path: Path) -> None:
     folder = str(tmp_path / "service")
-    CliRunner().invoke(main.main, ["init", folder])
+    netbisect("init", folder)
     settings = load_settings(Path(folder) / SETTINGS)
     ledger = open_service_ledger(settings)
     alert = announce(ledger)
     ledger.mails.post("first", subject="a drop", recipients=["a@b"], body="", alert=alert.id)
     change = ["alerts", "fixed", str(alert.id), "--why", "reverted", "--folder", folder]
-    result = CliRunner().invoke(main.main, change)
+    result = netbisect(*change)
     assert result.exit_code == 0, result.output
     mail = ledger.mails.waiting()[-1]
     assert mail.subject == "Re: a drop"
