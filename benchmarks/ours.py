@@ -172,11 +172,11 @@ def _verdict(finding: Result, position: dict[str, int]) -> Verdict:
         case SeveralCulprits(culprits=culprits):
             named = tuple(position[one.revision] for one in culprits)
             return Verdict(named, posterior=min(one.chance for one in culprits))
-        case NotReproduced(belief=belief):
-            return Verdict(none=True, posterior=belief.none)
+        case NotReproduced(posterior=posterior):
+            return Verdict(none=True, posterior=posterior.none)
         case Suspects(revisions=revisions):
             return Verdict(suspects=tuple(position[name] for name in revisions))
-        case Drift(belief=belief):
-            return Verdict(posterior=belief.drift)
+        case Drift(posterior=posterior):
+            return Verdict(posterior=posterior.drift)
         case _:
             return Verdict()

@@ -62,7 +62,7 @@ def decide(ledger: Ledger, followups: Followups, record: JobRecord) -> None:
         config="GENERIC-NODEBUG",
         arch="amd64",
         why=move.why,
-        belief=move.belief,
+        posterior=move.posterior,
     )
     ledger.actions.finish(decision.id, Outcome.CANCELLED, "benchmark")
 

@@ -232,7 +232,7 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
             config="GENERIC-NODEBUG",
             arch="amd64",
             why="most to learn for its price",
-            belief=Posterior(chances, 0.005),
+            posterior=Posterior(chances, 0.005),
         )
         slow = 0.04 * (asked_for >= culprit) - 0.003 * (step % 3)
         before = {path: _level(plan, testbed, path, first - 1) - slow for path in paths}

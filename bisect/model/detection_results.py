@@ -303,7 +303,7 @@ class LabHealth:
 class SearchForecast:
     """State of a search and its expected remaining cost."""
 
-    belief: Posterior
+    posterior: Posterior
     move: Move
     """The next trial, or the result."""
     builds_left: float

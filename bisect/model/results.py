@@ -35,7 +35,7 @@ class Trial:
 
     revision: str
     why: str
-    belief: Posterior | None = None
+    posterior: Posterior | None = None
     runs: int = 1
     """Runs per scenario within the boot."""
     testbed: str = ""
@@ -91,7 +91,7 @@ class Culprit:
 
     revision: str
     parent: str
-    belief: Posterior
+    posterior: Posterior
     effects: tuple[Effect, ...]
     """Of the verification; the leading scenario first."""
     chance: float = 0.0
@@ -104,14 +104,14 @@ class SeveralCulprits:
 
     culprits: tuple[Culprit, ...]
     """Largest effect first; signs may differ."""
-    belief: Posterior
+    posterior: Posterior
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
     """A gradual change without a culprit."""
 
-    belief: Posterior
+    posterior: Posterior
     why: str
 
 
@@ -120,7 +120,7 @@ class Suspects:
     """Commits that cannot be separated, because of failures or image noise."""
 
     revisions: tuple[str, ...]
-    belief: Posterior
+    posterior: Posterior
     why: str
 
 
@@ -128,7 +128,7 @@ class Suspects:
 class NotReproduced:
     """No change within the range."""
 
-    belief: Posterior
+    posterior: Posterior
     why: str
 
 
@@ -176,7 +176,7 @@ class Unfinished:
     """The job ended without a result."""
 
     why: str
-    belief: Posterior | None = None
+    posterior: Posterior | None = None
 
 
 Result: TypeAlias = (

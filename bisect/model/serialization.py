@@ -45,6 +45,8 @@ CLASSES: dict[str, type] = {
 """By tag. Tags are stored in databases and logs: they stay when a class is renamed."""
 _FORMERLY = {"comparison": {"commits": 30}}
 """By tag: fields that stored objects of earlier versions lack."""
+_RENAMED = {"belief": "posterior"}
+"""Fields of stored objects of earlier versions, and their present names."""
 _DROPPED = ("least_pairs",)
 """Fields of stored objects of earlier versions that are not read."""
 _TAGS = {kind: tag for tag, kind in CLASSES.items()}
@@ -83,6 +85,8 @@ def loads(text: str) -> Any:  # noqa: ANN401 - one of many classes; `loads_as` f
     tag = data.pop("is")
     for name in _DROPPED:
         data.pop(name, None)
+    for name in _RENAMED.keys() & data.keys():
+        data[_RENAMED[name]] = data.pop(name)
     kind, data = CLASSES[tag], _FORMERLY.get(tag, {}) | data
     try:
         return _converter.structure(data, kind)

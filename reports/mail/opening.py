@@ -75,7 +75,7 @@ def _what(document: ChangeDocument) -> str:
 
 
 def _certainty(document: ChangeDocument) -> str:
-    posterior = document.belief
+    posterior = document.posterior
     if document.culprits:
         found = document.culprits[0]
         boots = words.boots(found.differences[0])

@@ -102,7 +102,7 @@ class StepDocument:
     result: Annotated[str, "Result, for display."]
     pps: Annotated[float | None, "Rate in the leading scenario, in the unit of the series."]
     seconds: Seconds
-    belief: Annotated[Posterior | None, "Posterior before the step; null for comparisons."]
+    posterior: Annotated[Posterior | None, "Posterior before the step; null for comparisons."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class ChangeDocument:
         return self.pps.get(scenario, {}).get(revision, ())
 
     @property
-    def belief(self) -> Posterior | None:
+    def posterior(self) -> Posterior | None:
         """The latest posterior."""
         if self.chances is None:
             return None

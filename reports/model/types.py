@@ -198,7 +198,7 @@ class OpenJob:
     opened_at: Time
     decisions: Annotated[int, "Number of decisions so far."]
     now: Annotated[str, "Last decision, for display; empty before the first."]
-    belief: Annotated[Posterior | None, "Posterior at the last decision, or null."]
+    posterior: Annotated[Posterior | None, "Posterior at the last decision, or null."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,13 +205,13 @@ def _path(axes: Axes, document: ChangeDocument, steps: Sequence[StepDocument]) -
     width = max(columns.values()) + 1
     nothing = width + 1 + width // 10
     columns[document.good.revision] = -2
-    final = None if document.outcome in summary.UNDECIDED else document.belief
+    final = None if document.outcome in summary.UNDECIDED else document.posterior
     axes.set_xlim(-3, nothing + 1.5 + width // 20)
     _rows(axes, document, steps, final is not None)
     if document.outcome == "culprit" and document.culprits[0].revision in columns:
         culprit = document.culprits[0].revision
         marker_line(axes, columns[culprit], f"culprit {short(document, culprit)}", CULPRIT)
-    _shade(axes, [*(step.belief for step in steps), final], columns, nothing)
+    _shade(axes, [*(step.posterior for step in steps), final], columns, nothing)
     for answered, shape in ((True, "o"), (False, "x")):
         places = [
             (columns[step.revision], -y)

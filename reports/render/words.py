@@ -381,7 +381,7 @@ def sentence(result: Result, label: Name, title: Name) -> str:  # noqa: C901 - o
         case SeveralCulprits(culprits=culprits):
             sentences = [_culprit(culprit, label, title) for culprit in culprits]
             text = " ".join([f"There are {len(culprits)} such commits.", *sentences])
-        case Drift(why=why, belief=posterior):
+        case Drift(why=why, posterior=posterior):
             text = (
                 "The level changed gradually along the range, probability "
                 f"{certainty(posterior.drift)}: {reason(why)}. No commit is named."
@@ -391,7 +391,7 @@ def sentence(result: Result, label: Name, title: Name) -> str:  # noqa: C901 - o
                 f"One of {count(len(revisions), 'commit')} made the change; measurements cannot "
                 f"separate them: {reason(why)}."
             )
-        case NotReproduced(why=why, belief=posterior):
+        case NotReproduced(why=why, posterior=posterior):
             text = (
                 "No commit in this range changed the level, probability "
                 f"{certainty(posterior.none)}: {reason(why)}."
@@ -416,7 +416,7 @@ def _lead(effects: tuple[Effect, ...], title: Name) -> str:
 def _culprit(result: Culprit, label: Name, title: Name) -> str:
     lead, other = result.effects[0], opposite(result.effects)
     also = f", and {title(other.scenario)} {direction(other)}: {change(other)}" if other else ""
-    chance = max(result.chance, result.belief.chances[result.revision])
+    chance = max(result.chance, result.posterior.chances[result.revision])
     return (
         f"Commit {label(result.revision)} made {title(lead.scenario)} {direction(lead)}: "
         f"{change(lead)}{also}. Verified against its parent {label(result.parent)} with "

@@ -70,9 +70,9 @@ def _posterior(ledger: Ledger, decision: int) -> list[str]:
     """Plot of the posterior of a decision, unless the decision before it had the same."""
     made = ledger.actions.get(decision)
     before = [one for one in ledger.actions.of_job(made.job) if one.id < decision]
-    if made.belief is None or (before and before[-1].belief == made.belief):
+    if made.posterior is None or (before and before[-1].posterior == made.posterior):
         return []
-    return text_plot.posterior(made.belief, ledger.commits.label)
+    return text_plot.posterior(made.posterior, ledger.commits.label)
 
 
 def _tries(data: Data) -> str:

@@ -129,7 +129,7 @@ def step_of(action: Action, facts: Sequence[Fact], lead: str) -> StepDocument:
         result=result,
         pps=metric_of(lead).number(math.fsum(runs) / len(runs)) if runs else None,
         seconds=seconds,
-        belief=action.belief,
+        posterior=action.posterior,
     )
 
 
@@ -153,7 +153,7 @@ def built_ahead(action: Action, facts: Sequence[Fact]) -> Iterator[StepDocument]
                 result=_built(fact) if isinstance(fact, Kernel) else fact.why,
                 pps=None,
                 seconds=fact.seconds,
-                belief=None,
+                posterior=None,
             )
 
 

@@ -146,7 +146,7 @@ def bisection(
             VerifiedCommit(
                 revision=one.revision,
                 parent=one.parent,
-                chance=max(one.chance, one.belief.chances.get(one.revision, 0.0)),
+                chance=max(one.chance, one.posterior.chances.get(one.revision, 0.0)),
                 differences=tuple(map(Difference.of, one.effects)),
             )
             for one in culprits
@@ -350,8 +350,8 @@ def _searched(result: Result | None) -> Searched:  # noqa: PLR0911 - one for eve
 
 def _posterior(result: Result | None, steps: Sequence[StepDocument]) -> Posterior | None:
     """Posterior of the result, or of the last step."""
-    posteriors = [one.belief for one in steps if one.belief is not None]
-    found: Posterior | None = getattr(result, "belief", None)
+    posteriors = [one.posterior for one in steps if one.posterior is not None]
+    found: Posterior | None = getattr(result, "posterior", None)
     return found or (posteriors[-1] if posteriors else None)
 
 

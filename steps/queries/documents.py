@@ -242,7 +242,7 @@ class DocumentQueries:
             opened_at=record.opened_at,
             decisions=len(decisions),
             now=f"{last.stage.value} {last.revision[:12]}: {last.why}" if last else "",
-            belief=next((one.belief for one in reversed(decisions) if one.belief), None),
+            posterior=next((one.posterior for one in reversed(decisions) if one.posterior), None),
         )
 
     def atom(self) -> str:

@@ -79,10 +79,10 @@ def _search(
     evidence = lab.evidence(ledger, record)
     ahead = plan.forecast(job, evidence, prices)
     left, spent = 3600 * ahead.hours_left, ledger.costs.of_jobs([record.id]).seconds
-    best, probability = max(ahead.belief.chances.items(), key=lambda one: one[1])
+    best, probability = max(ahead.posterior.chances.items(), key=lambda one: one[1])
     progress = f"{words.count(len(job.candidates), 'commit')}; likeliest "
-    if ahead.belief.none > probability:
-        progress += f"no change, {words.certainty(ahead.belief.none)}"
+    if ahead.posterior.none > probability:
+        progress += f"no change, {words.certainty(ahead.posterior.none)}"
     else:
         progress += f"{ledger.commits.label(best)}, {words.certainty(probability)}"
     return spent / (spent + left) if spent + left else None, left, progress

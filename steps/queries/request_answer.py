@@ -154,7 +154,7 @@ def _verdict(record: JobRecord) -> str:
             return REGRESSION
         case NotConfirmed() | NotReproduced():
             return NO_REGRESSION
-        case Unfinished(belief=posterior):
+        case Unfinished(posterior=posterior):
             return FAILED if posterior is None else INCONCLUSIVE
         case _:
             return INCONCLUSIVE

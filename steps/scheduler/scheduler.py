@@ -342,7 +342,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             config=config,
             arch=testbed.arch,
             why=move.why,
-            belief=move.belief,
+            posterior=move.posterior,
             runs=move.runs,
         )
         return move

@@ -263,7 +263,7 @@ class Action(Base, kw_only=True):
     runs: Mapped[int] = mapped_column(server_default="1")
     """Runs of each scenario in a trial."""
     why: Mapped[str]
-    belief: Mapped[Posterior | None]
+    posterior: Mapped[Posterior | None] = mapped_column("belief")
     buildset: Mapped[int | None] = mapped_column(default=None)
     """None before it is submitted."""
     outcome: Mapped[Outcome | None] = mapped_column(default=None)

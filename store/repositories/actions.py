@@ -19,7 +19,7 @@ from netbisect.store.db.tables import DudRow
 
 _RETRIED = (
     *("job", "seq", "stage", "revision", "target", "testbed"),
-    *("config", "arch", "runs", "why", "belief"),
+    *("config", "arch", "runs", "why", "posterior"),
 )
 """Columns that all attempts at an action share."""
 
@@ -42,7 +42,7 @@ class ActionRepository(LedgerRepository):
         config: str,
         arch: str,
         why: str,
-        belief: Posterior | None = None,
+        posterior: Posterior | None = None,
         runs: int = 1,
     ) -> Action:
         """Stores the next action of a job; the arguments are fields of `Action`.
@@ -81,7 +81,7 @@ class ActionRepository(LedgerRepository):
                 arch=arch,
                 runs=runs,
                 why=why,
-                belief=belief,
+                posterior=posterior,
             )
 
     def retry(self, decision: int, note: str = "") -> Action:

@@ -107,7 +107,9 @@ class DemoRun:
             subject = commit.subject if commit else ""
             self.watch.say(f"culprit:  {finding.revision[:12]} {subject}")
             self.watch.say(f"          {words.change(finding.effects[0])} against its parent")
-            self.watch.say(f"probable: {words.certainty(finding.belief.chances[finding.revision])}")
+            self.watch.say(
+                f"probable: {words.certainty(finding.posterior.chances[finding.revision])}"
+            )
         self.watch.say(
             f"cost:     {words.count(cost.builds, 'build')}, {words.count(cost.boots, 'boot')}, "
             f"{words.count(cost.runs, 'run')} to confirm and to find it"

@@ -105,11 +105,11 @@ def _expected(job: CompareJob, evidence: Evidence) -> float:
 def _searching(job: BisectJob, evidence: Evidence, prices: Prices) -> SearchStatus:
     seen = plan.forecast(job, evidence, prices)
     if not isinstance(seen.move, Trial):
-        return SearchStatus(seen.move, seen.belief, 0.0, 0.0, 0.0)
+        return SearchStatus(seen.move, seen.posterior, 0.0, 0.0, 0.0)
     again = max(0.0, seen.boots_left - seen.builds_left) / 2
     return SearchStatus(
         seen.move,
-        seen.belief,
+        seen.posterior,
         seen.builds_left + again,
         max(1.0, seen.boots_left) * seen.move.runs,
         seen.hours_left * _HOUR + again * prices.build,
@@ -128,17 +128,17 @@ def decision_line(entries: Sequence[Entry], trial: Trial) -> str:
     done = search.runs_done(entries)
     parts = [
         f"Next {trial.revision[:12]}{dut}: {in_user_terms(trial.why)}",
-        *([f"best {leader(trial.belief)}"] if trial.belief else []),
+        *([f"best {leader(trial.posterior)}"] if trial.posterior else []),
         f"{words.count(done, 'run')}, {words.elapsed(search.seconds_spent(entries))} so far",
         *([f"about {words.elapsed(seconds)} left"] if seconds and done else []),
     ]
     return "; ".join(parts)
 
 
-def leader(belief: Posterior) -> str:
+def leader(posterior: Posterior) -> str:
     """The most probable explanation with its probability."""
-    known = {revision[:12]: chance for revision, chance in belief.chances.items()}
-    known |= {"no change": belief.none, "two commits": belief.two, "a drift": belief.drift}
+    known = {revision[:12]: chance for revision, chance in posterior.chances.items()}
+    known |= {"no change": posterior.none, "two commits": posterior.two, "a drift": posterior.drift}
     best = max(known, key=lambda name: known[name])
     return f"{best} {words.certainty(known[best])}"
 

@@ -41,9 +41,9 @@ def as_data(result: SearchResult) -> dict[str, Any]:
         found["duts"] = {name: values_by_revision(result.entries, name) for name in spec.names}
     if spec.layouts:
         found["layouts"] = layout_counts(result.entries)
-    belief = posterior_of(finding)
-    if belief is not None:
-        found["posterior"] = posterior_data(belief)
+    posterior = posterior_of(finding)
+    if posterior is not None:
+        found["posterior"] = posterior_data(posterior)
     if result.culprits:
         found["culprits"] = [_culprit_data(result, one) for one in result.culprits]
     if isinstance(finding, Culprit):
@@ -71,14 +71,14 @@ def _culprit_data(result: SearchResult, culprit: Culprit) -> dict[str, Any]:
     return found
 
 
-def posterior_data(belief: Posterior) -> dict[str, Any]:
+def posterior_data(posterior: Posterior) -> dict[str, Any]:
     """A posterior as JSON."""
     return {
-        "chances": belief.chances,
-        "none": belief.none,
-        "two": belief.two,
-        "drift": belief.drift,
-        "credible": belief.credible(0.9),
+        "chances": posterior.chances,
+        "none": posterior.none,
+        "two": posterior.two,
+        "drift": posterior.drift,
+        "credible": posterior.credible(0.9),
     }
 
 

@@ -46,7 +46,7 @@ def dumps(entry: Entry) -> str:
         return json.dumps(data, separators=(",", ":"))
     if isinstance(entry, Trial):
         # Derived from the lines above, and large.
-        entry = replace(entry, belief=None)
+        entry = replace(entry, posterior=None)
     return serialization.dumps(entry)
 
 

@@ -109,7 +109,7 @@ def _content(noun: object) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(serialization.dumps(noun))
     content.pop("why", None)
     if isinstance(noun, Trial):
-        content.pop("belief", None)
+        content.pop("posterior", None)
     return content
 
 

@@ -169,8 +169,8 @@ def label(spec: SearchSpec, revision: str) -> str:
 
 def posterior_of(finding: Result) -> Posterior | None:
     """The posterior at the end of a search; None after a mere comparison."""
-    belief: Posterior | None = getattr(finding, "belief", None)
-    return belief
+    posterior: Posterior | None = getattr(finding, "posterior", None)
+    return posterior
 
 
 def headline(result: SearchResult) -> str:
@@ -179,11 +179,11 @@ def headline(result: SearchResult) -> str:
     match finding:
         case Culprit():
             text = _culprit(result, finding)
-            if finding.belief.two >= _LIKELIER:
+            if finding.posterior.two >= _LIKELIER:
                 text += (
                     " Probability of a second change in the range: "
-                    f"{words.certainty(finding.belief.two)}; none is verified. Search the commits "
-                    "before and after this one."
+                    f"{words.certainty(finding.posterior.two)}; none is verified. Search the "
+                    "commits before and after this one."
                 )
         case SeveralCulprits(culprits=culprits):
             each = (_culprit(result, one) for one in culprits)
@@ -195,12 +195,12 @@ def headline(result: SearchResult) -> str:
         case NotReproduced():
             text = (
                 f"Nothing changed: {result.plain(finding.why)}. "
-                f"Probability: {words.certainty(finding.belief.none)}."
+                f"Probability: {words.certainty(finding.posterior.none)}."
             )
         case Drift():
             text = (
                 f"The number changed gradually over the range: {result.plain(finding.why)}. "
-                f"Probability: {words.certainty(finding.belief.drift)}."
+                f"Probability: {words.certainty(finding.posterior.drift)}."
             )
         case Suspects():
             text = (

@@ -105,7 +105,7 @@ class SearchRunner:
                 return move
             self._session.report(explain.decision_line(entries, move))
             self._session.time_left()
-            self._log.append(replace(move, belief=None))  # derived from the lines above
+            self._log.append(replace(move, posterior=None))  # derived from the lines above
             running[dut.name] = pool.submit(dut.run_trial, move)
         return None
 

@@ -38,8 +38,8 @@ def as_text(result: SearchResult) -> str:
     for culprit in result.culprits:
         blocks.append(_commit(result, culprit))
         blocks += _ministat(result, culprit.parent, culprit.revision, culprit.effects)
-    if not result.culprits and (belief := posterior_of(result.finding)):
-        blocks.append(_posterior(result, belief))
+    if not result.culprits and (posterior := posterior_of(result.finding)):
+        blocks.append(_posterior(result, posterior))
     if isinstance(result.finding, NotConfirmed):
         ends = result.spec.good, result.spec.line[-1].revision
         blocks += _ministat(result, *ends, result.finding.effects)
@@ -72,13 +72,13 @@ def _commit(result: SearchResult, finding: Culprit) -> str:
     return table(rows)
 
 
-def _posterior(result: SearchResult, belief: Posterior) -> str:
-    picture = "\n".join(text_plot.posterior(belief, lambda revision: revision[:12]))
+def _posterior(result: SearchResult, posterior: Posterior) -> str:
+    picture = "\n".join(text_plot.posterior(posterior, lambda revision: revision[:12]))
     if isinstance(result.finding, NotReproduced | Drift):
         return picture
     rows = [
-        (words.certainty(belief.chances[one]), label(result.spec, one))
-        for one in belief.credible(0.9)[:20]
+        (words.certainty(posterior.chances[one]), label(result.spec, one))
+        for one in posterior.credible(0.9)[:20]
     ]
     listing = f"\n\nMost likely commits, 90 % together:\n\n{table(rows)}" if rows else ""
     return picture + listing

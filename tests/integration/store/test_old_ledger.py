@@ -66,7 +66,7 @@ def test_work_continues_in_an_old_ledger(ledger: Ledger) -> None:
     [bisection] = [job for job in ledger.jobs.all_open() if job.key == "open:bisection"]
     assert isinstance(bisection.job, BisectJob)
     [pending] = ledger.actions.all_open(bisection.id)
-    assert pending.belief is not None
+    assert pending.posterior is not None
     ledger.actions.finish(pending.id, Outcome.OK)
     night = NightlyJob(MAIN, TESTBED, "a" * 40, (SCENARIO,), 1)
     job = ledger.jobs.add(night, key="night:new")

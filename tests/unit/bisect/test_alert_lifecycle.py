@@ -192,18 +192,18 @@ def test_end_is_mailed_if_the_beginning_was(before: str, after: str, mailed: boo
     assert is_mailed(AlertState(before), AlertState(after)) is mailed
 
 
-BELIEF = Posterior({"r15": 0.99}, 0.01)
-CULPRIT = Culprit("r15", "r14", BELIEF, (Effect("s", -0.1, -0.2, -0.05, 0.01, 5, 5),))
+POSTERIOR = Posterior({"r15": 0.99}, 0.01)
+CULPRIT = Culprit("r15", "r14", POSTERIOR, (Effect("s", -0.1, -0.2, -0.05, 0.01, 5, 5),))
 
 
 @pytest.mark.parametrize(
     ("finding", "state"),
     [
         (CULPRIT, AlertState.CULPRIT_FOUND),
-        (SeveralCulprits((CULPRIT, CULPRIT), BELIEF), AlertState.CULPRIT_FOUND),
-        (NotReproduced(BELIEF, "nothing changed"), AlertState.WITHDRAWN),
-        (Suspects(("r14", "r15"), BELIEF, "twins"), AlertState.NO_CULPRIT),
-        (Drift(BELIEF, "bit by bit"), AlertState.NO_CULPRIT),
+        (SeveralCulprits((CULPRIT, CULPRIT), POSTERIOR), AlertState.CULPRIT_FOUND),
+        (NotReproduced(POSTERIOR, "nothing changed"), AlertState.WITHDRAWN),
+        (Suspects(("r14", "r15"), POSTERIOR, "twins"), AlertState.NO_CULPRIT),
+        (Drift(POSTERIOR, "bit by bit"), AlertState.NO_CULPRIT),
         (Unfinished("no money"), AlertState.NO_CULPRIT),
     ],
 )

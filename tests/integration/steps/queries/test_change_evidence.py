@@ -61,7 +61,7 @@ def test_prefetched_builds_are_no_outcome_of_a_trial() -> None:
         arch="amd64",
         runs=2,
         why="splits what is left in two halves",
-        belief=None,
+        posterior=None,
         buildset=1,
         outcome=Outcome.OK,
         note="",

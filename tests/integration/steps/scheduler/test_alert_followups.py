@@ -36,7 +36,7 @@ from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import ActionStage, Alert, JobRecord, Outcome
 from netbisect.store.ledger import Ledger
 
-BELIEF = Posterior({}, 0.99)
+POSTERIOR = Posterior({}, 0.99)
 
 
 class Alerts:
@@ -121,8 +121,8 @@ def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(alerts: Alerts)
 @pytest.mark.parametrize(
     ("finding", "state"),
     [
-        (NotReproduced(BELIEF, "both ends are alike"), AlertState.WITHDRAWN),
-        (Suspects(("x", "y"), BELIEF, "they do not build"), AlertState.NO_CULPRIT),
+        (NotReproduced(POSTERIOR, "both ends are alike"), AlertState.WITHDRAWN),
+        (Suspects(("x", "y"), POSTERIOR, "they do not build"), AlertState.NO_CULPRIT),
     ],
 )
 def test_an_alert_without_a_culprit_stands_or_is_withdrawn(
@@ -230,7 +230,7 @@ def recipients(alerts: Alerts, *, committers: bool, finding: str) -> dict[str, t
     settings = replace(alerts.settings, mail=replace(alerts.settings.mail, committers=committers))
     alerts.followups = Followups(settings, alerts.lab)
     search = alerts.confirm("c2558", 1, 6)
-    suspects = Suspects((alerts.line[3], alerts.line[4]), BELIEF, "no room")
+    suspects = Suspects((alerts.line[3], alerts.line[4]), POSTERIOR, "no room")
     alerts.end(search, alerts.culprit(search, 4) if finding == "culprit" else suspects)
     return {mail.key.split(":")[0]: mail.recipients for mail in alerts.ledger.mails.waiting()}
 

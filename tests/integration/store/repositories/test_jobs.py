@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from ledger_facts import BELIEF, COMPARISON, NIGHT, Clock, decide
+from ledger_facts import COMPARISON, NIGHT, POSTERIOR, Clock, decide
 
 from netbisect.bisect.model.results import NightlyResult
 from netbisect.store.db.database import StoreError, open_database
@@ -83,7 +83,7 @@ def test_an_attempt_has_one_successor(ledger: Ledger) -> None:
         Outcome.RETRY,
         None,
     ]
-    assert (third.buildset, third.belief, third.why) == (None, BELIEF, first.why)
+    assert (third.buildset, third.posterior, third.why) == (None, POSTERIOR, first.why)
 
 
 def test_nothing_is_decided_for_a_closed_job(ledger: Ledger) -> None:

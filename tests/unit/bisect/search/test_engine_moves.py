@@ -85,7 +85,7 @@ def test_every_move_is_valid(facts, skips) -> None:  # noqa: ANN001
 
     assert not isinstance(move, Trial) or move.revision in set(names(6)) - skips
     assert not isinstance(move, Trial) or move.why
-    assert move.belief == posterior_of(bisection(6), evidence)  # type: ignore[union-attr] - all of a search have one
+    assert move.posterior == posterior_of(bisection(6), evidence)  # type: ignore[union-attr] - all of a search have one
     if isinstance(move, Culprit):
         for name in (move.revision, move.parent):
             assert sum(r.order.startswith("verifies") for r in evidence.of(name)) >= 2

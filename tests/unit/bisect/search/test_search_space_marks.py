@@ -26,10 +26,10 @@ def marked(evidence: Evidence, **verdicts: str) -> Evidence:
 
 
 def test_candidates_that_a_mark_contradicts_are_unlikely() -> None:
-    belief = posterior_of(bisection(8), marked(ENDS, r3="good", r5="bad"))
+    posterior = posterior_of(bisection(8), marked(ENDS, r3="good", r5="bad"))
 
-    assert belief.chances["r4"] + belief.chances["r5"] > 0.9
-    assert belief.chances["r3"] + belief.chances["r6"] < 0.01
+    assert posterior.chances["r4"] + posterior.chances["r5"] > 0.9
+    assert posterior.chances["r3"] + posterior.chances["r6"] < 0.01
 
 
 def test_a_mark_alone_verifies_nothing() -> None:
@@ -56,9 +56,9 @@ def test_measurements_outweigh_a_wrong_mark(verdicts: dict[str, str]) -> None:
 def test_contradicting_marks_say_nothing() -> None:
     same = posterior_of(bisection(8), ENDS)
 
-    belief = posterior_of(bisection(8), marked(ENDS, r6="good", r2="bad"))
+    posterior = posterior_of(bisection(8), marked(ENDS, r6="good", r2="bad"))
 
-    assert belief.chances == pytest.approx(same.chances)
+    assert posterior.chances == pytest.approx(same.chances)
 
 
 def test_the_last_mark_counts() -> None:

@@ -6,8 +6,8 @@ from netbisect.bisect.model.results import Posterior
 from netbisect.reports.render import text_plot
 
 
-def text_of(belief: Posterior) -> str:
-    return " ".join(" ".join(text_plot.posterior(belief, str)[1:]).split())
+def text_of(posterior: Posterior) -> str:
+    return " ".join(" ".join(text_plot.posterior(posterior, str)[1:]).split())
 
 
 def test_the_likely_commits_have_their_own_probability() -> None:

@@ -26,7 +26,7 @@ from netbisect.bisect.model.results import (
 from netbisect.reports.render import words
 
 DROP = Effect("fwd4", math.log(0.891), math.log(0.879), math.log(0.903), 1e-9, 12, 11)
-BELIEF = Posterior({"a" * 40: 0.996, "b" * 40: 0.003}, 0.001)
+POSTERIOR = Posterior({"a" * 40: 0.996, "b" * 40: 0.003}, 0.001)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_clean_text_is_one_line_of_characters_that_can_be_sent(text: str) -> Non
             "The retest does not confirm the difference: both are equally fast.",
         ),
         (
-            Culprit("a" * 40, "b" * 40, BELIEF, (DROP,)),
+            Culprit("a" * 40, "b" * 40, POSTERIOR, (DROP,)),
             (
                 "Commit aaaa made fwd4! slower: -10.9 % (-12.1 to -9.7). Verified against its "
                 "parent bbbb with interleaved boots, 12 + 11 boots. Probability that it is this "
@@ -150,7 +150,7 @@ def test_clean_text_is_one_line_of_characters_that_can_be_sent(text: str) -> Non
             Culprit(
                 "a" * 40,
                 "b" * 40,
-                BELIEF,
+                POSTERIOR,
                 (
                     Effect("fwd4~cpu.percent.lower", -0.1, -0.11, -0.09, 1e-9, 12, 11),
                     Effect("fwd4", 0.05, 0.03, 0.07, 1e-9, 12, 11),
@@ -164,7 +164,7 @@ def test_clean_text_is_one_line_of_characters_that_can_be_sent(text: str) -> Non
             ),
         ),
         (
-            Suspects(("a" * 40, "b" * 40), BELIEF, "neither builds"),
+            Suspects(("a" * 40, "b" * 40), POSTERIOR, "neither builds"),
             "One of 2 commits made the change; measurements cannot separate them: neither builds.",
         ),
         (

@@ -170,7 +170,7 @@ def test_each_step_has_the_most_probable_answer(culprit: str) -> None:
 
 def test_no_change_can_be_the_most_probable_answer() -> None:
     case = make("not_reproduced_case")
-    steps = tuple(replace(one, belief=case.belief) for one in case.steps)
+    steps = tuple(replace(one, posterior=case.posterior) for one in case.steps)
 
     assert "no change, 97.0 %" in Page(page(replace(case, steps=steps))).text
 
