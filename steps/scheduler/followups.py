@@ -232,6 +232,8 @@ class Followups:
         testbed = self.lab.testbed(job.testbed)
         mates = self.lab.peers(testbed) if self.settings.search.use_groups else ()
         bisection = bisections.bisect_job(ledger, testbed, job, confirmed, commits, mates)
+        if bisection is not None:
+            bisection = replace(bisection, budget_seconds=self.settings.search.hours * _HOUR)
         shared = bisections.search_of_peer(ledger, bisection, confirmed) if bisection else None
         context = self._context()
         document = changes.comparison(

@@ -82,6 +82,11 @@ class SearchSettings:
 
     use_groups: bool = True
     """Whether idle testbeds of the same group take part in a search."""
+    hours: float = 48.0
+    """Lab time of the search of an alert."""
+
+    def __post_init__(self) -> None:
+        _check_positive(self, "hours")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ledger_facts import intend, sample
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Boot, Commit, Profile
-from netbisect.bisect.model.jobs import CompareJob, ProfileJob
+from netbisect.bisect.model.jobs import BisectJob, CompareJob, ProfileJob
 from netbisect.bisect.model.results import (
     Confirmed,
     Culprit,
@@ -106,6 +106,8 @@ def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(alerts: Alerts)
     search = alerts.confirm("c2558", 1, 6)
     alert = alerts.end(search, alerts.culprit(search, 4))
 
+    assert isinstance(search.job, BisectJob)
+    assert search.job.budget_seconds == 48 * 3600
     assert (alert.state, alert.culprit) == (AlertState.CULPRIT_FOUND, alerts.line[4])
     assert [one.state for one in alerts.ledger.alerts.changes(alert.id)] == [
         AlertState.OPEN,
