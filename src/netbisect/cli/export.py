@@ -25,7 +25,9 @@ from netbisect.store.db.records import SeriesName
 _DAY = 86400.0
 
 
-def _desk(folder: Path | None, database: str | None) -> tuple[DocumentQueries, Settings | None]:
+def _open_queries(
+    folder: Path | None, database: str | None
+) -> tuple[DocumentQueries, Settings | None]:
     check_one_of(folder, database)
     if database is not None:
         if not database_exists(database):
@@ -58,8 +60,8 @@ def _numbered(kind: str, help_text: str) -> None:
     @click.argument("number", type=int)
     @database_options
     def run(number: int, folder: Path | None, database: str | None) -> None:
-        desk, _ = _desk(folder, database)
-        _print(getattr(desk, kind)(number))
+        queries, _ = _open_queries(folder, database)
+        _print(getattr(queries, kind)(number))
 
 
 _numbered("alert", "An alert with its announced numbers and its history.")
@@ -79,7 +81,7 @@ def export_series(
     testbed: str, scenario: str, branch: str, folder: Path | None, database: str | None
 ) -> None:
     """The levels of a scenario on a testbed along a branch."""
-    _print(_desk(folder, database)[0].series(SeriesName(testbed, scenario, branch)))
+    _print(_open_queries(folder, database)[0].series(SeriesName(testbed, scenario, branch)))
 
 
 @export.command("status", epilog="Example: netbisect export status --folder /var/netbisect")
@@ -87,16 +89,16 @@ def export_series(
 @database_options
 def export_status(folder: Path | None, database: str | None, *, everything: bool) -> None:
     """The queue and the alerts."""
-    _print(_desk(folder, database)[0].status(everything=everything))
+    _print(_open_queries(folder, database)[0].status(everything=everything))
 
 
 @export.command("health", epilog="Example: netbisect export health --folder /var/netbisect")
 @database_options
 def export_health(folder: Path | None, database: str | None) -> None:
     """The sensitivity of each series and the accuracy of past alerts."""
-    desk, settings = _desk(folder, database)
+    queries, settings = _open_queries(folder, database)
     least = {"min_effect": settings.min_effect} if settings else {}
-    _print(health.document(judge(desk.ledger, **least)))
+    _print(health.document(judge(queries.ledger, **least)))
 
 
 @export.command("digest", epilog="Example: netbisect export digest --folder /var/netbisect")
@@ -114,7 +116,7 @@ def export_digest(folder: Path | None, length: int) -> None:
 @folder_option
 def export_feed(folder: Path | None) -> None:
     """Alerts as an Atom feed; the service has it at plugins/netbisect/feed.atom."""
-    click.echo(_desk(folder, None)[0].atom(), nl=False)
+    click.echo(_open_queries(folder, None)[0].atom(), nl=False)
 
 
 @click.command(epilog="Example: netbisect samples --testbed c2558 --since 2026-03-01 > samples.csv")
@@ -136,7 +138,7 @@ def samples(
 
     Invalid samples are included, with the reason.
     """
-    ledger = _desk(folder, database)[0].ledger
+    ledger = _open_queries(folder, database)[0].ledger
     wanted = {"testbed": testbed, "scenario": scenario, "branch": branch}
     known = ledger.samples.names()
     for kind, name in wanted.items():
