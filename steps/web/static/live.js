@@ -24,7 +24,7 @@
 
   async function renew() {
     due = Infinity;
-    if (socket.readyState === WebSocket.CLOSED) { listen(); }  // the master was restarted
+    if (socket && socket.readyState === WebSocket.CLOSED) { listen(); }  // the master was restarted
     const focus = document.activeElement;
     let next = document;
     if (!document.hidden && !(focus && focus.closest("form"))) {
@@ -48,6 +48,6 @@
     socket.onmessage = (message) => { if (JSON.parse(message.data).k) { renewIn(PAUSE); } };
   }
 
-  listen();
   renewLater(document);
+  listen();  // throws where the browser forbids it
 })();
