@@ -23,6 +23,7 @@ from netbisect.store.git.mirror import HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.testbed import Testbed
 
+_HOUR = 3600.0
 _LEAST_BOOT_SHARE = 0.25
 """Least share of the boot-to-boot deviation in that of boots with one run."""
 
@@ -44,9 +45,13 @@ def bisect_job(
     job: CompareJob,
     confirmed: Confirmed,
     commits: Sequence[Commit],
+    hours: float,
     peers: Sequence[Testbed] = (),
 ) -> BisectJob | None:
-    """The job that bisects a confirmed change, also on the peers; None without commits."""
+    """The job that bisects a confirmed change, also on the peers; None without commits.
+
+    It ends after `hours` of the lab.
+    """
     if not commits:
         return None
     lead = confirmed.effects[0]
@@ -60,6 +65,7 @@ def bisect_job(
         lead=lead.scenario,
         effect=lead.ln_ratio,
         noise=noise,
+        budget_seconds=hours * _HOUR,
         layouts=testbed.layouts,
         others={
             one.name: _noise_before(ledger, one, job, lead.scenario)

@@ -56,7 +56,6 @@ from netbisect.workers.config.testbed import Testbed
 
 PRIORITY_NIGHT = 100
 PRIORITY_BISECTION = 200
-_HOUR = 3600.0
 
 
 def open_nights(
@@ -231,9 +230,8 @@ class Followups:
         commits, trouble = bisections.commits_between(ledger, self.history, job)
         testbed = self.lab.testbed(job.testbed)
         mates = self.lab.peers(testbed) if self.settings.search.use_groups else ()
-        bisection = bisections.bisect_job(ledger, testbed, job, confirmed, commits, mates)
-        if bisection is not None:
-            bisection = replace(bisection, budget_seconds=self.settings.search.hours * _HOUR)
+        hours = self.settings.search.hours
+        bisection = bisections.bisect_job(ledger, testbed, job, confirmed, commits, hours, mates)
         shared = bisections.search_of_peer(ledger, bisection, confirmed) if bisection else None
         context = self._context()
         document = changes.comparison(
@@ -377,9 +375,10 @@ class Followups:
         if isinstance(job, CompareJob) and isinstance(result, Confirmed):
             commits, _ = bisections.commits_between(ledger, self.history, job)
             testbed = self.lab.testbed(job.testbed)
-            search = bisections.bisect_job(ledger, testbed, job, result, commits)
+            hours = request.wish["hours"]
+            search = bisections.bisect_job(ledger, testbed, job, result, commits, hours)
             if search is not None and not any(isinstance(one.job, BisectJob) for one in others):
-                return replace(search, budget_seconds=request.wish["hours"] * _HOUR), record.run
+                return search, record.run
         return None, record.run
 
     def write_missing_pages(self, ledger: Ledger) -> None:
