@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from netbisect.bisect.model.metric import (
     SETTINGS_MARK,
@@ -29,6 +30,8 @@ from netbisect.workers.config.validation import check, check_choice, check_name,
 
 _OWN_FILE = "scenario.toml"
 """File of a scenario in a folder of its own."""
+_MERGED = ("traffic", "values", "sysctls", "optional", "tunables")
+"""Tables whose keys are added to those of the base."""
 
 _FAMILIES = {
     "inet4": (4, "198.18.10.1:2001-198.18.10.20"),
@@ -242,11 +245,20 @@ def load_scenario(name: str, folders: Sequence[Path] = ()) -> Scenario:
             return load_scenario(split_settings(name)[0], folders).with_settings(name)
         except ValueError as error:
             raise FileError(f"scenario {name!r}: {error}") from error
+    return _load_file(_find(name, folders), name, folders)
+
+
+def _find(name: str, folders: Sequence[Path]) -> Path:
+    """The file of a scenario.
+
+    Raises:
+        FileError: there is none.
+    """
     places = [*folders, builtin_scenarios()]
     for folder in places:
         for path in (folder / f"{name}.toml", folder / name / _OWN_FILE):
             if path.is_file():
-                return _load_file(path, name)
+                return path
     known = {path.stem for folder in places for path in folder.glob("*.toml")}
     known |= {path.parent.name for folder in places for path in folder.glob(f"*/{_OWN_FILE}")}
     raise FileError(f"there is no scenario {name!r}; there is {', '.join(sorted(known))}")
@@ -261,8 +273,12 @@ def load_scenario_folder(folder: Path) -> Scenario:
     return _load_file(folder / _OWN_FILE, folder.resolve().name)
 
 
-def _load_file(path: Path, name: str) -> Scenario:
-    scenario = toml.load(path, Scenario)
+def _load_file(path: Path, name: str, folders: Sequence[Path] = ()) -> Scenario:
+    data = toml.read(path)
+    base = data.pop("base", "")
+    if base:
+        data = _over_base(data, base, path, folders)
+    scenario = toml.structure(data, Scenario, source=str(path))
     if scenario.name != name:
         kind = "folder" if path.name == _OWN_FILE else "file"
         raise FileError(f"{path}: name: expected {name!r}, the name of the {kind}")
@@ -273,6 +289,35 @@ def _load_file(path: Path, name: str) -> Scenario:
         measure=scenario.measure and scenario.measure.with_text(folder),
         clean_up=tuple(one.with_text(folder) for one in scenario.clean_up),
     )
+
+
+def _over_base(
+    data: dict[str, Any], base: object, path: Path, folders: Sequence[Path]
+) -> dict[str, Any]:
+    """The keys of a scenario file over those of the scenario that its key `base` names.
+
+    Raises:
+        FileError: there is no such scenario, or it is invalid or has a base itself.
+    """
+    try:
+        scenario = _without_base(str(base), folders)
+    except FileError as error:
+        raise FileError(f"{path}: base: {error}") from error
+    below = toml.strict_converter().unstructure(scenario)
+    inherited = {key: below[key] for key in below.keys() - {"name", "title"} if below[key]}
+    merged = {
+        key: {**inherited.get(key, {}), **data[key]}
+        for key in _MERGED
+        if isinstance(data.get(key), dict)
+    }
+    return {**inherited, **data, **merged}
+
+
+def _without_base(name: str, folders: Sequence[Path]) -> Scenario:
+    path = _find(name, folders)
+    if "base" in toml.read(path):
+        raise FileError(f"{name!r} has a base itself; expected a scenario without one")
+    return _load_file(path, name, folders)
 
 
 def title_of_series(series: str, folders: Sequence[Path] = ()) -> str:

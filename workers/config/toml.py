@@ -138,14 +138,22 @@ def load(path: Path, kind: type[T]) -> T:
     Raises:
         FileError: the file cannot be read, is not TOML, or does not fit.
     """
+    return structure(read(path), kind, source=str(path))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The tables of the file at `path`.
+
+    Raises:
+        FileError: the file cannot be read, or is not TOML.
+    """
     try:
         with path.open("rb") as stream:
-            data = tomllib.load(stream)
+            return tomllib.load(stream)
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # RecursionError: deeply nested brackets
         raise FileError(f"{path}: not a TOML file: {error}") from error
-    return structure(data, kind, source=str(path))
 
 
 def resolve_paths(table: T, folder: Path) -> T:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from netbisect.demo.lab.testbeds import TESTBEDS, lab_toml
+from netbisect.workers.config.custom_measurement import HostCommand
 from netbisect.workers.config.lab import Lab, load_lab
 from netbisect.workers.config.scenario import builtin_scenarios, load_scenario
 from netbisect.workers.config.toml import FileError
@@ -211,6 +214,9 @@ def test_builtin_scenarios_load(path: Path) -> None:
     assert stateful.get(scenario.firewall, False) == rest.endswith("stateful")
 
 
+FIREWALL = 'firewall = "pf"\nrules = ["set skip on lo0", "pass"]\n'
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "complaint"),
     [
@@ -280,13 +286,55 @@ def test_builtin_scenarios_load(path: Path) -> None:
     ],
 )
 def test_scenario_errors(tmp_path: Path, right: str, wrong: str, complaint: str) -> None:
-    text = (builtin_scenarios() / "inet4-pf-stateful.toml").read_text()
-    text = text.replace('name = "inet4-pf-stateful"', 'name = "mine"')
+    text = (builtin_scenarios() / "inet4-forwarding.toml").read_text()
+    text = text.replace('name = "inet4-forwarding"\n', f'name = "mine"\n{FIREWALL}')
     assert right in text
     (tmp_path / "mine.toml").write_text(text.replace(right, wrong, 1))
     with pytest.raises(FileError) as caught:
         load_scenario("mine", [tmp_path])
     assert str(caught.value) == f"{tmp_path / 'mine.toml'}: {complaint}"
+
+
+def test_a_scenario_takes_over_the_keys_of_its_base(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'name = "mine"\ntitle = "large"\nbase = "inet4-forwarding"\n'
+        '[traffic]\nsize = 1514\n[sysctls]\n"net.inet.ip.redirect" = 1\n'
+    )
+    base, mine = load_scenario("inet4-forwarding"), load_scenario("mine", [tmp_path])
+    assert base.traffic
+    assert mine == replace(
+        base,
+        name="mine",
+        title="large",
+        traffic=replace(base.traffic, size=1514),
+        sysctls=base.sysctls | {"net.inet.ip.redirect": 1},
+    )
+
+
+def test_commands_of_a_base_are_replaced_as_a_whole(tmp_path: Path) -> None:
+    text = (
+        'name = "mine"\ntitle = "long"\nbase = "tcp-one-flow"\n[measure]\non = "dut"\nfile = "m"\n'
+    )
+    (tmp_path / "mine.toml").write_text(text)
+    (tmp_path / "m").write_text("true\n")
+    base, mine = load_scenario("tcp-one-flow"), load_scenario("mine", [tmp_path])
+    assert mine.measure == HostCommand("dut", "true\n")
+    assert (mine.prepare, mine.metrics) == (base.prepare, base.metrics)
+
+
+@pytest.mark.parametrize(
+    ("base", "complaint"),
+    [
+        ('"nothing"', "there is no scenario 'nothing'; there is "),
+        ('"inet4-ipsec"', "'inet4-ipsec' has a base itself; expected a scenario without one"),
+        ("5", "there is no scenario '5'; there is "),
+    ],
+)
+def test_an_unusable_base_is_reported(tmp_path: Path, base: str, complaint: str) -> None:
+    place = tmp_path / "mine.toml"
+    place.write_text(f'name = "mine"\ntitle = "t"\nbase = {base}\n')
+    with pytest.raises(FileError, match=re.escape(f"{place}: base: {complaint}")):
+        load_scenario("mine", [tmp_path])
 
 
 def test_overlay_patch_is_relative_to_the_lab_file(tmp_path: Path, text: str) -> None:
