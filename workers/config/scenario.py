@@ -245,7 +245,9 @@ def load_scenario(name: str, folders: Sequence[Path] = ()) -> Scenario:
             return load_scenario(split_settings(name)[0], folders).with_settings(name)
         except ValueError as error:
             raise FileError(f"scenario {name!r}: {error}") from error
-    return _load_file(_find(name, folders), name, folders)
+    path = _find(name, folders)
+    builtin = path.parent == builtin_scenarios()
+    return _load_file(path, name, () if builtin else folders)
 
 
 def _find(name: str, folders: Sequence[Path]) -> Path:

@@ -322,6 +322,12 @@ def test_commands_of_a_base_are_replaced_as_a_whole(tmp_path: Path) -> None:
     assert (mine.prepare, mine.metrics) == (base.prepare, base.metrics)
 
 
+def test_builtin_scenarios_have_builtin_bases(tmp_path: Path) -> None:
+    text = 'name = "inet4-forwarding"\ntitle = "mine"\nbase = "inet6-forwarding"\n'
+    (tmp_path / "inet4-forwarding.toml").write_text(text)
+    assert load_scenario("inet4-590-bytes", [tmp_path]) == load_scenario("inet4-590-bytes")
+
+
 @pytest.mark.parametrize(
     ("base", "complaint"),
     [
