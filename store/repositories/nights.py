@@ -103,7 +103,12 @@ class NightRepository(LedgerRepository):
         ]
 
     def latest(self, seconds: float) -> list[JobRecord]:
-        """Nightly jobs added within so many seconds before the last one, without repeats."""
+        """The last nightly job of each testbed and branch, without repeats.
+
+        Args:
+            seconds: A job belongs to the night if it was opened within so many seconds before the
+                last one.
+        """
         nights = _NIGHT & ~_REPEAT
         last = select(func.max(JobRecord.opened_at)).where(nights)
         with self.reading() as session:
@@ -111,7 +116,8 @@ class NightRepository(LedgerRepository):
             if at is None:
                 return []
             query = select(JobRecord).where(nights, JobRecord.opened_at >= at - seconds)
-            return list(session.scalars(query.order_by(JobRecord.testbed, JobRecord.id)))
+            found = session.scalars(query.order_by(JobRecord.testbed, JobRecord.id))
+            return list({(one.testbed, one.job.branch): one for one in found}.values())
 
 
 _Night = tuple[str, float, dict[str, list[tuple[float, bool]]]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from ledger_facts import COMPARISON, NIGHT, POSTERIOR, Clock, decide
@@ -138,3 +139,13 @@ with ledger.jobs.closing(ledger.jobs.get({night.id}), NightlyResult(3)) as closi
     assert ended.returncode == -9
     assert ledger.jobs.all_open() == [night]
     assert ledger.mails.due(4e9) == []
+
+
+def test_the_last_night_has_one_job_per_testbed_and_branch(ledger: Ledger) -> None:
+    jobs = [
+        ledger.jobs.add(replace(NIGHT, testbed=testbed, branch=branch), key=f"{number}")
+        for number, (testbed, branch) in enumerate(
+            [("a", "main"), ("a", "main"), ("a", "stable/15"), ("b", "main")]
+        )
+    ]
+    assert [one.id for one in ledger.nights.latest(9e9)] == [one.id for one in jobs[1:]]
