@@ -30,7 +30,7 @@ _ONE_SIDED = 0.05
 _TAKEN_BACK = 0.1
 """Share of false alerts above which a warning is shown."""
 _BLIND = 0.1
-"""Drop, as a share: a warning is shown for a series in which one night shows only larger ones."""
+"""Drop, as a share: a warning is shown for a series in which one night detects only larger ones."""
 _GIVEN_UP = 91
 """Days without a level after which a series counts as ended."""
 _SMALL = 0.01
@@ -184,7 +184,7 @@ def warnings(health: LabHealth) -> Iterator[str]:
     blind_from = -math.log1p(-_BLIND)
     blind = [one for one in health.series if (one.health.smallest_drop or 0.0) > blind_from]
     if blind:
-        yield f"One night shows only drops of more than {_share(_BLIND)} in {_names(blind)}."
+        yield f"One night detects only drops of more than {_share(_BLIND)} in {_names(blind)}."
     yield from _stale(health.series)
     saturated = [one for one in health.series if one.health.saturated]
     if saturated:

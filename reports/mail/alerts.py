@@ -180,7 +180,11 @@ def _place(document: ChangeDocument) -> list[tuple[str, str]]:
             )
             for name, commit in ends
         ),
-        ("between", f"{words.count(len(document.candidates), 'commit')}, including the bad end"),
+        *(
+            (("between", f"{commits} commits, including the bad end"),)
+            if (commits := len(document.candidates)) > 1
+            else ()
+        ),
     ]
 
 

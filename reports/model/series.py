@@ -84,7 +84,7 @@ class SeriesDocument:
     ]
     image_noise: Annotated[float | None, "Standard deviation between images of the same code."]
     smallest_drop: Annotated[
-        float | None, "Drop that one night shows with a power of 0.8, as a positive ln ratio."
+        float | None, "Drop that one night detects with a power of 0.8, as a positive ln ratio."
     ]
     alerts: Annotated[tuple[int, ...], "Numbers of the alerts in this series."]
     title: Annotated[str, "Display name of the scenario."]

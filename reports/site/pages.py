@@ -28,7 +28,7 @@ _DAY = 86400.0
 _TESTBED = attrgetter("testbed")
 _RECENT = 30 * _DAY
 _NOISY = 0.1
-"""Smallest drop that one night shows, from which on a series is called noisy; a ln ratio."""
+"""Smallest drop that one night detects, from which on a series is called noisy; a ln ratio."""
 _MOST = 10
 """Rows of a list on the first page."""
 _NAMED = 3

@@ -101,9 +101,9 @@ def _facts(view: SeriesDocument) -> Iterator[tuple[str, str, str]]:
     if health.smallest_drop is not None:
         lasting = words.drop(health.smallest_lasting_drop)
         more = f"{lasting} by five nights together" if lasting else ""
-        yield "Smallest drop one night shows", words.drop(health.smallest_drop), more
+        yield "Smallest drop detected in one night", words.drop(health.smallest_drop), more
     elif health.saturated:
-        yield "Smallest drop one night shows", "none", "the generator sends no more"
+        yield "Smallest drop detected in one night", "none", "the generator sends no more"
     noise = f"images: {words.spread(health.image_noise)}" if health.image_noise is not None else ""
     yield "Noise between boots", words.spread(health.boot_noise), noise
     if health.modes:

@@ -183,7 +183,7 @@ def test_a_bisection_shows_every_visit_with_its_reason(whole_site: Site) -> None
 def test_a_series_has_steps_alerts_and_its_smallest_detectable_drop(whole_site: Site) -> None:
     page = whole_site.page("series-testbed-00.inet4-path-00.main.html")
 
-    for words in ("Smallest drop one night shows", "Against baseline", "Noise between boots"):
+    for words in ("Smallest drop detected in one night", "Against baseline", "Noise between boots"):
         assert words in page.text
     assert {"recent-0-title", "history-title"} <= set(page.values("id"))
     assert "alert-1.html" in page.values("href")

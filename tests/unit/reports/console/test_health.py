@@ -107,7 +107,7 @@ def report(
         ),
         (
             judged([report(smallest_drop=0.11)]),
-            "One night shows only drops of more than 10 % in c2558/inet4-forwarding/main.",
+            "One night detects only drops of more than 10 % in c2558/inet4-forwarding/main.",
         ),
         (
             judged([report(), report(PF, days=2.6, up_to_date=False)]),
