@@ -94,10 +94,28 @@ def weight(commit: Commit, drivers: Sequence[str]) -> float:
     Returns:
         Above 0, at most 2; not normalised.
     """
-    own = tuple(prefix for name in drivers for prefix in _SOURCES.get(name, (f"sys/dev/{name}/",)))
+    own = _sources(drivers)
     relevance = max((_relevance(path, own) for path in commit.paths), default=_UNKNOWN)
     # 1 for one line, 2 from a thousand lines on.
     return relevance * (1 + min(1.0, math.log10(1 + commit.lines) / 3))
+
+
+def most_relevant(paths: Sequence[str], drivers: Sequence[str]) -> list[str]:
+    """The paths of a commit with the largest weight, in their order.
+
+    Args:
+        paths: Files that the commit changes.
+        drivers: As for `weight`.
+    """
+    own = _sources(drivers)
+    relevance = {path: _relevance(path, own) for path in paths}
+    most = max(relevance.values(), default=0.0)
+    return [path for path in paths if relevance[path] == most]
+
+
+def _sources(drivers: Sequence[str]) -> tuple[str, ...]:
+    """Path prefixes of the drivers."""
+    return tuple(prefix for name in drivers for prefix in _SOURCES.get(name, (f"sys/dev/{name}/",)))
 
 
 def _relevance(path: str, own: tuple[str, ...]) -> float:

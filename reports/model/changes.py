@@ -165,6 +165,9 @@ class ChangeDocument:
     command: Annotated[str, "Command that measures the difference again, or empty."] = ""
     committer: Annotated[str, "Mail address of the committer of the first culprit, or empty."] = ""
     diffstat: Annotated[str, "`git diff --stat` of the first culprit."] = ""
+    diff: Annotated[
+        str, "Diff of the first culprit in the files most relevant for the testbed, 80 lines."
+    ] = ""
     backports: Annotated[
         tuple[str, ...], "Sentences about the culprit on the stable branches."
     ] = ()

@@ -154,6 +154,7 @@ def bisection(
         suspects=result.revisions if isinstance(result, Suspects) else (),
         marks=tuple(ledger.marks.of_search(record.id)),
         diffstat=lab.diffstat(first),
+        diff=lab.diff(first, job.testbed),
         committer=lab.committer(first),
         unaffected=unaffected,
     )

@@ -10,6 +10,7 @@ from netbisect.bisect.model.entities import Commit, Kernel
 from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.revision_key import OVERLAY_MARK
+from netbisect.bisect.search import prior
 from netbisect.reports.model.profiles import ProfilePair
 from netbisect.reports.model.series import LevelDocument
 from netbisect.reports.model.types import HASH_LENGTH, RevisionDocument
@@ -26,6 +27,8 @@ from netbisect.workers.config.toml import FileError
 
 _BEFORE, _AFTER = 60, 30
 """Levels before and after a change in the plot of a case."""
+_FILES_MAX, _LINES_MAX, _WIDTH_MAX = 4, 80, 200
+"""Of a diff: files, lines, and characters of a line."""
 
 
 def known_commit(ledger: Ledger, revision: str) -> Commit:
@@ -53,6 +56,7 @@ class LabContext:
         self.commit_link = commit_link
         self._home = home
         self._hardware = {one.name: one.description for one in lab.testbeds} if lab else {}
+        self._drivers = {one.name: one.drivers for one in lab.testbeds} if lab else {}
         self._folders = lab.scenario_directories if lab else ()
         self._titles: dict[str, str] = {}
         self.history = None
@@ -142,6 +146,16 @@ class LabContext:
             return self.history.diffstat(culprit) if self.history and culprit else ""
         return ""
 
+    def diff(self, culprit: str, testbed: str) -> str:
+        """Beginning of a culprit's diff in the files most relevant for a testbed; "" likewise."""
+        if not self.history or not culprit:
+            return ""
+        with contextlib.suppress(HistoryError):
+            [commit] = self.history.described({culprit: 0})
+            paths = prior.most_relevant(commit.paths, self._drivers.get(testbed, ()))
+            return _beginning(self.history.diff(culprit, paths[:_FILES_MAX]))
+        return ""
+
     def committer(self, culprit: str) -> str:
         """Mail address of the committer of a culprit; "" likewise."""
         with contextlib.suppress(HistoryError):
@@ -153,3 +167,10 @@ class LabContext:
         if self._home is None:
             return ()
         return profiles.profiles_of_search(ledger, self._home.visits, search)
+
+
+def _beginning(diff: str) -> str:
+    lines = diff.splitlines()
+    more = len(lines) - _LINES_MAX
+    end = [f"... {words.count(more, 'more line')}"] if more > 0 else []
+    return "\n".join([*(line[:_WIDTH_MAX] for line in lines[:_LINES_MAX]), *end])

@@ -14,7 +14,7 @@ from netbisect.store.git.mirror import HistoryError, Mirror
 __all__ = ["History", "HistoryError"]
 
 _CHANGED = re.compile(r"(\d+|-)\t(\d+|-)\t(.*)", re.DOTALL)
-_STAT = ("--stat=75", "--stat-count=12")
+_STAT = "--stat=75,75,12"
 """Columns and files of a diffstat."""
 _SHOWN = 8
 """Branches named in an error; FreeBSD has hundreds."""
@@ -133,9 +133,16 @@ class History(Mirror):
 
     def diffstat(self, revision: str) -> str:
         """What `git diff --stat` prints of a commit against its first parent, in 75 columns."""
+        return self._diff(revision, _STAT)
+
+    def diff(self, revision: str, paths: Sequence[str]) -> str:
+        """What `git diff` prints of files of a commit against its first parent."""
+        return self._diff(revision, "--patch", "--", *paths)
+
+    def _diff(self, revision: str, form: str, *more: str) -> str:
         [(commit, parent)] = self.line("-1", self.resolve(revision))
-        options = ("--root", "--no-commit-id", "--no-renames", "-r", *_STAT)
-        return self.read("diff-tree", *options, *filter(None, (parent, commit)))
+        options = ("--root", "--no-commit-id", "--no-renames", "-r", form)
+        return self.read("diff-tree", *options, *filter(None, (parent, commit)), *more)
 
     def between(self, good: str, bad: str, *, paths: bool = True) -> list[Commit]:
         """The commits that lead from `good` to `bad` on the first-parent line, oldest first.

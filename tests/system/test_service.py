@@ -287,6 +287,7 @@ def test_the_culprit_alone_is_named_although_the_master_is_killed(house: DemoSer
     assert max(len(line) for line in lines if "://" not in line) <= 76
     page = f"plugins/netbisect/alert-{alert.id}.html"
     assert planted[:12] in get(play, page)
+    assert "diff --git a/sys/dev/e1000/" in get(play, page)
     # Profiles are taken after the search.
     function = '<th scope="row"><code>igb_isc_rxd_pkt_get</code></th>'
     wait_until(lambda: function in get(play, page), LIMIT)

@@ -101,6 +101,17 @@ def test_a_commit_has_author_files_and_position(repository: Repository, history:
     assert commit.lines == 3
 
 
+def test_diff_has_the_given_files_only(repository: Repository, history: History) -> None:
+    first = repository.commit("base", a="1\n", b="1\n")
+    second = repository.commit("change", a="2\n", b="2\n")
+    history.update()
+
+    found = history.diff(second, ["b"]).splitlines()
+    assert (found[0], found[-2:]) == ("diff --git a/b b/b", ["-1", "+2"])
+    assert history.diff(first, ["a"]).endswith("+1\n")
+    assert history.diff(second, ["c"]) == ""
+
+
 def test_between_lists_commits_after_good_up_to_bad(
     repository: Repository, history: History
 ) -> None:

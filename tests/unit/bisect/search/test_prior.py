@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netbisect.bisect.model.entities import Commit
-from netbisect.bisect.search.prior import candidates, weight
+from netbisect.bisect.search.prior import candidates, most_relevant, weight
 
 
 def commit(*paths: str, lines: int = 10, revision: str = "r1") -> Commit:
@@ -63,6 +63,14 @@ def test_unknown_paths_have_average_weight() -> None:
         < weight(commit(), [])
         < weight(commit("sys/net/if.c"), [])
     )
+
+
+def test_the_sources_of_the_driver_are_the_most_relevant_ones() -> None:
+    paths = ["share/man/man4/em.4", "sys/dev/e1000/a.c", "sys/fs/b.c", "sys/dev/e1000/b.c"]
+
+    assert most_relevant(paths, ["igb"]) == ["sys/dev/e1000/a.c", "sys/dev/e1000/b.c"]
+    assert most_relevant(paths[:1], ["igb"]) == paths[:1]
+    assert most_relevant([], ["igb"]) == []
 
 
 COMMITS = st.lists(
