@@ -129,7 +129,7 @@ function sends() {
 }
 
 function scripts() {
-    return is("timeout -s INT [0-9]+ sh")
+    return is("timeout (--foreground )?-s INT [0-9]+ sh")
 }
 
 function allowed(said) {

@@ -59,7 +59,7 @@ class ScenarioCommands:
         self.clean_up()
         for command in self._scenario.prepare:
             try:
-                self._run(command)
+                self._run(command, "--foreground")
             except CommandError as error:
                 raise failed_preparation(command, error, self._scenario.name) from error
 
@@ -89,25 +89,27 @@ class ScenarioCommands:
             return {}
         self._variables |= results
         try:
-            output = self._run(command, self._seconds)
+            output = self._run(command, seconds=self._seconds)
         except CommandError as error:
             raise MeasureError(f"measure on the {command.on} failed: {_reason(error)}") from error
         log.parent.mkdir(parents=True, exist_ok=True)
         log.with_name(f"{log.name}.measure.json").write_text(output)
         return numbers(output, self._scenario.metrics) if self._scenario.metrics else {}
 
-    def _run(self, command: HostCommand, seconds: float = 0.0) -> str:
+    def _run(self, command: HostCommand, *options: str, seconds: float = 0.0) -> str:
         """Runs a script on its host; returns its standard output. Raises what `Machine.run` raises.
 
         The script is read from standard input, because the login shell of root may be csh(1), and
         as a whole, because its own commands read /dev/null. `seconds` are added to its time limit.
+        `options` are those of timeout(1), which without `--foreground` waits on FreeBSD for all
+        programs that the script leaves in the background.
         """
         variables = self._variables.items()
         assignments = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables)
         script = f"{assignments}main() {{\n{command.run}\n}}\nmain </dev/null\n"
         limit = math.ceil(command.timeout + seconds)
         return self._hosts[command.on].run(
-            ["timeout", "-s", "INT", str(limit), "sh"],
+            ["timeout", *options, "-s", "INT", str(limit), "sh"],
             stdin=script.encode(),
             timeout=limit + _ALLOWANCE,
         )

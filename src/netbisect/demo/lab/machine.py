@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +17,9 @@ Hook = Callable[[], Awaitable[None]]
 class Program:
     """A running program."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, arguments: Iterable[str] = ()) -> None:
         self.name = name
+        self.line = " ".join([name, *arguments])
         self.interrupted = asyncio.Event()
 
 
@@ -54,6 +55,7 @@ class SimulatedMachine:
         self.bootfile = "/boot/kernel/kernel"
         self.faults: set[InjectedFault] = set()
         self.programs: set[Program] = set()
+        self.background: set[asyncio.Task[int]] = set()
         self.messages: list[str] = []
         """Kernel messages, as shown by dmesg(8)."""
         self.counters = {port.name: Counters() for port in ports}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from io import BytesIO
 
 from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.machine import SimulatedMachine
@@ -152,29 +154,52 @@ def which(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> int:
 
 
 def pkill(machine: SimulatedMachine, _: Shell, arguments: list[str]) -> int:
-    """`pkill -INT -x NAME`; status 1 without a match."""
-    hit = [program for program in machine.programs if program.name == arguments[-1]]
+    """`pkill -INT -x NAME`, `pkill -INT -f PATTERN`; status 1 without a match."""
+    wanted = arguments[-1]
+    hit = [
+        program
+        for program in machine.programs
+        if (re.search(wanted, program.line) if "-f" in arguments else program.name == wanted)
+    ]
     for program in hit:
         program.interrupted.set()
     return 0 if hit else 1
 
 
 async def timeout(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> int:
-    """`timeout -s INT SECONDS COMMAND ...`; status 124 on timeout."""
+    """`timeout [--foreground] -s INT SECONDS COMMAND ...`; status 124 on timeout.
+
+    Without that option it waits for what the command leaves in the background, too.
+    """
+    foreground = arguments[0] == "--foreground"
+    arguments = arguments[foreground:]
     if arguments[:2] != ["-s", "INT"]:
         raise CommandFailedError("usage: timeout [-s signal] duration command [arg ...]", _USAGE)
     seconds, words = float(arguments[2]), arguments[3:]
     # The programs of a script run on this machine, in real time.
     limit = seconds if words == ["sh"] else machine.clock.wall(seconds)
+    others = set(machine.background)
     command = asyncio.ensure_future(shell.execute(words))
     try:
         done, _ = await asyncio.wait({command}, timeout=limit)
         if not done and shell.program:
             shell.program.interrupted.set()
         status = await command
+        if (left := machine.background - others) and not foreground:
+            done, _ = await asyncio.wait(left, timeout=limit)
     finally:
         command.cancel()
     return status if done else _TIMED_OUT
 
 
-PROGRAMS = named(ifconfig, netstat, pciconf, pkill, ps, timeout, vmstat, which)
+def daemon(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
+    """`daemon -f COMMAND ...`: runs it in the background."""
+    if arguments[:1] != ["-f"]:
+        raise CommandFailedError("usage: daemon [-cfHrS] command arguments ...")
+    alone = Shell(shell.commands, shell.stdin, BytesIO(), BytesIO())
+    task = asyncio.ensure_future(alone.execute(arguments[1:]))
+    machine.background.add(task)
+    task.add_done_callback(machine.background.discard)
+
+
+PROGRAMS = named(daemon, ifconfig, netstat, pciconf, pkill, ps, timeout, vmstat, which)
