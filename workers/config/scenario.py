@@ -39,6 +39,8 @@ _FAMILIES = {
 }
 """IP version and example of a range."""
 _MOST_STEPS = 20
+LOSS = 1e-5
+"""Tolerated share of lost packets of the no-drop rate; RFC 2544 has 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ class Scenario:
     """For loader(8), in addition to those of the testbed."""
     no_drop_steps: int = 0
     """Rates to try in the search for the no-drop rate; 0: no search."""
+    no_drop_loss: float = LOSS
+    """Share of lost packets that counts as none."""
     metrics: tuple[MetricTable, ...] = ()
     """What `measure` prints, the leading one first."""
     prepare: tuple[HostCommand, ...] = ()
@@ -139,6 +143,10 @@ class Scenario:
         check(
             0 <= self.no_drop_steps <= (_MOST_STEPS if self.traffic else 0),
             f"no_drop_steps {self.no_drop_steps}: expected 0 to {_MOST_STEPS}, and [traffic]",
+        )
+        check(
+            0 <= self.no_drop_loss < 1,
+            f"no_drop_loss {self.no_drop_loss:g}: expected a share from 0 to below 1",
         )
         check_tunables(self.tunables)
         for key in (*self.sysctls, *self.optional):

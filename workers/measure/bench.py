@@ -18,7 +18,7 @@ from netbisect.bisect.model.entities import Boot, Conditions, Sample, Stage
 from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.metric import metric_of
 from netbisect.workers.build import userland
-from netbisect.workers.config.scenario import Scenario, Traffic, settings_of
+from netbisect.workers.config.scenario import LOSS, Scenario, Traffic, settings_of
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.dut import drivers, firewall, freebsd_tools, ports
 from netbisect.workers.measure import commands, lab_settings, no_drop, pktgen
@@ -139,7 +139,9 @@ class Bench:
                 step = replace(scenario, traffic=replace(traffic, rate=rate))
                 return self.traffic(step, f"{name}.at-{rate}", no_drop.STEP_SECONDS)
 
-            results["no_drop"] = no_drop.search(outputs, scenario.no_drop_steps, send)
+            results["no_drop"] = no_drop.search(
+                outputs, scenario.no_drop_steps, send, scenario.no_drop_loss
+            )
         return results
 
     def _of_series(
@@ -198,6 +200,7 @@ class Bench:
             **{part: self._interface(part).name for part in self.testbed.ports},
             "ingress_mac": self._interface("ingress").mac,
             "seconds": round(self.testbed.timing.run),
+            "link_wait": self.testbed.timing.link_wait,
             "rate": round(self.testbed.offered_rate(scenario.traffic)) if scenario.traffic else 0,
             **scenario.values,
             **self.testbed.values,
@@ -441,6 +444,8 @@ def _digest(scenario: Scenario, testbed: Testbed) -> str:
     for name in ("metrics", "prepare", "measure", "clean_up", "values", "no_drop_steps"):
         if not values[name]:  # scenarios without commands keep their conditions
             del values[name]
+    if scenario.no_drop_loss == LOSS:
+        del values["no_drop_loss"]
     if "measure" in values or "prepare" in values:
         values["values"] = {**scenario.values, **testbed.values}
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

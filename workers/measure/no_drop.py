@@ -8,23 +8,28 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from netbisect.bisect.model import sample_validity
+from netbisect.workers.config.scenario import LOSS
 from netbisect.workers.measure import pktgen
 from netbisect.workers.measure.commands import MeasureError
 
 STEP_SECONDS = 10.0
-_LOSS = 1e-5
-"""Tolerated share of lost packets; the RFC has 0."""
 _LOWEST, _HIGHEST = 0.5, 1.1
 """Bounds of the search, as shares of the forwarding rate."""
 
 
-def search(outputs: tuple[str, str], steps: int, send: Callable[[int], tuple[str, str]]) -> float:
+def search(
+    outputs: tuple[str, str],
+    steps: int,
+    send: Callable[[int], tuple[str, str]],
+    loss: float = LOSS,
+) -> float:
     """The no-drop rate in packets per second.
 
     Args:
         outputs: Of sender and receiver, at a rate that the router does not forward.
         steps: Rates to try; each halves the interval.
         send: Sends at a rate; returns the output of sender and receiver.
+        loss: Share of lost packets that counts as none.
 
     Raises:
         MeasureError: it cannot be found; one sentence.
@@ -40,7 +45,7 @@ def search(outputs: tuple[str, str], steps: int, send: Callable[[int], tuple[str
     low, high = lowest, highest = _LOWEST * pps, min(_HIGHEST * pps, offered)
     for _ in range(steps):
         rate = round((low + high) / 2)
-        if _loses(*send(rate), rate):
+        if _loses(*send(rate), rate, loss):
             high = rate
         else:
             low = rate
@@ -51,8 +56,8 @@ def search(outputs: tuple[str, str], steps: int, send: Callable[[int], tuple[str
     return low
 
 
-def _loses(sender: str, receiver: str, rate: int) -> bool:
-    """Whether packets are lost at this rate.
+def _loses(sender: str, receiver: str, rate: int, loss: float) -> bool:
+    """Whether more than this share of the packets is lost at this rate.
 
     Raises:
         MeasureError: the generator did not offer the rate.
@@ -64,4 +69,4 @@ def _loses(sender: str, receiver: str, rate: int) -> bool:
         raise MeasureError(f"no-drop rate: at {rate:,} pps: {error}") from error
     if offered < sample_validity.OFFERED_SHARE * rate:
         raise MeasureError(f"no-drop rate: the generator offered {offered:,.0f} of {rate:,} pps")
-    return sent - received > _LOSS * sent
+    return sent - received > loss * sent

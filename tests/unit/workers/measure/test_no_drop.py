@@ -49,6 +49,19 @@ def test_one_lost_packet_in_a_hundred_thousand_is_tolerated() -> None:
         no_drop.search(run(1_488_095), 8, lambda rate: run(rate, capacity=rate * (1 - 2e-5)))
 
 
+def test_tolerated_loss_is_a_key_of_the_scenario() -> None:
+    """As in inet4-equilibrium."""
+    loss = load_scenario("inet4-equilibrium").no_drop_loss
+    found = no_drop.search(
+        run(1_488_095), 8, lambda rate: run(rate, capacity=rate * (1 - 9e-4)), loss
+    )
+    assert found > CAPACITY
+    scenario = load_scenario("inet4-no-drop")
+    assert scenario.no_drop_loss == 1e-5
+    with pytest.raises(ValueError, match="no_drop_loss 1: expected a share from 0 to below 1"):
+        replace(scenario, no_drop_loss=1.0)
+
+
 @pytest.mark.parametrize(
     ("full", "step", "message"),
     [
