@@ -28,6 +28,8 @@ _FLAP_AFTER, _FLAP = 12.0, 3.0
 """Seconds of traffic until the link goes down, and duration."""
 _DAMAGE = 0.001
 """Share of packets corrupted by a bad cable."""
+_ON_THE_WAY = 2000.0
+"""Nanoseconds of an empty packet from host to host, without the router's work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,8 @@ class SimulatedLink:
     flow: Flow | None = None
     outage: tuple[float, float] | None = None
     """Begin and end of the link failure."""
+    answers: bool = False
+    """Whether the receiver sends packets back."""
 
     def introduce(self) -> None:
         """Sets the neighbours of the router, like static entries in rc.conf."""
@@ -156,6 +160,15 @@ class SimulatedLink:
             if InjectedFault.BAD_CABLE in machine.faults:
                 counters.damaged += round(_DAMAGE * packets)
                 counters.received_errors += round(_DAMAGE * packets)
+
+    def round_trip(self, mac: str) -> float:
+        """Nanoseconds of a packet to the receiver and back; 0 if no answer comes."""
+        router = self.router
+        capacity = router.capacity("inet4")
+        lost = not self.answers or self._any(InjectedFault.CABLE_OUT) or not capacity
+        if lost or mac != router.ports[0].mac:
+            return 0.0
+        return 2 * (_ON_THE_WAY + 1e9 * router.queues() / capacity)
 
     def _any(self, fault: InjectedFault) -> bool:
         return any(fault in one.faults for one in (self.router, self.generator, self.receiver))

@@ -9,32 +9,16 @@ from pathlib import Path
 import pytest
 from lab_fixtures import RunningLab
 
-from netbisect.bisect.model.entities import Boot, Conditions, Failure, Sample
+from netbisect.bisect.model.entities import Failure, Sample
 from netbisect.bisect.model.metric import scenario_of
 from netbisect.workers.config.custom_measurement import HostCommand
 from netbisect.workers.config.scenario import Scenario, load_scenario, load_scenario_folder
-from netbisect.workers.measure.bench import Bench
 from netbisect.workers.transport.errors import LabFault
-from netbisect.workers.transport.ssh import Connections
 
-BY_HAND = Boot("by-hand", "c2558", "", "", 0.0, 0.0)
 DOCS = Path(__file__).parents[4] / "docs" / "lab.md"
 CPU = "inet4-cpu~cpu.percent.lower"
 NO_DROP = "inet4-no-drop~no-drop.packets-per-s"
-
-
-def measure(
-    lab: RunningLab, logs: Path, scenario: Scenario, testbed: str = "c2558"
-) -> dict[str, Sample]:
-    """One run on whatever the router runs now: samples by series."""
-    with Connections(lab.lab.ssh) as connections:
-        bench = Bench(lab.lab.testbed(testbed), connections, lambda _: None, logs)
-        try:
-            found: list[tuple[Conditions, Sample]] = bench.measure(scenario, BY_HAND)
-        finally:
-            bench.clean_up()
-    assert all(one.digest == sample.conditions for one, sample in found)
-    return {sample.scenario: sample for _, sample in found}
+measure = RunningLab.measure
 
 
 def test_cpu_use_at_a_fixed_rate(c2558: RunningLab, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ _NOTICE = 1.0635
 
 
 async def pkt_gen(host: Host, network: Network, shell: Shell, arguments: list[str]) -> int:
-    """`pkt-gen -f tx|rx -i PORT ...`."""
+    """`pkt-gen -f tx|rx|ping|pong -i PORT ...`."""
     try:
         options = pktgen_options.parse(arguments)
     except pktgen_options.OptionError as error:
@@ -33,10 +33,11 @@ async def pkt_gen(host: Host, network: Network, shell: Shell, arguments: list[st
     if "-h" in options:
         shell.err(pktgen_options.usage())
         return 0
-    port, sends = options.get("-i", ""), options.get("-f") == "tx"
+    port, function = options.get("-i", ""), options.get("-f", "rx")
+    sends = function in ("tx", "ping")
     find = network.from_generator if sends else network.to_receiver
     link = find(host.name, port)
-    run = _Run(host, shell, options, port)
+    run = _Run(host, shell, options, port, Program("pkt-gen", arguments))
     if link is None or (sends and not int(options.get("-n", "0"))):
         run.say("main", 3247, f"Unable to open netmap:{port}: Device not configured")
         return 1
@@ -44,7 +45,8 @@ async def pkt_gen(host: Host, network: Network, shell: Shell, arguments: list[st
     shell.program = run.program
     link.bounce(host, port)
     try:
-        await (run.send(link) if sends else run.receive(link))
+        functions = {"tx": run.send, "ping": run.ping, "pong": run.pong}
+        await functions.get(function, run.receive)(link)
     finally:
         link.bounce(host, port)
         host.programs.discard(run.program)
@@ -70,7 +72,7 @@ class _Run:
     shell: Shell
     options: dict[str, str]
     port: str
-    program: Program = field(default_factory=lambda: Program("pkt-gen"))
+    program: Program
     total: _Total = field(default_factory=_Total)
     noise: random.Random = field(default_factory=random.Random)
 
@@ -177,6 +179,34 @@ class _Run:
         source, destination = self.options.get("-s", ""), self.options.get("-d", "")
         macs = f"{self.options.get('-S', '')} -> {self.options.get('-D', '')}"
         self.sum("Sending on", "Sent", f"{source} -> {destination} ({macs})\n")
+
+    async def ping(self, link: SimulatedLink) -> None:
+        """`-f ping`; without an answer, the next packet waits for three seconds."""
+        await self.open()
+        clock = self.host.clock
+        left, rate = int(self.options["-n"]), int(self.options.get("-R", "1000"))
+        factors = link.router.seconds()
+        while left > 0:
+            average = link.round_trip(self.options.get("-D", "")) / next(factors)
+            if await clock.until(clock.now() + (1 if average else 3), self.program.interrupted):
+                break
+            count = min(rate, left) if average else 1
+            left -= count
+            if average:
+                least = 0.8 * average
+                text = f"count {count} RTT: min {least:.0f} av {average:.0f} ns"
+                self.say("ping_body", 1518, text)
+            else:
+                self.say("ping_body", 1461, "poll error on queue 0: timeout")
+
+    async def pong(self, link: SimulatedLink) -> None:
+        """`-f pong`, until it is interrupted."""
+        await self.open()
+        link.answers = True
+        try:
+            await self.program.interrupted.wait()
+        finally:
+            link.answers = False
 
     async def receive(self, link: SimulatedLink) -> None:
         """`-f rx`; with -W it ends after the traffic."""

@@ -19,7 +19,7 @@ from netbisect.demo.lab.traffic import Network
 
 _EVENTS = ("cpu_clk_unhalted.ref_tsc", "cpu_clk_unhalted.thread", "inst_retired.any")
 _SOFT = ("CLOCK.HARD", "CLOCK.PROF", "CLOCK.STAT")
-_OPTIONS = "z:S:l:O:R:k:G:"
+_OPTIONS = "z:S:l:O:R:k:G:s:w:o:"
 _USAGE = 64
 _CYCLES = 65_536
 """Events between two samples."""
@@ -27,6 +27,8 @@ _GIGAHERTZ = 2.4
 _BELOW = ("fork_exit", "ithread_loop", "intr_event_execute_handlers", "msix_que")
 _IDLE = ("fork_exit", "sched_idletd", "cpu_idle")
 _IDLE_SHARE = 0.001
+_IDLE_CYCLES = 1e6
+"""Of a processor in a second without packets."""
 _INLINE = ("mbuf", "route")
 """Cost centres without counted callees."""
 _STARVED = 24
@@ -47,16 +49,19 @@ def pmccontrol(_machine: SimulatedMachine, shell: Shell, arguments: list[str]) -
 async def pmcstat(
     router: SimulatedRouter, network: Network, shell: Shell, arguments: list[str]
 ) -> None:
-    """`pmcstat -S EVENT -l SECONDS -O FILE`, and `pmcstat -R FILE -k KERNELS -G FILE`."""
+    """`pmcstat -S EVENT -l SECONDS -O FILE`, and `pmcstat -R FILE -k KERNELS -G FILE`.
+
+    Counts with `pmcstat -s EVENT [-w 1 -o FILE] sleep SECONDS`.
+    """
     try:
-        pairs, _ = getopt.getopt(arguments, _OPTIONS)
+        pairs, command = getopt.getopt(arguments, _OPTIONS)
     except getopt.GetoptError as error:
         raise CommandFailedError(f"pmcstat: {error}", _USAGE) from error
     options = dict(pairs)
     if "-R" in options:
         _tell(router, shell, options)
         return
-    event = options.get("-S", "")
+    event = options.get("-S", "") or options.get("-s", "")
     if event not in (*_EVENTS, *_SOFT):
         raise CommandFailedError(
             f'pmcstat: ERROR: Cannot allocate system-mode pmc with specification "{event}": '
@@ -65,12 +70,46 @@ async def pmcstat(
         )
     program = Program("pmcstat")
     shell.program = program
+    if "-s" in options:
+        await _count(router, network, shell, options, float(command[-1]))
+        return
     begin = router.clock.now()
     await router.clock.until(begin + float(options["-l"]), program.interrupted)
     shell.program = None
     found = _samples(router, network, begin, router.clock.now())
     kept = json.dumps({"event": event, "stacks": [[list(one), many] for one, many in found]})
     router.path(options["-O"], shell.folder).write_text(kept)
+
+
+async def _count(
+    router: SimulatedRouter,
+    network: Network,
+    shell: Shell,
+    options: dict[str, str],
+    seconds: float,
+) -> None:
+    """Writes the cycles of each second by processor, from the work accounted for meanwhile."""
+    assert shell.program is not None
+    begin, busy = router.clock.now(), router.busy_seconds
+    router.programs.add(shell.program)
+    await router.clock.until(begin + seconds, shell.program.interrupted)
+    router.programs.discard(shell.program)
+    shell.program = None
+    end = router.clock.now()
+    work = (router.busy_seconds - busy) * _GIGAHERTZ * _TOTAL / router.processors
+    link = network.through(router.name)
+    flow = link.flow if link else None
+    lines = ["# " + "".join(f"s/{cpu:02}/{options['-s']} " for cpu in range(router.processors))]
+    for second in range(math.ceil(end - begin)):
+        first = begin + second
+        share = flow.packets(first, first + 1) / flow.packets(begin, end) if flow and work else 0.0
+        lines.append(f"{round(work * share + _IDLE_CYCLES):>20} " * router.processors)
+    if "-o" in options:
+        place = router.path(options["-o"], shell.folder)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("\n".join(lines))
+    else:
+        shell.err("\n".join(lines))
 
 
 def _samples(

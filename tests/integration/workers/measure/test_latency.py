@@ -1,0 +1,103 @@
+"""Round-trip time, cycles per packet and equilibrium throughput, on the simulated lab."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from lab_fixtures import RunningLab, samples
+
+from netbisect.workers.config.scenario import load_scenario
+from netbisect.workers.transport.errors import LabFault
+
+RTT = "inet4-latency~rtt.us.lower"
+LEAST = "inet4-latency~minimum.us.lower"
+CYCLES = "inet4-cycles~cycles.cycles-per-packet.lower"
+EQUILIBRIUM = "inet4-equilibrium~equilibrium.packets-per-s"
+
+
+@pytest.fixture
+def clean(c2558: RunningLab) -> Iterator[RunningLab]:
+    """The lab, where no program of a scenario runs after the test."""
+    yield c2558
+    for machine in ("c2558-dut", "c2558-gen"):
+        programs = c2558.ssh(machine, "ps -ax -o pid= -o ppid= -o pcpu= -o comm=")
+        assert not re.search("pkt-gen|pmcstat", programs)
+    c2558.ssh("c2558-dut", "head -c 1 /var/run/netbisect.cycles", status=1)
+
+
+def test_round_trip_time(clean: RunningLab, tmp_path: Path) -> None:
+    found = clean.measure(tmp_path, load_scenario("inet4-latency"))
+    assert list(found) == [RTT, LEAST]
+    assert all(sample.valid for sample in found.values()), found
+    assert 0 < found[LEAST].pps < found[RTT].pps
+
+
+def test_cycles_follow_from_the_forwarding_rate(clean: RunningLab, tmp_path: Path) -> None:
+    found = clean.measure(tmp_path, load_scenario("inet4-cycles"))
+    full = clean.measure(tmp_path, load_scenario("inet4-forwarding"))["inet4-forwarding"]
+    assert list(found) == [CYCLES, "inet4-cycles"]
+    assert all(sample.valid for sample in found.values()), found
+    assert found[CYCLES].pps == pytest.approx(4 * 2.4e9 / full.pps, rel=0.05)
+
+
+def test_a_slower_kernel_has_longer_round_trips_and_more_cycles(clean: RunningLab) -> None:
+    place = clean.place_of("culprit")
+    scenarios = ("inet4-latency", "inet4-cycles")
+    before, after = (
+        {sample.scenario: sample.pps for sample in samples(clean.trial(number, scenarios)[1])}
+        for number in (place - 1, place)
+    )
+    assert after[RTT] > 1.1 * before[RTT]
+    assert after[LEAST] > 1.1 * before[LEAST]
+    assert after[CYCLES] > 1.1 * before[CYCLES]
+
+
+@pytest.mark.parametrize("end", ["generator", "receiver"])
+def test_no_answer_is_one_sentence(clean: RunningLab, tmp_path: Path, end: str) -> None:
+    scenario = load_scenario("inet4-latency")
+    assert scenario.measure is not None
+    if end == "receiver":
+        scenario = replace(scenario, prepare=())
+    else:
+        script = scenario.measure.run.replace('"$ingress_mac"', "00:00:00:00:00:01")
+        scenario = replace(scenario, measure=replace(scenario.measure, run=script))
+    found = clean.measure(tmp_path, scenario)
+    for sample in found.values():
+        assert not sample.valid
+        (problem,) = sample.problems
+        assert problem.startswith(
+            "measure on the generator failed: no answer came back: expected routes and static ARP "
+        )
+
+
+def test_a_processor_without_counters_leaves_the_scenario_out(
+    clean: RunningLab, tmp_path: Path
+) -> None:
+    scenario = load_scenario("inet4-cycles")
+    other = replace(scenario, values={"events": "ls_not_halted_cyc"})
+    with pytest.raises(
+        LabFault, match="prepare on the dut failed: hwpmc counts none of the events ls_not_halted"
+    ):
+        clean.measure(tmp_path, other)
+
+
+def test_a_count_that_ends_early_is_no_sample(clean: RunningLab, tmp_path: Path) -> None:
+    scenario = load_scenario("inet4-cycles")
+    (prepare,) = scenario.prepare
+    short = replace(prepare, run=prepare.run.replace("$((seconds + 300))", "5"))
+    sample = clean.measure(tmp_path, replace(scenario, prepare=(short,)))[CYCLES]
+    assert sample.problems == ("measure on the dut failed: pmcstat ended before the packets",)
+
+
+def test_equilibrium_throughput_is_at_the_forwarding_rate(
+    clean: RunningLab, tmp_path: Path
+) -> None:
+    found = clean.measure(tmp_path, load_scenario("inet4-equilibrium"))
+    assert list(found) == [EQUILIBRIUM, "inet4-equilibrium"]
+    assert all(sample.valid for sample in found.values()), found
+    forwarded = found["inet4-equilibrium"].pps
+    assert 0.95 * forwarded < found[EQUILIBRIUM].pps < 1.02 * forwarded
