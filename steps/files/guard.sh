@@ -119,7 +119,7 @@ function measures(    set, place) {
         || is("kldunload [a-z0-9_]+") || is("pfctl -q -([de]|F all|f -)") \
         || is("ipfw -q -f flush") || is("ipfw -q add( [^ ]+)+") || is("pmccontrol -L") \
         || is("timeout -s INT [0-9]+ pmcstat -z [0-9]+ -S " event " -l [0-9.]+ -O " place "/samples") \
-        || is("pmcstat -R " place "/samples -z [0-9]+ -k /boot/[A-Za-z0-9._-]+ -G " place "/stacks") \
+        || is("pmcstat -R " place "/samples -z [0-9]+ -G " place "/stacks") \
         || is("rm -rf " place) || is("mkdir -m 700 " place) || is("head -c [0-9]+ " place "/stacks")
 }
 

@@ -202,9 +202,7 @@ class ProfileOrder:
 
     def _read(self, machine: Machine, place: str) -> dict[profile_stacks.Stack, int]:
         """Stacks with function names of this kernel."""
-        bootfile = machine.run(["sysctl", "-n", "kern.bootfile"]).strip()
-        command = ["pmcstat", "-R", f"{place}/samples", "-z", _DEPTH]
-        command += ["-k", bootfile.rpartition("/")[0], "-G", f"{place}/stacks"]
+        command = ["pmcstat", "-R", f"{place}/samples", "-z", _DEPTH, "-G", f"{place}/stacks"]
         text = machine.run(
             command, ["head", "-c", str(MOST_BYTES), f"{place}/stacks"], timeout=_READ_TIMEOUT
         )

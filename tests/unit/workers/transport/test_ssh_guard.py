@@ -97,7 +97,7 @@ def test_commands_of_netbisect_are_run(tmp_path: Path, awk: str) -> None:
         ("dut", "bectl mount netbisect /mnt"),
         ("dut", "grep -c nvstore /etc/master.passwd"),
         ("dut", "tee /boot/loader.conf.d/other.conf.new"),
-        ("dut", "pmcstat -R /var/tmp/netbisect-profile/samples -z 50 -k /boot/x -G /etc/passwd"),
+        ("dut", "pmcstat -R /var/tmp/netbisect-profile/samples -z 50 -G /etc/passwd"),
         ("dut", "/tmp/kernel.nb-0/netbisect-tools/pfctl -q -d"),
         ("traffic", "shutdown -r now"),
         ("traffic", "kldload -n pf"),
@@ -158,7 +158,6 @@ def test_no_path_leads_out(tmp_path: Path, shell: list[str], awk: str) -> None:
         "du -sk /boot/..",
         "mount /dev/gpt/.. /tmp/netbisect.root",
         "fsck_ffs -p /dev/gpt/..",
-        f"pmcstat -R {_PROFILE}/samples -z 50 -k /boot/.. -G {_PROFILE}/stacks",
         f"{_BOOT}/netbisect-tools/../pfctl -q -d",
     ):
         assert RAN not in verdict(tmp_path, line, "dut", "", awk, shell), line

@@ -19,7 +19,7 @@ from netbisect.demo.lab.traffic import Network
 
 _EVENTS = ("cpu_clk_unhalted.ref_tsc", "cpu_clk_unhalted.thread", "inst_retired.any")
 _SOFT = ("CLOCK.HARD", "CLOCK.PROF", "CLOCK.STAT")
-_OPTIONS = "z:S:l:O:R:k:G:s:w:o:"
+_OPTIONS = "z:S:l:O:R:G:s:w:o:"
 _USAGE = 64
 _CYCLES = 65_536
 """Events between two samples."""
@@ -49,7 +49,7 @@ def pmccontrol(_machine: SimulatedMachine, shell: Shell, arguments: list[str]) -
 async def pmcstat(
     router: SimulatedRouter, network: Network, shell: Shell, arguments: list[str]
 ) -> None:
-    """`pmcstat -S EVENT -l SECONDS -O FILE`, and `pmcstat -R FILE -k KERNELS -G FILE`.
+    """`pmcstat -S EVENT -l SECONDS -O FILE`, and `pmcstat -R FILE -G FILE`.
 
     Counts with `pmcstat -s EVENT [-w 1 -o FILE] sleep SECONDS`.
     """
@@ -153,8 +153,6 @@ def _stacks(router: SimulatedRouter, family: str) -> Iterator[tuple[tuple[str, .
 
 def _tell(router: SimulatedRouter, shell: Shell, options: dict[str, str]) -> None:
     """Writes the callgraph, from sampled functions to their callers."""
-    if not router.path("kernel", options.get("-k", "/boot/kernel")).is_file():
-        raise CommandFailedError(f"pmcstat: ERROR: {options.get('-k')}: no kernel there", 72)
     try:
         kept = json.loads(router.path(options["-R"], shell.folder).read_text())
     except OSError:
@@ -164,7 +162,7 @@ def _tell(router: SimulatedRouter, shell: Shell, options: dict[str, str]) -> Non
         ) from None
     total = sum(many for _, many in kept["stacks"])
     lines = [f"@ {kept['event']} [{total} samples]\n\n"]
-    image = f" @ {options.get('-k')}/kernel"
+    image = f" @ {router.bootfile}"
     by_leaf: dict[str, list[tuple[list[str], int]]] = {}
     for stack, many in kept["stacks"]:
         by_leaf.setdefault(stack[-1], []).append((stack[:-1], many))
