@@ -20,6 +20,8 @@ GOOD = (1_584_773.0, 20_518.0)
 BAD = (1_534_220.0, 13_967.0)
 LAYOUTS = 40
 """Further layouts of a revision, if supported."""
+_RELINK = 60.0
+"""Seconds for a further layout; 37 s were measured (docs/benchmarks.md, Building FreeBSD)."""
 WANDER_SD = (0.01, 0.02, 0.03, 0.04)
 WANDER_HOURS = (0.5, 2.0, 6.0)
 _RUN_SD = 0.0013
@@ -150,7 +152,12 @@ def image(random: Random, *, layouts: int) -> World:
     world = _world(_any(random), (GOOD[0] * 0.95, BAD[1]))
     noise = BootNoise(sd=0.009)
     return replace(
-        world, run_sd=_RUN_SD * world.levels, image_sd=0.016, boot=noise, layouts=layouts
+        world,
+        run_sd=_RUN_SD * world.levels,
+        image_sd=0.016,
+        boot=noise,
+        layouts=layouts,
+        prices=replace(world.prices, relink=_RELINK),
     )
 
 
