@@ -36,6 +36,33 @@ class Counters:
     """Frames with a wrong CRC, included in the errors."""
 
 
+@dataclass(slots=True)
+class Clone:
+    """A cloned interface, such as gif0."""
+
+    kind: str
+    """The letters of its name."""
+    over: str = ""
+    """Its port, or the other end of its tunnel."""
+    address: str = ""
+    """With the length of its prefix; of a point-to-point interface also the other one."""
+    neighbour: str = ""
+    """MAC address of the static ARP entry."""
+    route: str = ""
+    """Network behind it."""
+    endpoint: str = ""
+    """Of the peer of wg(4), or `:PORT` of one that listens."""
+    sent: int = 0
+
+    @property
+    def carries(self) -> bool:
+        """Whether packets that are routed through it leave."""
+        return bool(self.over) and (self.kind in _POINT_TO_POINT or bool(self.neighbour))
+
+
+_POINT_TO_POINT = ("gif", "gre", "wg")
+
+
 class SimulatedMachine:
     """A machine with a disk, ports and an SSH server."""
 
@@ -66,8 +93,37 @@ class SimulatedMachine:
         """Ports that merge received segments."""
         self.encrypted = 0
         """Packets sent by ESP."""
+        self.clones: dict[str, Clone] = {}
+        """Cloned interfaces by name."""
+        self.addresses: dict[str, list[str]] = {}
+        """Addresses of ports, as ifconfig(8) shows them."""
         self.mounts: dict[str, Path] = {}
         """Host folders by mount point, except the root."""
+
+    def reset_interfaces(self) -> None:
+        """Removes cloned interfaces and sets the addresses of a router, as rc.conf does."""
+        self.clones.clear()
+        for number, port in enumerate(self.ports):
+            inet = f"198.{18 + number}.0"
+            self.addresses[port.name] = [
+                f"inet {inet}.2 netmask 0xffffff00 broadcast {inet}.255",
+                f"inet6 fe80::2%{port.name} prefixlen 64 scopeid 0x{number + 1}",
+            ]
+
+    @property
+    def detour(self) -> list[Clone]:
+        """The cloned interfaces that packets leave through."""
+        return [clone for clone in self.clones.values() if clone.route]
+
+    @property
+    def dead_end(self) -> bool:
+        """Whether one of them is not connected."""
+        return any(not clone.carries for clone in self.detour)
+
+    def count_detour(self, packets: int) -> None:
+        """Counts packets that left through them."""
+        for clone in self.detour:
+            clone.sent += packets
 
     @property
     def version(self) -> str:

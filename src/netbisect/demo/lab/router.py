@@ -309,6 +309,7 @@ class SimulatedRouter(SimulatedMachine):
         self.programs.clear()
         self.serves_tcp, self.busy_seconds, self.encrypted = False, 0.0, 0
         self.lro.clear()
+        self.reset_interfaces()
         if self.booted is not None:
             self.booted.attributes.discard("bootonce")  # as /etc/rc.d/gptboot does
         if self.config.watchdog:
@@ -422,7 +423,7 @@ class SimulatedRouter(SimulatedMachine):
         if "ipfw" in walls.loaded and self.sysctls[_IPFW_SWITCHES[0]] != "0":
             stateful = any("keep-state" in rule for rule in walls.ipfw_rules)
             places += ["ipfw", *(["ipfw_state"] if stateful else [])]
-        return [*places, *(["ipsec"] if walls.ipsec else [])]
+        return [*places, *["ipsec"] * walls.ipsec, *(clone.kind for clone in self.detour)]
 
     def _places(self, family: str) -> list[str]:
         return [*self._way(family), *self._filters()]
@@ -452,6 +453,7 @@ class SimulatedRouter(SimulatedMachine):
         """Accounts for the processors' time of forwarded packets."""
         capacity = self.capacity(family)
         self.encrypted += packets * self.firewalls.ipsec
+        self.count_detour(packets)
         if capacity:
             aside = 1 + self._cost([_ASIDE]) / self._cost(self._places(family))
             self.busy_seconds += aside * packets * self.processors / capacity
@@ -479,9 +481,9 @@ class SimulatedRouter(SimulatedMachine):
         return min(int(wanted), self.processors) if wanted.isdecimal() else self.processors
 
     def _closed(self, family: str) -> bool:
-        """Whether forwarding is disabled or ipfw without rules drops all packets."""
+        """Whether forwarding is disabled, or all packets are dropped on their way."""
         forwarding = "net.inet.ip" if family == "inet4" else "net.inet6.ip6"
-        if self.sysctls[f"{forwarding}.forwarding"] == "0":
+        if self.sysctls[f"{forwarding}.forwarding"] == "0" or self.dead_end:
             return True
         walls = self.firewalls
         accept = self.environment.get("net.inet.ip.fw.default_to_accept") == "1"

@@ -17,6 +17,7 @@ from typing import Any
 import asyncssh
 
 from netbisect.demo.lab.clock import Clock
+from netbisect.demo.lab.commands.clones import CLONES, CLONES_OF_HOSTS, wg
 from netbisect.demo.lab.commands.disks import DISKS
 from netbisect.demo.lab.commands.environments import ENVIRONMENTS
 from netbisect.demo.lab.commands.files import FILES
@@ -184,17 +185,20 @@ class LabSimulator:
         plans: dict[str, tuple[int, Mapping[str, Command]]] = {}
         for router in self.config.routers:
             tables = {**FILES, **SYSTEM, **PROGRAMS, **START, **FIREWALLS, **ROUTES, **COUNTERS}
-            tables |= {"sh": sh, **TUNNELS}
+            tables |= {"sh": sh, **TUNNELS, **CLONES}
             if router.root == "partitions":
                 tables |= DISKS
             if router.root == "zfs":
                 tables |= ENVIRONMENTS
             commands = _bound(tables, self.routers[router.name])
             commands["pmcstat"] = partial(pmcstat, self.routers[router.name], self.network)
+            commands["wg"] = partial(wg, self.routers[router.name], self.network)
             plans[router.name] = (router.port, commands)
         for one in self.config.hosts:
             host = self.hosts[one.name]
-            commands = _bound({**FILES, **SYSTEM, **PROGRAMS, "sh": sh}, host)
+            tables = {**FILES, **SYSTEM, **PROGRAMS, "sh": sh, **CLONES_OF_HOSTS}
+            commands = _bound(tables, host)
+            commands["wg"] = partial(wg, host, self.network)
             commands["iperf3"] = partial(iperf3, host, self.network)
             commands["pkt-gen"] = partial(pkt_gen, host, self.network)
             plans[one.name] = (one.port, commands)

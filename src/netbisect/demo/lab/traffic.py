@@ -103,8 +103,10 @@ class SimulatedLink:
     """Whether the receiver sends packets back."""
 
     def introduce(self) -> None:
-        """Sets the neighbours of the router, like static entries in rc.conf."""
+        """Sets addresses, and the neighbours of the router, like static entries in rc.conf."""
         wire = self.wire
+        self.generator.addresses[wire.generator_port] = ["inet 198.18.0.1 netmask 0xffffff00"]
+        self.receiver.addresses[wire.receiver_port] = ["inet 198.19.0.1 netmask 0xffffff00"]
         self.router.neighbours = {
             part: next(one.mac for one in host.ports if one.name == port)
             for part, host, port in (

@@ -67,7 +67,7 @@ def test_a_sound_lab_is_found_sound(running_lab: RunningLab) -> None:
     assert found["c2558", "receiver c2558-gen"].found == ("igb3 00:1b:21:c4:95:7b active, 1 Gbit/s")
     assert "forwarding inet6" in {what for where, what in found if where == "c2558"}
     assert found["c2558", "routes through egress"].found == (
-        "198.19.10.1 on igb3 by 198.19.0.2; 198.19.10.100 on igb3 by 198.19.0.2; "
+        "198.19.10.1 on igb3 by 198.19.0.1; 198.19.10.100 on igb3 by 198.19.0.1; "
         "2001:2:0:8010::1 on igb3 by 2001:2:0:8000::2; "
         "2001:2:0:8010::64 on igb3 by 2001:2:0:8000::2"
     )

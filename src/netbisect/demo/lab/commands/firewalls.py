@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 
 from netbisect.demo.lab import kernel
+from netbisect.demo.lab.commands.clones import KINDS
 from netbisect.demo.lab.kernel import NotBootableError
 from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import ANY_PATH, NOT_FOUND, CommandFailedError, Shell, named
 
 _PF_LINE = re.compile(r"(pass|block|match|scrub|set)\b|#|$")
 _IPFW_RULE = re.compile(r"\d+ (allow|accept|pass|permit|deny|drop|count) ")
-_IN_KERNEL = {"aesni", "hwpmc", "ipsec"}
+_IN_KERNEL = {"aesni", "hwpmc", "ipsec", *(f"if_{kind}" for kind in KINDS)}
 _UNAVAILABLE = 69
 """EX_UNAVAILABLE of sysexits(3)."""
 _NOT_EXECUTABLE = 126

@@ -7,6 +7,7 @@ import json
 import re
 from io import BytesIO
 
+from netbisect.demo.lab.commands.clones import configure, described
 from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.machine import SimulatedMachine
 from netbisect.demo.lab.shell import CommandFailedError, Shell, named
@@ -18,7 +19,7 @@ _PORT = """\
 {name}: flags=1008843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST,LOWER_UP> metric 0 mtu 1500
 	options={options}
 {capabilities}	ether {mac}
-	media: Ethernet autoselect ({media})
+{addresses}	media: Ethernet autoselect ({media})
 	status: {status}
 	nd6 options=29<PERFORMNUD,IFDISABLED,AUTO_LINKLOCAL>
 """
@@ -51,15 +52,11 @@ _CAPABILITIES = "\tcapabilities=4f507bb<RXCSUM,TXCSUM,VLAN_MTU,JUMBO_MTU,TSO4,LR
 
 
 def ifconfig(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
-    """`ifconfig -a [-m]`, `ifconfig PORT [lro|-lro]`."""
+    """`ifconfig -a [-m]`, `ifconfig PORT [lro|-lro|inet6 ...]`, and cloned interfaces."""
     name = "" if arguments[0] == "-a" else arguments[0]
-    if name and name not in {port.name for port in machine.ports}:
-        raise CommandFailedError(f"ifconfig: interface {name} does not exist")
-    if "lro" in arguments:
-        machine.lro.add(name)
-    elif "-lro" in arguments:
-        machine.lro.discard(name)
-    if name and arguments[1:]:
+    if name:
+        configure(machine, name, arguments[1:])
+    if name and arguments[1:] not in ([], ["inet6"]):
         return
     more = _CAPABILITIES if "-m" in arguments else ""
     status = "no carrier" if InjectedFault.CABLE_OUT in machine.faults else "active"
@@ -73,18 +70,33 @@ def ifconfig(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> N
                     media=port.media,
                     status=status,
                     capabilities=more,
+                    addresses="".join(
+                        f"\t{line}\n" for line in machine.addresses.get(port.name, ())
+                    ),
                 )
             )
+    for own, clone in machine.clones.items():
+        if name in ("", own):
+            shell.out(described(own, clone, status))
     if not name:
         shell.out(_LOOPBACK)
 
 
 def netstat(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
-    """`netstat -I PORT -bn --libxo json`, only the row of the port; `netstat -s -p esp`."""
+    """`netstat -I PORT -bn --libxo json`, `netstat -n -I CLONE`, `netstat -s -p esp`.
+
+    Only the first row of an interface.
+    """
     if arguments == ["-s", "-p", "esp"]:
         shell.out(f"esp:\n\t0 packets in\n\t{machine.encrypted} packets out\n")
         return
     name = arguments[arguments.index("-I") + 1] if "-I" in arguments else ""
+    if arguments[:2] == ["-n", "-I"]:
+        shell.out("Name    Mtu Network       Address   Ipkts Ierrs Idrop    Opkts Oerrs  Coll\n")
+        if name in machine.clones:
+            sent = machine.clones[name].sent
+            shell.out(f"{name[:5]} 1500 <Link#7>  {name}  0     0     0 {sent:8}     0     0\n")
+        return
     rows = []
     for number, port in enumerate(machine.ports, 1):
         counters = machine.counters[port.name]

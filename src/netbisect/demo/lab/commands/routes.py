@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 
+from netbisect.demo.lab.commands.clones import behind
 from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import CommandFailedError, Shell
 
 _BEHIND = {
-    "198.18.0.0/16": ("ingress", "198.18.0.2"),
-    "198.19.0.0/16": ("egress", "198.19.0.2"),
+    "198.18.0.0/16": ("ingress", "198.18.0.1"),
+    "198.19.0.0/16": ("egress", "198.19.0.1"),
     "2001:2::/49": ("ingress", "2001:2::2"),
     "2001:2:0:8000::/49": ("egress", "2001:2:0:8000::2"),
 }
@@ -31,12 +32,17 @@ destination: {network}
 
 
 def route(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
-    """`route -n get -inet|-inet6 ADDRESS`."""
+    """`route -n get -inet|-inet6 ADDRESS`, `route add -net NETWORK GATEWAY|-interface NAME`."""
+    if arguments[:2] == ["add", "-net"]:
+        _add(router, arguments[2], arguments[3:])
+        return
     address = ipaddress.ip_address(arguments[-1])
+    ways = [(one.route, name, "link") for name, one in router.clones.items() if one.route]
     for text, (part, gateway) in _BEHIND.items():
+        ways.append((text, router.ports[0 if part == "ingress" else 1].name, gateway))
+    for text, name, gateway in ways:
         network = ipaddress.ip_network(text)
         if address in network:
-            name = router.ports[0 if part == "ingress" else 1].name
             shell.out(
                 _ROUTE.format(
                     address=address,
@@ -50,6 +56,20 @@ def route(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
     raise CommandFailedError("route: route has not been found")
 
 
+def _add(router: SimulatedRouter, network: str, gateway: list[str]) -> None:
+    if any(one.route == network for one in router.clones.values()):
+        raise CommandFailedError(
+            f"add net {network}: gateway {gateway[-1]}: route already in table"
+        )
+    by_name = gateway[0] == "-interface"
+    clone = router.clones.get(gateway[1]) if by_name else behind(router, gateway[0])
+    if clone is None:
+        raise CommandFailedError(
+            f"add net {network}: gateway {gateway[-1]}: Network is unreachable"
+        )
+    clone.route = network
+
+
 def _neighbour(router: SimulatedRouter, address: str) -> tuple[str, str]:
     """MAC address and port of a neighbour."""
     for part, gateway in _BEHIND.values():
@@ -59,7 +79,15 @@ def _neighbour(router: SimulatedRouter, address: str) -> tuple[str, str]:
 
 
 def arp(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
-    """`arp -n ADDRESS`."""
+    """`arp -n ADDRESS`, `arp -s ADDRESS MAC`."""
+    if arguments[0] == "-s":
+        clone = behind(router, arguments[1])
+        if clone is None:
+            raise CommandFailedError(
+                f"arp: cannot intuit interface index and type for {arguments[1]}"
+            )
+        clone.neighbour = arguments[2]
+        return
     mac, port = _neighbour(router, arguments[-1])
     shell.out(f"? ({arguments[-1]}) at {mac} on {port} permanent [ethernet]\n")
 

@@ -32,7 +32,7 @@ sys.stdout.write(out)
 sys.stderr.write(err)
 sys.exit(status)
 """
-_REAL = ("cat", "echo", "sh", "test", "kill", "mkdir")
+_REAL = ("cat", "echo", "grep", "sh", "test", "kill", "mkdir")
 """Commands of the real system, or of the shell itself."""
 
 
