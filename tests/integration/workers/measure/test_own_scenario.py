@@ -7,14 +7,27 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_fixtures import RunningLab
+from lab_fixtures import RunningLab, samples
 
 from netbisect.bisect.model.entities import Failure, Sample
+from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.metric import scenario_of
+from netbisect.demo.tree.create import create
+from netbisect.demo.tree.story import StoryCommit, append, boring
 from netbisect.workers.config.custom_measurement import HostCommand
 from netbisect.workers.config.scenario import Scenario, load_scenario, load_scenario_folder
 from netbisect.workers.transport.errors import LabFault
 
+CLONES = {
+    "vlan": "vlan",
+    "lagg": "lagg",
+    "bridge": "bridge",
+    "gif": "gif",
+    "gre": "gre",
+    "wireguard": "wg",
+}
+"""Letters of the interface by scenario."""
+NO_ROUTE = re.compile(r"^route add.*?(?= \|\||$)", re.MULTILINE)
 DOCS = Path(__file__).parents[4] / "docs" / "lab.md"
 CPU = "inet4-cpu~cpu.percent.lower"
 NO_DROP = "inet4-no-drop~no-drop.packets-per-s"
@@ -52,6 +65,86 @@ def test_a_tunnel_that_does_not_come_up_is_one_sentence(c2558: RunningLab, tmp_p
         r"measure on the dut failed: the tunnel did not come up: 0 of \d+ packets were encrypted",
         problem,
     )
+
+
+def interfaces(lab: RunningLab) -> list[str]:
+    """What a scenario could leave behind on the router and on the receiver."""
+    route = lab.ssh("c2558-dut", "route -n get -inet 198.19.10.1")
+    return [route, *(lab.ssh(host, "ifconfig -a") for host in ("c2558-dut", "c2558-gen"))]
+
+
+@pytest.mark.parametrize("kind", CLONES)
+def test_forwarding_through_a_cloned_interface(
+    c2558: RunningLab, tmp_path: Path, kind: str
+) -> None:
+    """Neither the interface nor its route remain, nor changes of the port."""
+    before = interfaces(c2558)
+    (sample,) = measure(c2558, tmp_path, load_scenario(f"inet4-{kind}")).values()
+    assert sample.valid, sample.problems
+    assert interfaces(c2558) == before
+
+
+@pytest.mark.parametrize("kind", CLONES)
+def test_packets_beside_a_cloned_interface_are_no_sample(
+    c2558: RunningLab, tmp_path: Path, kind: str
+) -> None:
+    scenario = load_scenario(f"inet4-{kind}")
+    commands = [replace(one, run=NO_ROUTE.sub("true", one.run)) for one in scenario.prepare]
+    assert tuple(commands) != scenario.prepare
+    (sample,) = measure(c2558, tmp_path, replace(scenario, prepare=tuple(commands))).values()
+    (problem,) = sample.problems
+    assert re.fullmatch(
+        r"measure on the dut failed: the tunnel did not come up: "
+        rf"0 of \d+ packets left through {CLONES[kind]}2544",
+        problem,
+    )
+
+
+@pytest.fixture(scope="module")
+def slowed(
+    running_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, float]]:
+    """Packets per second by scenario before and after a commit with costs of all interfaces."""
+    folder = tmp_path_factory.mktemp("clones")
+    costs = "".join(f"\tPATH_COST({place}, 1500);\n" for place in CLONES.values())
+    body = f"\nint\nclone_output(void)\n{{\n{costs}\treturn (0);\n}}\n"
+    edits = (append("sys/net/if_clone.c", body),)
+    slower = StoryCommit("network", "Copy packets", edits)
+    tree = create(folder / "tree.git", [slower, *(boring(number) for number in range(8))])
+    builder = replace(running_lab.lab.builders[0], directory=folder / "builder")
+    source = replace(running_lab.lab.source, repository=str(tree.repository))
+    files = replace(running_lab.lab, builders=(builder,), source=source)
+    lab = replace(running_lab, lab=files, tree=tree, logs=folder, _built={})
+    found = []
+    for number in (0, 1):
+        running_lab.bring_home()
+        _, facts = lab.trial(number, ("inet4-forwarding", *(f"inet4-{kind}" for kind in CLONES)))
+        found.append({sample.scenario: sample.pps for sample in samples(facts)})
+    return found
+
+
+@pytest.mark.parametrize("kind", CLONES)
+def test_a_cost_of_a_cloned_interface_slows_only_its_scenario(
+    slowed: list[dict[str, float]], kind: str
+) -> None:
+    before, after = slowed
+    assert after[f"inet4-{kind}"] < 0.8 * before[f"inet4-{kind}"]
+    assert after["inet4-forwarding"] == pytest.approx(before["inet4-forwarding"], rel=0.1)
+
+
+def test_wireguard_without_a_peer_is_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
+    scenario = load_scenario("inet4-wireguard")
+    deaf = replace(scenario.prepare[0], run=scenario.prepare[0].run.replace("2544 pr", "2545 pr"))
+    with pytest.raises(LabFault, match=r"the tunnel did not come up: no handshake with 198\.19"):
+        measure(c2558, tmp_path, replace(scenario, prepare=(deaf, *scenario.prepare[1:])))
+
+
+def test_the_peer_of_wireguard_needs_its_address(c2558: RunningLab, tmp_path: Path) -> None:
+    scenario = load_scenario("inet4-wireguard")
+    elsewhere = replace(scenario, values=scenario.values | {"end": "198.19.0.3"})
+    with pytest.raises(LabFault, match=r"igb3 does not have the address 198\.19\.0\.3") as fault:
+        measure(c2558, tmp_path, elsewhere)
+    assert fault.value.fault is Fault.COMMAND
 
 
 def throughput(lab: RunningLab, logs: Path, name: str) -> float:

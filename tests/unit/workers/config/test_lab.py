@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from netbisect.demo.lab.testbeds import TESTBEDS, lab_toml
 from netbisect.workers.config.custom_measurement import HostCommand
@@ -212,6 +214,13 @@ def test_builtin_scenarios_load(path: Path) -> None:
     assert scenario.firewall == (rest.partition("-")[0] if "state" in rest else "")
     stateful = {"pf": "pass" in scenario.rules, "ipfw": "keep-state" in " ".join(scenario.rules)}
     assert stateful.get(scenario.firewall, False) == rest.endswith("stateful")
+
+
+@pytest.mark.parametrize("end", ["dut", "end"])
+def test_keys_of_wireguard_belong_together(end: str) -> None:
+    values = load_scenario("inet4-wireguard").values
+    private = X25519PrivateKey.from_private_bytes(b64decode(values[f"{end}_key"]))
+    assert b64decode(values[f"{end}_public"]) == private.public_key().public_bytes_raw()
 
 
 FIREWALL = 'firewall = "pf"\nrules = ["set skip on lo0", "pass"]\n'
