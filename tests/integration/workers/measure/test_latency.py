@@ -44,6 +44,7 @@ def test_cycles_follow_from_the_forwarding_rate(clean: RunningLab, tmp_path: Pat
     assert found[CYCLES].pps == pytest.approx(4 * 2.4e9 / full.pps, rel=0.05)
 
 
+@pytest.mark.long
 def test_a_slower_kernel_has_longer_round_trips_and_more_cycles(clean: RunningLab) -> None:
     place = clean.place_of("culprit")
     scenarios = ("inet4-latency", "inet4-cycles")

@@ -123,6 +123,7 @@ def slowed(
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", CLONES)
 def test_a_cost_of_a_cloned_interface_slows_only_its_scenario(
     slowed: list[dict[str, float]], kind: str
