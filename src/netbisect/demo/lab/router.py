@@ -17,6 +17,7 @@ from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.machine import Counters, SimulatedMachine
 from netbisect.demo.lab.noise import RouterNoise
 from netbisect.demo.lab.partitions import DiskPartition, choose
+from netbisect.demo.lab.tables import DYNAMIC, Tables
 
 _GOOD = "kernel"
 """Kernel folder below /boot of loader.conf."""
@@ -47,13 +48,11 @@ def root_on_server(machines: Path, config: RouterConfig) -> Path:
 
 
 @dataclass
-class Firewalls:
+class Firewalls(Tables):
     """Loaded firewalls and their rules."""
 
     loaded: set[str] = field(default_factory=set)
     pf_enabled: bool = False
-    pf_rules: list[str] = field(default_factory=list)
-    ipfw_rules: list[str] = field(default_factory=list)
     ipsec: bool = False
     """Whether a policy encrypts what is forwarded."""
 
@@ -161,8 +160,9 @@ class SimulatedRouter(SimulatedMachine):
         """Reboots in an orderly way."""
         self._next(self._go_down())
 
-    def bear_load(self) -> None:
+    def bear_load(self, flows: int) -> None:
         """Starts traffic."""
+        self.firewalls.begin(flows, self.sysctls)
         if InjectedFault.THROTTLES in self.faults:
             self._hot = True
         if InjectedFault.MEDDLER in self.faults:
@@ -388,17 +388,18 @@ class SimulatedRouter(SimulatedMachine):
         self.modules[name] = kernel.read(self.path(f"{name}.ko", f"/boot/{self.folder}"))
         self.firewalls.loaded.add(name)
         if name == "ipfw":
-            self.sysctls |= dict.fromkeys(_IPFW_SWITCHES, "1")
+            self.sysctls |= dict.fromkeys(_IPFW_SWITCHES, "1") | DYNAMIC
 
     def unload_module(self, name: str) -> bool:
         """kldunload; False if the module is not loaded."""
         self.firewalls.loaded.discard(name)
+        self.firewalls.addresses.pop(name, None)
         if name == "pf":
             self.firewalls.pf_enabled = False
             self.firewalls.pf_rules = []
         else:
             self.firewalls.ipfw_rules = []
-            for switch in _IPFW_SWITCHES:
+            for switch in (*_IPFW_SWITCHES, *DYNAMIC):
                 self.sysctls.pop(switch, None)
         return self.modules.pop(name, None) is not None
 
@@ -419,11 +420,12 @@ class SimulatedRouter(SimulatedMachine):
         walls = self.firewalls
         if walls.pf_enabled and walls.pf_rules:
             stateless = any("no state" in rule for rule in walls.pf_rules)
-            places += ["pf", "pf_rule" if stateless else "pf_state"]
+            places += ["pf", "pf_rule" if stateless else "pf_state", *walls.large("pf")]
         if "ipfw" in walls.loaded and self.sysctls[_IPFW_SWITCHES[0]] != "0":
             stateful = any("keep-state" in rule for rule in walls.ipfw_rules)
-            places += ["ipfw", *(["ipfw_state"] if stateful else [])]
-        return [*places, *["ipsec"] * walls.ipsec, *(clone.kind for clone in self.detour)]
+            places += ["ipfw", *(["ipfw_state"] if stateful else []), *walls.large("ipfw")]
+        places += [*walls.others(), *(["ipsec"] if walls.ipsec else [])]
+        return [*places, *(clone.kind for clone in self.detour)]
 
     def _places(self, family: str) -> list[str]:
         return [*self._way(family), *self._filters()]
@@ -454,6 +456,7 @@ class SimulatedRouter(SimulatedMachine):
         capacity = self.capacity(family)
         self.encrypted += packets * self.firewalls.ipsec
         self.count_detour(packets)
+        self.firewalls.ipf_packets += packets
         if capacity:
             aside = 1 + self._cost([_ASIDE]) / self._cost(self._places(family))
             self.busy_seconds += aside * packets * self.processors / capacity

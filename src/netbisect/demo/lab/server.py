@@ -28,6 +28,7 @@ from netbisect.demo.lab.commands.programs import PROGRAMS
 from netbisect.demo.lab.commands.routes import ROUTES
 from netbisect.demo.lab.commands.scripts import sh
 from netbisect.demo.lab.commands.system import START, SYSTEM
+from netbisect.demo.lab.commands.tables import TABLES
 from netbisect.demo.lab.commands.tunnels import TUNNELS, iperf3
 from netbisect.demo.lab.config import LabConfig, LabError
 from netbisect.demo.lab.faults import InjectedFault
@@ -185,7 +186,7 @@ class LabSimulator:
         plans: dict[str, tuple[int, Mapping[str, Command]]] = {}
         for router in self.config.routers:
             tables = {**FILES, **SYSTEM, **PROGRAMS, **START, **FIREWALLS, **ROUTES, **COUNTERS}
-            tables |= {"sh": sh, **TUNNELS, **CLONES}
+            tables |= {"sh": sh, **TUNNELS, **CLONES, **TABLES}
             if router.root == "partitions":
                 tables |= DISKS
             if router.root == "zfs":

@@ -51,6 +51,8 @@ class Flow:
     seconds: tuple[Second, ...]
     stopped: float = math.inf
     """Time of the interrupt."""
+    flows: int = 1
+    """Pairs of its ends."""
 
     def packets(self, begin: float, end: float) -> float:
         """Number of packets sent in an interval."""
@@ -139,7 +141,7 @@ class SimulatedLink:
             start = flow.seconds[0].begin + _FLAP_AFTER
             self.outage = start, start + _FLAP
             self.bounce(self.generator, self.wire.generator_port)
-        self.router.bear_load()
+        self.router.bear_load(flow.flows)
 
     def sent(self, flow: Flow) -> None:
         """Ends a sender and updates the port counters."""

@@ -6,6 +6,7 @@ structures refuses their requests.
 
 from __future__ import annotations
 
+import getopt
 import re
 
 from netbisect.demo.lab import kernel
@@ -14,9 +15,9 @@ from netbisect.demo.lab.kernel import NotBootableError
 from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import ANY_PATH, NOT_FOUND, CommandFailedError, Shell, named
 
-_PF_LINE = re.compile(r"(pass|block|match|scrub|set)\b|#|$")
+_PF_LINE = re.compile(r"(pass|block|match|scrub|set|table)\b|#|$")
 _IPFW_RULE = re.compile(r"\d+ (allow|accept|pass|permit|deny|drop|count) ")
-_IN_KERNEL = {"aesni", "hwpmc", "ipsec", *(f"if_{kind}" for kind in KINDS)}
+_IN_KERNEL = {"aesni", "hwpmc", "ipl", "ipsec", *(f"if_{kind}" for kind in KINDS)}
 _UNAVAILABLE = 69
 """EX_UNAVAILABLE of sysexits(3)."""
 _NOT_EXECUTABLE = 126
@@ -26,6 +27,7 @@ def kldload(router: SimulatedRouter, _: Shell, arguments: list[str]) -> None:
     """`kldload -n NAME`: succeeds if the module is loaded already."""
     name = arguments[-1]
     if name in router.modules or name in _IN_KERNEL:
+        router.firewalls.loaded.add(name)
         if "-n" in arguments:
             return
         raise CommandFailedError(f"kldload: can't load {name}: module already loaded or in kernel")
@@ -38,7 +40,11 @@ def kldload(router: SimulatedRouter, _: Shell, arguments: list[str]) -> None:
 def kldunload(router: SimulatedRouter, _: Shell, arguments: list[str]) -> None:
     """Unloads a module, with its rules and states."""
     name = arguments[-1]
-    if not router.unload_module(name):
+    walls = router.firewalls
+    if name in _IN_KERNEL & walls.loaded:
+        walls.loaded.discard(name)
+        walls.ipf_rules = []
+    elif not router.unload_module(name):
         raise CommandFailedError(f"kldunload: can't find file {name}")
 
 
@@ -66,41 +72,69 @@ def _of_the_base(router: SimulatedRouter, module: str) -> str:
 
 
 async def pfctl(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
-    """`pfctl -q -e`, `-d`, `-F all`, `-f -`."""
+    """`pfctl -q -e`, `-d`, `-F all`, `-f -`, `-T add -f -`, `-s rules|info`, `-vvs Tables`."""
     await _pfctl(router, shell, arguments, _of_the_base(router, "pf"))
 
 
 async def _pfctl(router: SimulatedRouter, shell: Shell, arguments: list[str], spoken: str) -> None:
-    rules = (await shell.stdin.read()).decode().splitlines() if "-f" in arguments else []
+    options = dict(getopt.getopt(arguments, "dF:ef:o:qs:T:t:v")[0])
+    rules = (await shell.stdin.read()).decode().splitlines() if "-f" in options else []
     walls = router.firewalls
     if "pf" not in walls.loaded:
         raise CommandFailedError("pfctl: /dev/pf: No such file or directory")
-    if "-f" in arguments:
+    if "-s" in options:
+        table = walls.addresses.get("pf", ())
+        shown = {
+            "rules": [rule for rule in walls.pf_rules if rule.startswith(("block", "pass"))],
+            "info": [f"  current entries {walls.states('pf'):>22}"],
+            "Tables": [f"-pa-r--\tnetbisect\n\tAddresses:   {len(table)}"],
+        }
+        shell.out("".join(f"{line}\n" for line in shown[options["-s"]]))
+    elif "-T" in options:
+        _must_match(router, spoken)
+        walls.addresses.setdefault("pf", set()).update(rules)
+    elif "-f" in options:
         for number, line in enumerate(rules, 1):
             if not _PF_LINE.match(line):
                 raise CommandFailedError(
                     f"stdin:{number}: syntax error\n"
                     "pfctl: Syntax error in config file: pf rules not loaded"
                 )
-        if spoken != router.modules["pf"].spoken:
-            raise CommandFailedError("pfctl: DIOCADDRULE: Inappropriate ioctl for device")
+        _must_match(router, spoken)
         walls.pf_rules = rules
-    elif "-F" in arguments:
+    elif "-F" in options:
         walls.pf_rules = []
+        walls.addresses.pop("pf", None)
     else:
-        enable = "-e" in arguments
+        enable = "-e" in options
         if walls.pf_enabled == enable:
             state = "already enabled" if enable else "not enabled"
             raise CommandFailedError(f"pfctl: pf {state}")
         walls.pf_enabled = enable
 
 
-def ipfw(router: SimulatedRouter, _: Shell, arguments: list[str]) -> None:
-    """`ipfw -q -f flush`, `ipfw -q add RULE`."""
-    _ipfw(router, arguments, _of_the_base(router, "ipfw"))
+def _must_match(router: SimulatedRouter, spoken: str) -> None:
+    if spoken != router.modules["pf"].spoken:
+        raise CommandFailedError("pfctl: DIOCADDRULE: Inappropriate ioctl for device")
 
 
-def _ipfw(router: SimulatedRouter, arguments: list[str], spoken: str) -> None:
+async def ipfw(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
+    """`ipfw -q COMMAND`, or `ipfw -q /dev/stdin` with commands."""
+    await _ipfw_of(router, shell, arguments, _of_the_base(router, "ipfw"))
+
+
+async def _ipfw_of(
+    router: SimulatedRouter, shell: Shell, arguments: list[str], spoken: str
+) -> None:
+    lines = [arguments]
+    if arguments[-1] == "/dev/stdin":
+        lines = [line.split() for line in (await shell.stdin.read()).decode().splitlines()]
+    for words in lines:
+        _ipfw(router, shell, words, spoken)
+
+
+def _ipfw(router: SimulatedRouter, shell: Shell, arguments: list[str], spoken: str) -> None:
+    """`-f flush`, `add RULE`, `delete NUMBER`, `list`, `table NAME create|add|info|destroy`."""
     words = [word for word in arguments if not word.startswith("-")]
     walls = router.firewalls
     if "ipfw" not in walls.loaded:
@@ -110,8 +144,15 @@ def _ipfw(router: SimulatedRouter, arguments: list[str], spoken: str) -> None:
             else "ipfw: getsockopt(IP_FW_XADD): Protocol not available",
             _UNAVAILABLE,
         )
-    if words == ["flush"]:
-        walls.ipfw_rules = []
+    if words[0] == "table":
+        _ipfw_table(router, shell, words)
+        return
+    if words[0] == "list":
+        shell.out("".join(f"{rule}\n" for rule in walls.ipfw_rules))
+        return
+    if words[0] in ("flush", "delete"):
+        rest = [one for one in walls.ipfw_rules if words[1:] and one.split()[0] != words[1]]
+        walls.ipfw_rules = rest
         return
     rule = " ".join(words[1:])
     if words[0] != "add" or not _IPFW_RULE.match(rule):
@@ -119,6 +160,22 @@ def _ipfw(router: SimulatedRouter, arguments: list[str], spoken: str) -> None:
     if spoken != router.modules["ipfw"].spoken:
         raise CommandFailedError("ipfw: getsockopt(IP_FW_XADD): Invalid argument", _UNAVAILABLE)
     walls.ipfw_rules.append(rule)
+
+
+def _ipfw_table(router: SimulatedRouter, shell: Shell, words: list[str]) -> None:
+    tables, name, action = router.firewalls.addresses, words[1], words[2]
+    if action == "create":
+        tables["ipfw"] = set()
+    elif "ipfw" not in tables:
+        raise CommandFailedError("ipfw: failed to request table info: No such process", 71)
+    elif action == "add":
+        tables["ipfw"].add(words[3])
+    elif action == "info":
+        shell.out(f"--- table({name}), set(0) ---\n items: {len(tables['ipfw'])}, size: 296\n")
+    elif any(f"table({name})" in rule for rule in router.firewalls.ipfw_rules):
+        raise CommandFailedError(f"ipfw: failed to destroy table {name}: Device busy", 71)
+    else:
+        del tables["ipfw"]
 
 
 async def run_file(router: SimulatedRouter, shell: Shell, words: list[str]) -> int:
@@ -135,7 +192,7 @@ async def run_file(router: SimulatedRouter, shell: Shell, words: list[str]) -> i
     if path.name == "pfctl":
         await _pfctl(router, shell, words[1:], spoken)
     elif path.name == "ipfw":
-        _ipfw(router, words[1:], spoken)
+        await _ipfw_of(router, shell, words[1:], spoken)
     else:
         return await shell.execute([path.name, *words[1:]])
     return 0

@@ -6,6 +6,7 @@ standard output.
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -164,7 +165,10 @@ class _Run:
         pps = min(pps, int(self.options.get("-R", "0")) or pps)
         count = int(self.options["-n"])
         seconds = tuple(schedule(start, count, pps, self.noise, link.fade))
-        flow = Flow(self.family, self.size, self.options.get("-D", ""), seconds)
+        ranges = [pktgen_options.parse_range(self.options.get(end, "")) for end in ("-s", "-d")]
+        flows = math.prod(one.flows for one in ranges if one)
+        mac = self.options.get("-D", "")
+        flow = Flow(self.family, self.size, mac, seconds, flows=flows)
         link.send(flow)
         try:
             for second in seconds:

@@ -31,10 +31,24 @@ destination: {network}
 """
 
 
+def _change(router: SimulatedRouter, arguments: list[str]) -> None:
+    network = arguments[arguments.index("-net") + 1]
+    routes = router.firewalls.routes
+    if ("add" in arguments) == (network in routes):
+        raise CommandFailedError(f"route: {network}: already in table, or not in table")
+    routes ^= {network}
+
+
 def route(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
-    """`route -n get -inet|-inet6 ADDRESS`, `route add -net NETWORK GATEWAY|-interface NAME`."""
+    """`route -n get -inet|-inet6 ADDRESS`, and `route add|delete` of networks.
+
+    `route add -net NETWORK GATEWAY|-interface NAME`, `route -nq add|delete -net NETWORK [GATEWAY]`.
+    """
     if arguments[:2] == ["add", "-net"]:
         _add(router, arguments[2], arguments[3:])
+        return
+    if "get" not in arguments:
+        _change(router, arguments)
         return
     address = ipaddress.ip_address(arguments[-1])
     ways = [(one.route, name, "link") for name, one in router.clones.items() if one.route]

@@ -1,7 +1,7 @@
 """sh(1) for scripts from standard input: a real shell with the commands of the machine.
 
 Each simulated command is a small program in a folder at the start of PATH. It sends its arguments
-and input to the machine over a socket and prints the answer.
+to the machine over a socket, its input if the machine asks for it, and prints the answer.
 """
 
 from __future__ import annotations
@@ -21,19 +21,24 @@ from netbisect.demo.lab.machine import SimulatedMachine
 from netbisect.demo.lab.shell import Command, Shell
 
 _PROGRAM = """#!{python} -SE
-import json, os, select, socket, sys
-text = os.read(0, 1 << 20).decode() if select.select([0], [], [], 0)[0] else ""
+import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as one:
     one.connect({socket!r})
     words = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
-    one.sendall(json.dumps([words, text]).encode() + b"\\n")
-    out, err, status = json.load(one.makefile())
+    one.sendall(json.dumps([os.environ["PATH"], words]).encode() + b"\\n")
+    answers = one.makefile()
+    if not (answer := json.loads(answers.readline())):
+        one.sendall(json.dumps(sys.stdin.read()).encode() + b"\\n")
+        answer = json.loads(answers.readline())
+out, err, status = answer
 sys.stdout.write(out)
 sys.stderr.write(err)
 sys.exit(status)
 """
 _REAL = ("cat", "echo", "grep", "sh", "test", "kill", "mkdir")
 """Commands of the real system, or of the shell itself."""
+_LONGEST = 1 << 24
+"""Bytes of input of a command."""
 
 
 async def _sleep(machine: SimulatedMachine, _: Shell, arguments: list[str]) -> None:
@@ -48,7 +53,8 @@ async def sh(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> i
     commands: dict[str, Command] = {**shell.commands, "sleep": partial(_sleep, machine)}
     with tempfile.TemporaryDirectory(prefix="nb-sh-") as folder:
         place = Path(folder)
-        server = await asyncio.start_unix_server(partial(_answer, commands), place / "socket")
+        answer = partial(_answer, machine, commands)
+        server = await asyncio.start_unix_server(answer, place / "socket", limit=_LONGEST)
         program = place / "program"
         program.write_text(_PROGRAM.format(python=sys.executable, socket=str(place / "socket")))
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -74,13 +80,30 @@ async def _run(shell: Shell, script: bytes, environment: Mapping[str, str]) -> i
     return process.returncode or 0
 
 
+class _Input:
+    """Standard input of a command, which the program reads if asked."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def read(self) -> bytes:
+        self._writer.write(b"[]\n")
+        text: str = json.loads(await self._reader.readline())
+        return text.encode()
+
+
 async def _answer(
-    commands: Mapping[str, Command], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    machine: SimulatedMachine,
+    commands: Mapping[str, Command],
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
 ) -> None:
-    words, text = json.loads(await reader.readline())
-    stdin, out, err = asyncio.StreamReader(), BytesIO(), BytesIO()
-    stdin.feed_data(text.encode())
-    stdin.feed_eof()
-    status = await Shell(commands, stdin, out, err).execute(words)
-    writer.write(json.dumps([out.getvalue().decode(), err.getvalue().decode(), status]).encode())
+    path, words = json.loads(await reader.readline())
+    for folder in path.split(":"):
+        if folder.startswith("/boot/") and machine.path(words[0], folder).is_file():
+            words[0] = f"{folder}/{words[0]}"
+    out, err = BytesIO(), BytesIO()
+    status = await Shell(commands, _Input(reader, writer), out, err).execute(words)
+    answer = [out.getvalue().decode(), err.getvalue().decode(), status]
+    writer.write(json.dumps(answer).encode() + b"\n")
     writer.close()
