@@ -175,7 +175,7 @@ class Bench:
             try:
                 work.prepare()
                 yield work
-            except LabFault:
+            except Exception:
                 with contextlib.suppress(MachineError):
                     work.clean_up()
                 raise
@@ -213,7 +213,7 @@ class Bench:
         """Sends packets at a given rate inside the block.
 
         Args:
-            scenario: Rules and traffic.
+            scenario: Rules, commands and traffic; `measure` is not run.
             pps: Packets per second.
             seconds: Maximal duration of the block.
 
@@ -227,7 +227,10 @@ class Bench:
         self._set_up(scenario)
         steady = replace(scenario, traffic=replace(_traffic(scenario), rate=round(pps)))
         longest = self.testbed.timing.run_timeout + seconds
-        with self._flows(steady, f"{scenario.name}.load", longest, seconds) as flows:
+        with (
+            self._prepared(scenario),
+            self._flows(steady, f"{scenario.name}.load", longest, seconds) as flows,
+        ):
             if not self._wait_for(flows.sending, flows.received, _flowing):
                 why = "the receiver sees no packets"
                 raise LabFault.of(Fault.NO_TRAFFIC, why, stage=Stage.BENCH)

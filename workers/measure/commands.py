@@ -104,11 +104,14 @@ class ScenarioCommands:
         `options` are those of timeout(1), which without `--foreground` waits on FreeBSD for all
         programs that the script leaves in the background.
         """
+        machine = self._hosts[command.on]
         variables = self._variables.items()
         assignments = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables)
+        for folder in {path.rpartition("/")[0] for path in machine.programs.values()}:
+            assignments += f"PATH={shlex.quote(folder)}:$PATH\n"
         script = f"{assignments}main() {{\n{command.run}\n}}\nmain </dev/null\n"
         limit = math.ceil(command.timeout + seconds)
-        return self._hosts[command.on].run(
+        return machine.run(
             ["timeout", *options, "-s", "INT", str(limit), "sh"],
             stdin=script.encode(),
             timeout=limit + _ALLOWANCE,
