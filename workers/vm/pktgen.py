@@ -41,7 +41,7 @@ _SILENCE = 1.0
 """Seconds without a packet after which traffic has ended."""
 _FRAME_BYTES = 24
 """CRC, preamble and gap: a longer frame takes the wire longer."""
-_MOST_FLOWS = 1 << 16
+_MOST_FLOWS = 1 << 18
 _BUFFER = 1 << 16
 _UDP = 17
 _TTL = 64
