@@ -207,6 +207,8 @@ def problems(facts: list[dict[str, object]]) -> object:
     [
         (PF, "inet4-pf-stateful", "pfctl: DIOCADDRULE: Inappropriate ioctl for device"),
         (IPFW, "inet4-ipfw-stateful", "ipfw: getsockopt(IP_FW_XADD): Invalid argument"),
+        (PF, "inet4-pf-table", "pfctl: DIOCADDRULE: Inappropriate ioctl for device"),
+        (IPFW, "inet4-ipfw-rules", "ipfw: getsockopt(IP_FW_XADD): Invalid argument"),
     ],
 )
 def test_a_sample_needs_programs_that_fit_the_kernel(

@@ -209,11 +209,13 @@ def test_builtin_scenarios_load(path: Path) -> None:
     scenario = load_scenario(path.stem)
     family, _, rest = path.stem.partition("-")
     if scenario.traffic:
-        assert (scenario.traffic.family, scenario.traffic.flows) == (family, 2000)
+        flows = {"states": 200_000, "routes": 61_440}.get(rest.rpartition("-")[2], 2000)
+        assert (scenario.traffic.family, scenario.traffic.flows) == (family, flows)
         assert scenario.sysctls == {"net.inet.ip.redirect": 0, "net.inet6.ip6.redirect": 0}
-    assert scenario.firewall == (rest.partition("-")[0] if "state" in rest else "")
+    first = rest.partition("-")[0]
+    assert scenario.firewall == (first if first in ("pf", "ipfw") else "")
     stateful = {"pf": "pass" in scenario.rules, "ipfw": "keep-state" in " ".join(scenario.rules)}
-    assert stateful.get(scenario.firewall, False) == rest.endswith("stateful")
+    assert stateful.get(scenario.firewall, False) == rest.endswith(("stateful", "states"))
 
 
 @pytest.mark.parametrize("end", ["dut", "end"])
