@@ -70,6 +70,7 @@ def rates(lab: RunningLab, logs: Path, kernel: Kernel, archive: Path) -> dict[st
     return {one.scenario: one.pps for one in samples(found)}
 
 
+@pytest.mark.long
 def test_a_cost_at_its_place_slows_only_the_scenario(c2558: RunningLab, tmp_path: Path) -> None:
     """Nothing of a scenario is left for the next one."""
     before = rates(c2558, tmp_path, *c2558.kernel(0))
