@@ -87,8 +87,8 @@ class Heart:
 
 async def measure(folder: Path, candidates: int, rounds: int) -> dict[str, object]:
     """Makes decisions; returns seconds and MiB."""
-    house = DemoService(folder / "house")
-    run = DemoRun(house, house.build())
+    service = DemoService(folder / "service")
+    run = DemoRun(service, service.build())
     process = compute.use_compute_process()
     store = database_thread(run.settings)
     followups = Followups(run.settings, run.lab)

@@ -160,7 +160,7 @@ def main() -> int:
     end = time.monotonic() + record.seconds
     told = Tally()
     with tempfile.TemporaryDirectory() as folder:
-        stage = Stage((record.keep or Path(folder)) / "house")
+        stage = Stage((record.keep or Path(folder)) / "service")
         with stage.supervised():
             if record.short:
                 hits, wrong = short(stage)

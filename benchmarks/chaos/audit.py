@@ -74,7 +74,7 @@ def faults(stage: Stage, expected: Answer | None) -> Iterator[str]:
 
 def _mail(stage: Stage, hits: list[tuple[str, str]]) -> Iterator[str]:
     """Each mail once; identical repetitions after a hit are allowed."""
-    came = Counter(str(mail["Message-ID"]) for mail in read(stage.house.mails))
+    came = Counter(str(mail["Message-ID"]) for mail in read(stage.service.mails))
     posted = stage.posted()
     for lost in posted.keys() - came.keys():
         yield f"the mail {posted[lost]} was posted and never came"

@@ -63,7 +63,7 @@ class Stage:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        self.house = DemoService(place)
+        self.service = DemoService(place)
         self.journal = Journal(place / "journal")
         self.restarts = 0
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -83,16 +83,18 @@ class Stage:
     def build(self) -> None:
         """Writes all files; starts nothing."""
         bed = replace(TESTBEDS[TESTBED], scenarios=(SCENARIO,))
-        tree = self.house.build(commits=commits(), testbeds=[bed], compression=COMPRESSION, seed=3)
+        tree = self.service.build(
+            commits=commits(), testbeds=[bed], compression=COMPRESSION, seed=3
+        )
         # On a machine with other work to do nothing but the faults shall be in its way.
         lab_file = self.place / "lab" / "lab.toml"
         text = lab_file.read_text()
         lab_file.write_text(text.replace("boot_timeout = 15.0", "boot_timeout = 60.0"))
-        self.run = ServiceRun(self.house, tree)
+        self.run = ServiceRun(self.service, tree)
         self.ledger = self.run.ledger
-        workers = self.house._create_workers(self.run.lab, self.run.settings.workers.port)
+        workers = self.service._create_workers(self.run.lab, self.run.settings.workers.port)
         self._names = ["lab", "mailbox", "master", *(f"worker-{name}" for name in workers)]
-        self.house.processes.mkdir(exist_ok=True)
+        self.service.processes.mkdir(exist_ok=True)
         (self.place / control.TAC).write_text(fill_template(control.TAC))
         control._buildbot(self.place, {}, "upgrade-master", "--quiet")
         if wrong := [one.found for one in control.check_folder(self.place) if one.failed]:
@@ -124,14 +126,14 @@ class Stage:
 
     def _supervise(self) -> None:
         """Restarts dead processes, like an init system."""
-        environment = {**os.environ, **self.house.environment, "TMPDIR": str(self._temporary)}
+        environment = {**os.environ, **self.service.environment, "TMPDIR": str(self._temporary)}
         for name in self._names:
             old = self._processes.get(name)
             if old is not None and old.poll() is None:
                 continue
             if name == "master":
                 (self.place / "twistd.pid").unlink(missing_ok=True)
-            with (self.house.processes / f"{name}.log").open("ab") as log:
+            with (self.service.processes / f"{name}.log").open("ab") as log:
                 self._processes[name] = subprocess.Popen(
                     [sys.executable, "-m", "benchmarks.chaos.process", name, str(self.place)],
                     env=environment,
@@ -141,7 +143,7 @@ class Stage:
                     start_new_session=True,
                 )
             number = str(self._processes[name].pid)
-            (self.house.processes / f"{name}.pid").write_text(number)
+            (self.service.processes / f"{name}.pid").write_text(number)
             self.restarts += old is not None
 
     def watch(self, until: str = "") -> None:
@@ -262,7 +264,7 @@ class Stage:
         return found
 
     def _marked(self) -> Iterator[tuple[int, str]]:
-        [(variable, value)] = self.house.environment.items()
+        [(variable, value)] = self.service.environment.items()
         mark = f"{variable}={value}\0".encode()
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):

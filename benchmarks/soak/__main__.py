@@ -279,8 +279,8 @@ class Soak(ServiceRun):
 
 def build(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Soak:
     """Writes all files of a service in a new folder."""
-    house, landing = DemoService(place), commits(nights)
-    tree = house.build(
+    service, landing = DemoService(place), commits(nights)
+    tree = service.build(
         commits=[one for of_night in landing for one in of_night],
         testbeds=beds(testbeds),
         compression=COMPRESSION,
@@ -291,7 +291,7 @@ def build(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Soa
     file.write_text(re.sub(r"(?m)^boots = .*", f"boots = {boots}", text))
     heads = [1 + sum(map(len, landing[: night + 1])) for night in range(nights)]
     luck = random.Random(seed)  # noqa: S311 - it plays a lab
-    return Soak(house, tree, heads=heads, luck=luck, told=Told(nights, testbeds))
+    return Soak(service, tree, heads=heads, luck=luck, told=Told(nights, testbeds))
 
 
 def soak(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Told:
@@ -331,7 +331,7 @@ def main(nights: int, testbeds: int, boots: int, seed: int, keep: Path | None) -
     load_before = os.getloadavg()[0]
     # A short path, for sockets.
     with tempfile.TemporaryDirectory(prefix="nb-soak-") as folder:
-        told = soak(keep or Path(folder) / "house", nights, testbeds, boots, seed)
+        told = soak(keep or Path(folder) / "service", nights, testbeds, boots, seed)
     click.echo(json.dumps({**asdict(told), "load_before": load_before}, indent=1))
     sys.exit(told.found < told.culprits or bool(told.wrong))
 
