@@ -75,7 +75,7 @@ def test_an_interruption_leaves_no_process(
     tmp_path: Path, command: str, moment: Callable[[Path], bool], number: signal.Signals
 ) -> None:
     """As a terminal sends it: to make and all that is in its process group; here twice."""
-    place = tmp_path / "house"
+    place = tmp_path / "service"
     makefile = tmp_path / "Makefile"
     makefile.write_text(f"demo:\n\t@{' '.join(MODULE)} {command} --place {place}\n")
     with (tmp_path / "said").open("wb") as stream:
@@ -103,7 +103,7 @@ def test_an_interruption_leaves_no_process(
 
 
 def test_down_ends_processes_of_a_killed_demonstration(tmp_path: Path) -> None:
-    place = tmp_path / "house"
+    place = tmp_path / "service"
     with subprocess.Popen(
         [*MODULE, "play", "--place", str(place)], env=ENVIRONMENT, stdout=subprocess.DEVNULL
     ) as process:
@@ -145,14 +145,14 @@ def test_a_reused_process_number_is_not_taken_for_the_master(
 def test_a_reused_process_number_is_not_killed(
     tmp_path: Path, stranger: subprocess.Popen[bytes]
 ) -> None:
-    house = DemoService(tmp_path / "house")
-    house.build_lab(testbeds=["c2558"])
-    house.processes.mkdir()
-    for path in (house.processes / "worker-c2558.pid", house.place / "twistd.pid"):
+    service = DemoService(tmp_path / "service")
+    service.build_lab(testbeds=["c2558"])
+    service.processes.mkdir()
+    for path in (service.processes / "worker-c2558.pid", service.place / "twistd.pid"):
         path.write_text(str(stranger.pid))
-    house.stop()
+    service.stop()
     assert stranger.poll() is None
-    assert not list(house.processes.glob("*.pid"))
+    assert not list(service.processes.glob("*.pid"))
 
 
 def test_the_working_directory_that_procstat_prints_is_found() -> None:

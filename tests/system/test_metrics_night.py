@@ -86,12 +86,12 @@ def two_effects() -> list[StoryCommit]:
 def play(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DemoRun]:
     """The service with a story and scenarios."""
     commits, kinds = request.param
-    house = DemoService(tmp_path / "house")
+    service = DemoService(tmp_path / "service")
     bed = replace(TESTBEDS["c2558"], scenarios=kinds)
-    tree = house.build(commits=commits(), seed=3, testbeds=[bed])
-    house.start()
-    yield DemoRun(house, tree)
-    house.stop()
+    tree = service.build(commits=commits(), seed=3, testbeds=[bed])
+    service.start()
+    yield DemoRun(service, tree)
+    service.stop()
 
 
 @pytest.mark.parametrize("play", [(commits, KINDS)], indirect=True, ids=["eight kinds"])

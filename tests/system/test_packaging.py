@@ -133,10 +133,10 @@ def test_it_works_outside_of_the_checkout(installed: Path, tmp_path: Path) -> No
 @pytest.mark.long
 def test_its_demonstration_has_all_that_it_needs(installed: Path, tmp_path: Path) -> None:
     """A tree, a lab and a first kernel are made; master.cfg, settings and tree pass the check."""
-    house = tmp_path / "house"
+    folder = tmp_path / "demo"
     code = "import sys; from pathlib import Path; from netbisect.demo.service import DemoService; "
-    output_of(installed / "python", "-c", f"{code}DemoService(Path(sys.argv[1])).build()", house)
-    checks = output_of(installed / "netbisect", "check", house)
+    output_of(installed / "python", "-c", f"{code}DemoService(Path(sys.argv[1])).build()", folder)
+    checks = output_of(installed / "netbisect", "check", folder)
 
     assert "FAIL" not in checks
     assert "main is at" in checks

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from played_lab import PlayedHouse, build
+from played_lab import PlayedService, build
 
 from netbisect.bisect.model.jobs import BisectJob, CompareJob, NightlyJob
 from netbisect.store.db.records import RequestState
@@ -19,9 +19,9 @@ CULPRIT = 300003
 
 
 @pytest.fixture
-def house(tmp_path: Path, reviews: str) -> PlayedHouse:
+def service(tmp_path: Path, reviews: str) -> PlayedService:
     """Five commits; from the third on it is a tenth slower."""
-    house = build(tmp_path, reviews, {"main": COMMITS, "stable/11": (320896, 320897)})
+    service = build(tmp_path, reviews, {"main": COMMITS, "stable/11": (320896, 320897)})
     luck = np.random.default_rng(5)
 
     def rates(level: float) -> Iterator[float]:
@@ -30,28 +30,28 @@ def house(tmp_path: Path, reviews: str) -> PlayedHouse:
 
     for number in COMMITS:
         level = 900_000 if number >= CULPRIT else 1_000_000
-        house.play("c2558", FORWARDING, str(number), rates(level))
-    return house
+        service.play("c2558", FORWARDING, str(number), rates(level))
+    return service
 
 
-def test_a_range_is_searched(house: PlayedHouse) -> None:
+def test_a_range_is_searched(service: PlayedService) -> None:
     """Its ends first; then the commit is named, verified, and mailed. No open alertsed."""
-    house.request("bisect", "r300001..r300005", "--testbed", "c2558", "--mail", "ann@lab.invalid")
-    house.run()
-    shown = house.show(1)
+    service.request("bisect", "r300001..r300005", "--testbed", "c2558", "--mail", "ann@lab.invalid")
+    service.run()
+    shown = service.show(1)
 
     assert (shown["verdict"], shown["status"]) == ("regression", 1)
     assert [part["kind"] for part in shown["parts"]] == ["Comparison", "Bisection"]
     assert "Verified against its parent" in shown["sentence"]
-    culprit = house.followups.history.between(*shown["subjects"])[CULPRIT - 300002]
+    culprit = service.followups.history.between(*shown["subjects"])[CULPRIT - 300002]
     assert culprit.subject == str(CULPRIT)
     assert culprit.label in shown["sentence"]
-    assert house.ledger.alerts.all(candidates=True) == []
-    first, last = house.ledger.mails.waiting()
+    assert service.ledger.alerts.all(candidates=True) == []
+    first, last = service.ledger.mails.waiting()
     assert last.in_reply_to == first.message_id
     assert culprit.label in last.body
-    page = house.page(1)
-    for job in house.ledger.requests.jobs(1):
+    page = service.page(1)
+    for job in service.ledger.requests.jobs(1):
         kind = "bisection" if isinstance(job.job, BisectJob) else "comparison"
         assert f'<a href="{kind}-{job.id}.html">{kind} {job.id}</a>' in page
         if isinstance(job.job, CompareJob):
@@ -60,80 +60,82 @@ def test_a_range_is_searched(house: PlayedHouse) -> None:
 
 
 @pytest.mark.long
-def test_an_answer_says_how_much_a_fix_gains(house: PlayedHouse) -> None:
-    house.request("compare", "r300003", "r300002", "--testbed", "c2558")
-    house.run()
-    shown = house.show(1)
+def test_an_answer_says_how_much_a_fix_gains(service: PlayedService) -> None:
+    service.request("compare", "r300003", "r300002", "--testbed", "c2558")
+    service.run()
+    shown = service.show(1)
 
     assert shown["verdict"] == "no regression"
     gain = r"There is a gain: .* against .*, [+]1[01][.]\d % .* on c2558"
     assert re.search(gain, shown["sentence"])
-    page = house.page(1)
+    page = service.page(1)
     assert "the interval as it narrows" in page
     assert "Difference at 95.0% confidence" in page
 
 
-def test_a_range_without_a_drop_is_not_searched(house: PlayedHouse) -> None:
+def test_a_range_without_a_drop_is_not_searched(service: PlayedService) -> None:
     """Two ends that are alike are the answer."""
-    house.request("bisect", "r300001..r300002", "--testbed", "c2558")
-    house.run()
-    shown = house.show(1)
+    service.request("bisect", "r300001..r300002", "--testbed", "c2558")
+    service.run()
+    shown = service.show(1)
 
     assert (shown["verdict"], shown["status"]) == ("no regression", 0)
     assert [part["kind"] for part in shown["parts"]] == ["Comparison"]
 
 
 @pytest.mark.long
-def test_the_good_end_is_found_in_earlier_measurements(house: PlayedHouse) -> None:
+def test_the_good_end_is_found_in_earlier_measurements(service: PlayedService) -> None:
     """The last night before the last drop up to the bad end."""
-    house.followups.history.update()
+    service.followups.history.update()
     for number in (300001, 300002, 300004, 300005):
-        commit = house.followups.history.commit(f"main~{300005 - number}")
-        house.ledger.commits.learn([commit], "main")
+        commit = service.followups.history.commit(f"main~{300005 - number}")
+        service.ledger.commits.learn([commit], "main")
         night = NightlyJob("main", "c2558", commit.revision, (FORWARDING,), 5)
-        house.measure(house.ledger.jobs.add(night, key=f"night:main:c2558:{number}"))
-    house.request("bisect", "main", "--testbed", "c2558")
-    [record, *_] = house.ledger.requests.jobs(1)
+        service.measure(service.ledger.jobs.add(night, key=f"night:main:c2558:{number}"))
+    service.request("bisect", "main", "--testbed", "c2558")
+    [record, *_] = service.ledger.requests.jobs(1)
 
     assert isinstance(record.job, CompareJob)
-    assert house.followups.history.commit(record.job.good).subject == "300002"
-    house.run()
-    assert house.show(1)["verdict"] == "regression"
+    assert service.followups.history.commit(record.job.good).subject == "300002"
+    service.run()
+    assert service.show(1)["verdict"] == "regression"
 
 
 @pytest.mark.long
-def test_a_search_that_is_out_of_hours_is_extended(house: PlayedHouse) -> None:
+def test_a_search_that_is_out_of_hours_is_extended(service: PlayedService) -> None:
     """Nothing of what was measured is lost."""
-    house.request("bisect", "r300001..r300005", "--testbed", "c2558", "--hours", "0.1")
-    house.run()
-    shown = house.show(1)
+    service.request("bisect", "r300001..r300005", "--testbed", "c2558", "--hours", "0.1")
+    service.run()
+    shown = service.show(1)
     assert (shown["verdict"], shown["status"]) == ("regression", 1)
     assert "Verified" not in shown["sentence"]
     boots = shown["spent"]["boots"]
 
-    house.request("extend", "1", "--hours", "40")
-    house.run()
-    shown = house.show(1)
+    service.request("extend", "1", "--hours", "40")
+    service.run()
+    shown = service.show(1)
     assert "Verified against its parent" in shown["sentence"]
     assert shown["spent"]["boots"] > boots
-    last = house.ledger.requests.jobs(1)[-1]
+    last = service.ledger.requests.jobs(1)[-1]
     assert isinstance(last.job, BisectJob)
-    assert house.ledger.requests.get(1).state is RequestState.ANSWERED
+    assert service.ledger.requests.get(1).state is RequestState.ANSWERED
 
 
-def test_a_range_is_of_the_branch_that_it_is_on(house: PlayedHouse) -> None:
+def test_a_range_is_of_the_branch_that_it_is_on(service: PlayedService) -> None:
     """Its commits get their places there, whatever is watched first; another branch is refused."""
-    house.request("bisect", "r320896..r320897", "--testbed", "c2558")
-    [record] = house.ledger.requests.jobs(1)
-    refused = house.refused("bisect", "r320896..r320897", "--branch", "main", "--testbed", "c2558")
+    service.request("bisect", "r320896..r320897", "--testbed", "c2558")
+    [record] = service.ledger.requests.jobs(1)
+    refused = service.refused(
+        "bisect", "r320896..r320897", "--branch", "main", "--testbed", "c2558"
+    )
 
     assert record.job.branch == "stable/11"
     assert "is on stable/11, not on main" in refused
 
 
-def test_many_subjects_are_refused_before_any_is_looked_up(house: PlayedHouse) -> None:
+def test_many_subjects_are_refused_before_any_is_looked_up(service: PlayedService) -> None:
     """Each of them could be a review to be fetched."""
     many = [f"D{number}" for number in range(1, 100)]
 
-    assert "expected 2 to 7 revisions" in house.refused("series", *many, "--testbed", "c2558")
-    assert not list(house.settings.patches.glob("*"))
+    assert "expected 2 to 7 revisions" in service.refused("series", *many, "--testbed", "c2558")
+    assert not list(service.settings.patches.glob("*"))

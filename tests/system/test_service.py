@@ -49,12 +49,12 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def house(tmp_path: Path, bare_environment: None) -> Iterator[DemoService]:
-    one = DemoService(tmp_path / "house")
-    with Watched(one.place):
-        yield one
-        one.stop()
-    assert control.master_pid(one.place) is None
+def service(tmp_path: Path, bare_environment: None) -> Iterator[DemoService]:
+    service = DemoService(tmp_path / "service")
+    with Watched(service.place):
+        yield service
+        service.stop()
+    assert control.master_pid(service.place) is None
 
 
 class Watched:
@@ -106,13 +106,13 @@ class Watched:
 
 
 def begin(
-    house: DemoService, testbeds: Sequence[str | SimulatedTestbed] = ("c2558", "e5-2650")
+    service: DemoService, testbeds: Sequence[str | SimulatedTestbed] = ("c2558", "e5-2650")
 ) -> DemoRun:
-    tree = house.build(seed=3, testbeds=testbeds)
-    add_a_builder(house.place / "lab" / "lab.toml")
-    make_twins(house.place / "lab")
-    house.start()
-    play = DemoRun(house, tree)
+    tree = service.build(seed=3, testbeds=testbeds)
+    add_a_builder(service.place / "lab" / "lab.toml")
+    make_twins(service.place / "lab")
+    service.start()
+    play = DemoRun(service, tree)
     come_with_a_token(play)
     return play
 
@@ -180,13 +180,13 @@ def environment_of(process: int) -> set[str]:
     return {line.partition("=")[0] for line in lines if line}
 
 
-def kill(house: DemoService) -> None:
+def kill(service: DemoService) -> None:
     """The master, in the middle of whatever it does."""
-    master = control.master_pid(house.place)
+    master = control.master_pid(service.place)
     assert master is not None
-    assert environment_of(master) <= {"PATH", "HOME", *house.environment, *_SET_BY_PYTHON}
+    assert environment_of(master) <= {"PATH", "HOME", *service.environment, *_SET_BY_PYTHON}
     os.kill(master, signal.SIGKILL)
-    wait_until(lambda: control.master_pid(house.place) is None, LIMIT)
+    wait_until(lambda: control.master_pid(service.place) is None, LIMIT)
 
 
 def get(play: DemoRun, path: str) -> str:
@@ -245,9 +245,9 @@ def check_orders(play: DemoRun, alert: Alert) -> None:
 
 
 @pytest.mark.long
-def test_the_culprit_alone_is_named_although_the_master_is_killed(house: DemoService) -> None:
+def test_the_culprit_alone_is_named_although_the_master_is_killed(service: DemoService) -> None:
     """No mail about weeks without it; then killed in the comparison, stopped in the bisection."""
-    play = begin(house)
+    play = begin(service)
     for landed in (QUIET_WEEKS, CULPRIT_AT - 5):
         play.tree.land(landed)
         play.begin_night()
@@ -255,19 +255,19 @@ def test_the_culprit_alone_is_named_although_the_master_is_killed(house: DemoSer
     nights = [play.ledger.jobs.get(number).finding for number in range(1, 5)]
     assert all(isinstance(one, NightlyResult) for one in nights)
     assert play.ledger.alerts.all() == []
-    assert read(house.mails) == []
+    assert read(service.mails) == []
     play.tree.land(len(play.tree.revisions))
     play.begin_night()
 
     watch(play, during(play, CompareJob, "trial"))
-    kill(house)
-    control.start(house.place, house.environment)
+    kill(service)
+    control.start(service.place, service.environment)
     watch(play, during(play, BisectJob, "kernel"))
     abort_downloads(play, 10)
     watch(play, during(play, BisectJob, "trial"))
     wait_until(lambda: trial_runs(play), LIMIT)
-    assert control.stop(house.place)
-    control.start(house.place, house.environment)
+    assert control.stop(service.place)
+    control.start(service.place, service.environment)
     watch(play)
 
     (planted,) = (one for one, role in play.tree.roles.items() if role == "culprit")
@@ -278,7 +278,7 @@ def test_the_culprit_alone_is_named_although_the_master_is_killed(house: DemoSer
     finding = play.ledger.jobs.get(alert.bisection).finding
     assert isinstance(finding, Culprit)
     assert min(finding.effects[0].good_boots, finding.effects[0].bad_boots) >= 2
-    first, second = read(house.mails)
+    first, second = read(service.mails)
     assert "inet4" in first["Subject"]
     assert second["In-Reply-To"] == first["Message-ID"]
     assert planted[:12] in second.get_content()
@@ -331,13 +331,13 @@ def both_at_work(play: DemoRun, record: JobRecord) -> bool:
 
 
 @pytest.mark.long
-def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(house: DemoService) -> None:
+def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(service: DemoService) -> None:
     """Killed while both measure: verified, on both, with no order given twice."""
-    play = begin(house, copies(TESTBEDS["c2558"], 2))
+    play = begin(service, copies(TESTBEDS["c2558"], 2))
     record = search_on_twins(play)
     wait_until(lambda: both_at_work(play, record), LIMIT)
-    kill(house)
-    control.start(house.place, house.environment)
+    kill(service)
+    control.start(service.place, service.environment)
     watch(play)
 
     (planted,) = (one for one, role in play.tree.roles.items() if role == "culprit")

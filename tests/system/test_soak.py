@@ -12,7 +12,7 @@ from benchmarks.soak import __main__ as service
 def test_the_tree_of_a_real_service_has_a_culprit_for_each_kind_of_testbed(tmp_path: Path) -> None:
     """Each lands before a night of its own; what does not build or boot lands among others."""
     landing = service.commits(8)
-    run = service.build(tmp_path / "house", nights=8, testbeds=2, boots=5, seed=3)
+    run = service.build(tmp_path / "service", nights=8, testbeds=2, boots=5, seed=3)
     roles = [[one.role for one in night if one.role] for night in landing]
 
     assert [night for night, found in enumerate(roles) if "culprit" in found] == [2, 4, 6]
@@ -33,7 +33,7 @@ def test_growth_is_that_of_the_nights_after_the_first_third() -> None:
 @pytest.mark.long
 def test_a_real_service_finds_all_culprits_of_four_nights(tmp_path: Path) -> None:
     """With Buildbot, and with whatever goes wrong meanwhile."""
-    run = service.soak(tmp_path / "house", nights=4, testbeds=2, boots=2, seed=3)
+    run = service.soak(tmp_path / "service", nights=4, testbeds=2, boots=2, seed=3)
 
     assert (run.found, run.culprits, run.wrong) == (3, 3, [])
     assert run.complete + sum(run.without.values()) == 8

@@ -39,13 +39,13 @@ class Supervised:
     """A service whose master has a supervisor: this test, in the place of systemd."""
 
     def __init__(self, place: Path) -> None:
-        self.house = DemoService(place)
-        tree = self.house.build(commits=story(culprit=False), seed=3, testbeds=(TESTBED,))
-        settings = self.house.place / control.SETTINGS
+        self.service = DemoService(place)
+        tree = self.service.build(commits=story(culprit=False), seed=3, testbeds=(TESTBED,))
+        settings = self.service.place / control.SETTINGS
         text = settings.read_text()
         text = text.replace("tick = 1.0", "tick = 1.0\nstall_minutes = 0.15")
         settings.write_text(f"{text}patience_minutes = 0\n")
-        self.run = DemoRun(self.house, tree)
+        self.run = DemoRun(self.service, tree)
         self.settings, self.lab, self.ledger = self.run.settings, self.run.lab, self.run.ledger
         self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.manager.bind(str(place / "notify"))
@@ -55,27 +55,27 @@ class Supervised:
 
     def start(self) -> None:
         """Starts all but the master, and then the master."""
-        self.house.start_lab()
+        self.service.start_lab()
         mailbox = [sys.executable, "-m", "netbisect.demo.mailbox", str(self.settings.mail.port)]
-        self.house.run("mailbox", [*mailbox, str(self.house.mails)])
-        workers = self.house._create_workers(self.lab, self.settings.workers.port)
+        self.service.run("mailbox", [*mailbox, str(self.service.mails)])
+        workers = self.service._create_workers(self.lab, self.settings.workers.port)
         self.start_master()
         for name, folder in workers.items():
-            self.house.start_worker(name, folder)
+            self.service.start_worker(name, folder)
 
     def start_master(self) -> None:
-        address = {"NOTIFY_SOCKET": str(self.house.place / "notify")}
-        command = netbisect("start", "--foreground", self.house.place)
+        address = {"NOTIFY_SOCKET": str(self.service.place / "notify")}
+        command = netbisect("start", "--foreground", self.service.place)
         self.master = subprocess.Popen(command, env={**os.environ, **address})
         while self.manager.recv(100) != b"READY=1":
             pass
-        assert control.master_pid(self.house.place) == self.master.pid
+        assert control.master_pid(self.service.place) == self.master.pid
 
     def stop(self) -> None:
         if self.master is not None:
             self.master.terminate()
             assert self.master.wait(60) == 0
-        self.house.stop()
+        self.service.stop()
         self.manager.close()
 
     def night(self) -> JobRecord:
@@ -101,7 +101,7 @@ class Supervised:
             for one in self.lab.hosts_by_worker
             if self.lab.testbed(TESTBED) in self.lab.hosts_by_worker[one]
         ]
-        return int((self.house.processes / f"worker-{name}.pid").read_text())
+        return int((self.service.processes / f"worker-{name}.pid").read_text())
 
     def compute_process(self) -> int | None:
         assert self.master is not None
@@ -110,62 +110,64 @@ class Supervised:
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Supervised]:
-    service = Supervised(tmp_path / "house")
+def supervised(tmp_path: Path) -> Iterator[Supervised]:
+    supervised = Supervised(tmp_path / "service")
     try:
-        yield service
+        yield supervised
     finally:
-        service.stop()
+        supervised.stop()
 
 
-def test_stalled_processes_are_ended_and_the_service_goes_on(service: Supervised) -> None:
+def test_stalled_processes_are_ended_and_the_service_goes_on(supervised: Supervised) -> None:
     """First a worker, then the compute process, then a call of the ledger."""
-    service.start()
-    night = service.night()
+    supervised.start()
+    night = supervised.night()
 
-    wait_until(lambda: service.tried(night))
-    worker = service.worker()
+    wait_until(lambda: supervised.tried(night))
+    worker = supervised.worker()
     os.kill(worker, signal.SIGSTOP)
     try:
-        wait_until(lambda: service.count(stalls.WORKER))
-        wait_until(lambda: service.ledger.mails.last(f"worker:{TESTBED}:") is not None)
+        wait_until(lambda: supervised.count(stalls.WORKER))
+        wait_until(lambda: supervised.ledger.mails.last(f"worker:{TESTBED}:") is not None)
     finally:
         os.kill(worker, signal.SIGCONT)
 
-    wait_until(service.compute_process)
-    compute = service.compute_process()
+    wait_until(supervised.compute_process)
+    compute = supervised.compute_process()
     assert compute is not None
     os.kill(compute, signal.SIGSTOP)
-    wait_until(lambda: service.count(stalls.COMPUTE))
-    wait_until(lambda: service.closed(night))
-    assert isinstance(service.ledger.jobs.get(night.id).finding, NightlyResult)
-    assert service.compute_process() != compute
+    wait_until(lambda: supervised.count(stalls.COMPUTE))
+    wait_until(lambda: supervised.closed(night))
+    assert isinstance(supervised.ledger.jobs.get(night.id).finding, NightlyResult)
+    assert supervised.compute_process() != compute
 
-    night = service.night()
-    assert service.master is not None
-    with contextlib.closing(sqlite3.connect(service.settings.state / "netbisect.sqlite")) as other:
+    night = supervised.night()
+    assert supervised.master is not None
+    with contextlib.closing(
+        sqlite3.connect(supervised.settings.state / "netbisect.sqlite")
+    ) as other:
         other.execute("BEGIN IMMEDIATE")
-        assert service.master.wait(LIMIT) == EXIT_STATUS
-    assert service.count(stalls.MASTER) == 1
-    assert control.master_pid(service.house.place) is None
+        assert supervised.master.wait(LIMIT) == EXIT_STATUS
+    assert supervised.count(stalls.MASTER) == 1
+    assert control.master_pid(supervised.service.place) is None
 
     reports = [
         " ".join(subprocess.check_output(netbisect(*command), text=True).split())
         for command in (
-            ("health", "--folder", service.house.place),
-            ("check", service.house.place),
-            ("metrics", service.house.place),
+            ("health", "--folder", supervised.service.place),
+            ("check", supervised.service.place),
+            ("metrics", supervised.service.place),
         )
     ]
     sentence = r"waited \d+ s for the ledger \(.*?\); the master ended"
     assert re.search(sentence, reports[0])
     assert re.search(sentence, reports[1])
     assert 'netbisect_stalls_total{ended="master"} 1' in reports[2]
-    assert re.search(sentence, (service.house.place / STACKS).read_text())
+    assert re.search(sentence, (supervised.service.place / STACKS).read_text())
 
-    service.start_master()
-    wait_until(lambda: service.closed(night))
-    page = f"{service.settings.web.url}plugins/netbisect/health.html"
+    supervised.start_master()
+    wait_until(lambda: supervised.closed(night))
+    page = f"{supervised.settings.web.url}plugins/netbisect/health.html"
     with urllib.request.urlopen(page, timeout=60) as answer:
         shown = answer.read().decode()
     assert "Stalls of the service" in shown

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from played_lab import PlayedHouse, build
+from played_lab import PlayedService, build
 from programs import git, netbisect
 from real_master import RealMaster, case
 
@@ -41,7 +41,7 @@ def recorded(directory: str, traffic: str = "", config: str = "") -> dict[str, l
 
 
 @pytest.fixture
-def house(tmp_path: Path, reviews: str) -> PlayedHouse:
+def service(tmp_path: Path, reviews: str) -> PlayedService:
     return build(tmp_path, reviews, COMMITS)
 
 
@@ -57,55 +57,55 @@ def unproven(text: str) -> int:
 
 
 @pytest.mark.long
-def test_a_patch_is_requested_twice(house: PlayedHouse) -> None:
+def test_a_patch_is_requested_twice(service: PlayedService) -> None:
     """D5180 on r295150: forwarding as before, pf and ipfw a little slower, both times."""
     place = "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-head.r295150.mbuf"
     configs = {FORWARDING: "fastforwarding", PF: "pf-statefull", IPFW: "ipfw-statefull"}
     for scenario, config in configs.items():
         both = [recorded(f"{place}{run}", config=config) for run in ("", ".second")]
         for image, name in (("295150", "295150"), ("295150mbuf", "D5180")):
-            house.play("l5630", scenario, name, [*both[0][image], *both[1][image]])
+            service.play("l5630", scenario, name, [*both[0][image], *both[1][image]])
     scenarios = [f"--scenario={one}" for one in configs]
-    house.images = _Patched("295150", "D5180")
-    house.request(
+    service.images = _Patched("295150", "D5180")
+    service.request(
         "compare", "r295150", "D5180", "--testbed", "l5630", *scenarios, "--boots", "10", "--repeat"
     )
-    house.run()
-    first, second = (house.readme(1, f"l5630-{run}") for run in (1, 2))
+    service.run()
+    first, second = (service.readme(1, f"l5630-{run}") for run in (1, 2))
 
     assert published(first) == [-1.54, -3.30]
     assert published(second) == [-1.41, -3.19]
     assert unproven(first) == unproven(second) == 1
-    shown = house.show(1)
+    shown = service.show(1)
     assert shown["state"] == "answered"
     assert [one["consistent"] for one in shown["repeats"]] == [True, True, True]
     # As images of the same code differ by about a percent, so little need not be the code.
     assert shown["verdict"] == "inconclusive"
     assert "do not show whether their code or only their images are the cause" in shown["sentence"]
-    page = house.page(1)
+    page = service.page(1)
     for text in (first, second, page):
         assert re.search(r"differ in .*: -3\.\d % \(-\d\.\d to -\d\.\d\)\. Images of the", text)
     for name in re.findall(r'href="reports/(request-1/[^"]*)"', page):
-        assert (house.settings.reports / unquote(name)).is_file()
+        assert (service.settings.reports / unquote(name)).is_file()
 
 
 @pytest.mark.long
-def test_two_revisions_are_requested_with_and_without_settings(house: PlayedHouse) -> None:
+def test_two_revisions_are_requested_with_and_without_settings(service: PlayedService) -> None:
     """A table and a plot per factor: revisions, and settings on the same kernel."""
     setting = "sysctl:net.inet.ip.redirect=1"
-    house.images = {"295150": "a", "320897": "b"}
+    service.images = {"295150": "a", "320897": "b"}
     for image, level in (("a", 1_000_000), ("b", 900_000)):
         boots = [level * one for one in (1.0, 1.02, 0.99, 1.01, 0.98)]
-        house.play("l5630", FORWARDING, image, boots)
-        house.play("l5630", f"{FORWARDING}@{setting}", image, [0.95 * one for one in boots])
-    house.request(
+        service.play("l5630", FORWARDING, image, boots)
+        service.play("l5630", f"{FORWARDING}@{setting}", image, [0.95 * one for one in boots])
+    service.request(
         *("compare", "r295150", "r320897", "--testbed", "l5630", "--boots", "5"),
         *("--scenario", FORWARDING, "--sysctl", "net.inet.ip.redirect=1"),
     )
-    house.run()
-    document = house.show(1)
-    page = house.page(1)
-    readme = house.readme(1, "l5630-1")
+    service.run()
+    document = service.show(1)
+    page = service.page(1)
+    readme = service.readme(1, "l5630-1")
 
     assert [(one["setting"], one["subject"]) for one in document["settings"]] == [
         (setting, label) for label in document["labels"]
@@ -120,17 +120,17 @@ def test_two_revisions_are_requested_with_and_without_settings(house: PlayedHous
     assert f"On settings of inet4 forwarding at {document['labels'][1]}:" in readme
 
 
-def test_settings_of_one_revision_are_requested(house: PlayedHouse) -> None:
-    house.images = {"295150": "a"}
+def test_settings_of_one_revision_are_requested(service: PlayedService) -> None:
+    service.images = {"295150": "a"}
     boots = [1e6, 1.02e6, 0.99e6]
     for setting, by in (("", 1.0), ("@hw.igb.num_queues=1", 0.5), ("@sysctl:net.a=1", 1.0)):
-        house.play("l5630", f"{FORWARDING}{setting}", "a", [by * one for one in boots])
-    house.request(
+        service.play("l5630", f"{FORWARDING}{setting}", "a", [by * one for one in boots])
+    service.request(
         *("series", "r295150", "--testbed", "l5630", "--scenario", FORWARDING, "--boots", "3"),
         *("--tunable", "hw.igb.num_queues=1", "--sysctl", "net.a=1"),
     )
-    house.run()
-    document = house.show(1)
+    service.run()
+    document = service.show(1)
     [label] = document["labels"]
 
     assert (document["state"], document["status"]) == ("answered", 0)
@@ -139,10 +139,10 @@ def test_settings_of_one_revision_are_requested(house: PlayedHouse) -> None:
         pytest.approx(-50.0),
         pytest.approx(0.0),
     ]
-    page = house.page(1)
+    page = service.page(1)
     assert "hw.igb.num_queues=1" in page
-    assert house.readme(1, "l5630-1").startswith(f"Settings of {label} on l5630\n")
-    assert "expected 2 to 7 revisions or patches, or one with settings" in house.refused(
+    assert service.readme(1, "l5630-1").startswith(f"Settings of {label} on l5630\n")
+    assert "expected 2 to 7 revisions or patches, or one with settings" in service.refused(
         "series", "r295150", "--testbed", "l5630"
     )
 

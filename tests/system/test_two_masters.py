@@ -119,12 +119,12 @@ class Pair:
 @pytest.fixture
 def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iterator[Pair]:
     cluster.do("CREATE DATABASE buildbots TEMPLATE template0")
-    house = DemoService(tmp_path / "one")
-    tree = house.build(testbeds=["c2558"], commits=story(culprit=False))
-    first, second = house.place / control.SETTINGS, tmp_path / "two" / control.SETTINGS
+    service = DemoService(tmp_path / "one")
+    tree = service.build(testbeds=["c2558"], commits=story(culprit=False))
+    first, second = service.place / control.SETTINGS, tmp_path / "two" / control.SETTINGS
     second.parent.mkdir()
     for name in ("workers.password", "mail.password"):
-        shutil.copy(house.place / name, second.parent)
+        shutil.copy(service.place / name, second.parent)
     before = first.read_text()
     settings = load_settings(first)
     shared = (
@@ -137,23 +137,23 @@ def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iter
     before = before.replace('lab = "lab/lab.toml"', f'lab = "{settings.lab}"')
     before = before.replace(str(settings.web.port), str(web))
     before = before.replace(f"port = {settings.workers.port}", f"port = {port}")
-    second.write_text(f'state = "{house.place}"\n{shared[1]}{before}{shared[0]}')
-    play = DemoRun(house, tree)
+    second.write_text(f'state = "{service.place}"\n{shared[1]}{before}{shared[0]}')
+    play = DemoRun(service, tree)
     buildbots = create_engine(cluster.url("buildbots"))
     try:
-        house.start_lab()
-        for folder in (house.place, second.parent):
+        service.start_lab()
+        for folder in (service.place, second.parent):
             control.start(folder)
         ports = [str(one) for one in (front, play.settings.workers.port, port)]
-        house.run("proxy", [sys.executable, "-c", _PROXY, *ports])
-        for name, folder in house._create_workers(play.lab, front).items():
-            house.start_worker(name, folder)
+        service.run("proxy", [sys.executable, "-c", _PROXY, *ports])
+        for name, folder in service._create_workers(play.lab, front).items():
+            service.start_worker(name, folder)
         yield Pair(play, buildbots)
     finally:
         play.ledger.engine.dispose()
-        for folder in (house.place, second.parent):
+        for folder in (service.place, second.parent):
             control.stop(folder)
-        house.stop()
+        service.stop()
         buildbots.dispose()
         cluster.do("DROP DATABASE buildbots WITH (FORCE)")
 
