@@ -15,10 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_janitor_removes_logs_after_log_days(
-    quiet_house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = quiet_house / control.SETTINGS
-    own = quiet_house / "thirty-days.toml"
+    settings = service_folder / control.SETTINGS
+    own = service_folder / "thirty-days.toml"
     own.write_text("log_days = 30\n" + settings.read_text())
     monkeypatch.setenv("NETBISECT_SETTINGS", str(own))
     shutil.copy(ROOT / "master.cfg", tmp_path)

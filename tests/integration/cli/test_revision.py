@@ -19,17 +19,17 @@ from netbisect.store.git.history import History
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a service that never runs, with a table of numbers."""
-    house = DemoService(tmp_path_factory.mktemp("revision") / "house")
-    house.build()
-    path = house.place / "lab" / "lab.toml"
+    service = DemoService(tmp_path_factory.mktemp("revision") / "service")
+    service.build()
+    path = service.place / "lab" / "lab.toml"
     path.write_text(path.read_text().replace("[source]\n", '[source]\nrevisions = "svn.tsv"\n'))
-    table = house.place / "lab" / "svn.tsv"
+    table = service.place / "lab" / "svn.tsv"
     table.write_text("")
-    history = history_of(house.place)
+    history = history_of(service.place)
     history.update()
     first, second = history.read("rev-list", "--first-parent", "--reverse", "main").split()[:2]
     table.write_text(f"2001\tmain\t{first}\n2001\tstable/9\t{second}\n")
-    return house.place
+    return service.place
 
 
 def history_of(folder: Path) -> History:

@@ -27,9 +27,9 @@ from netbisect.store.ledger import Ledger
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a service that never runs."""
-    house = DemoService(tmp_path_factory.mktemp("cli") / "house")
-    house.build()
-    return house.place
+    service = DemoService(tmp_path_factory.mktemp("cli") / "service")
+    service.build()
+    return service.place
 
 
 @pytest.fixture

@@ -19,13 +19,13 @@ run = partial(netbisect, "testbeds")
 
 
 @pytest.fixture
-def folder(quiet_house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(service_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Folder of a service that never runs, with a ledger of its own."""
-    settings = (quiet_house / control.SETTINGS).read_text()
-    (tmp_path / "lab").symlink_to(quiet_house / "lab")
+    settings = (service_folder / control.SETTINGS).read_text()
+    (tmp_path / "lab").symlink_to(service_folder / "lab")
     for name in ("tree.git", "workers.password"):
-        if (quiet_house / name).exists():
-            (tmp_path / name).symlink_to(quiet_house / name)
+        if (service_folder / name).exists():
+            (tmp_path / name).symlink_to(service_folder / name)
     (tmp_path / control.SETTINGS).write_text(settings)
     monkeypatch.setenv("LOGNAME", "ana")
     return tmp_path

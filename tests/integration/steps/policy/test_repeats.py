@@ -78,8 +78,8 @@ class Lab:
 
 
 @pytest.fixture
-def lab(quiet_house: Path, quiet_commits: list[Commit], quiet_ledger: Ledger) -> Lab:
-    return Lab(quiet_house, quiet_ledger, quiet_commits)
+def lab(service_folder: Path, service_commits: list[Commit], empty_ledger: Ledger) -> Lab:
+    return Lab(service_folder, empty_ledger, service_commits)
 
 
 def repeats(open_now: list[JobRecord]) -> list[JobRecord]:

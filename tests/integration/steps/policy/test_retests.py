@@ -88,9 +88,9 @@ class Nights:
 
 @pytest.fixture
 def nights(
-    quiet_house: Path, quiet_commits: list[Commit], quiet_ledger: Ledger
+    service_folder: Path, service_commits: list[Commit], empty_ledger: Ledger
 ) -> Iterator[Nights]:
-    nights = Nights(quiet_house, quiet_ledger, quiet_commits)
+    nights = Nights(service_folder, empty_ledger, service_commits)
     yield nights
     shutil.rmtree(nights.settings.reports, ignore_errors=True)
 

@@ -48,9 +48,9 @@ class Bench:
 
 
 @pytest.fixture
-def bench(quiet_house: Path, quiet_ledger: Ledger) -> Bench:
-    quiet_ledger.commits.learn(LINE, "main")
-    return Bench(quiet_ledger, load(quiet_house / control.SETTINGS)[1])
+def bench(service_folder: Path, empty_ledger: Ledger) -> Bench:
+    empty_ledger.commits.learn(LINE, "main")
+    return Bench(empty_ledger, load(service_folder / control.SETTINGS)[1])
 
 
 def test_a_testbed_without_a_change_between_both_ends_is_named(bench: Bench) -> None:

@@ -87,9 +87,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk(quiet_house: Path, tmp_path: Path) -> Iterator[Desk]:
+def desk(service_folder: Path, tmp_path: Path) -> Iterator[Desk]:
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
-    desk = Desk(quiet_house, ledger)
+    desk = Desk(service_folder, ledger)
     yield desk
     ledger.engine.dispose()
     shutil.rmtree(desk.settings.reports, ignore_errors=True)

@@ -32,10 +32,10 @@ def parsed(exposed: str) -> dict[tuple[str, tuple[str, ...]], float]:
 
 
 @pytest.fixture
-def folder(quiet_house: Path, tmp_path: Path) -> Path:
+def folder(service_folder: Path, tmp_path: Path) -> Path:
     """Of a service that never runs, with a ledger of the test's own."""
-    (tmp_path / "lab").symlink_to(quiet_house / "lab")
-    (tmp_path / control.SETTINGS).write_text((quiet_house / control.SETTINGS).read_text())
+    (tmp_path / "lab").symlink_to(service_folder / "lab")
+    (tmp_path / control.SETTINGS).write_text((service_folder / control.SETTINGS).read_text())
     return tmp_path
 
 

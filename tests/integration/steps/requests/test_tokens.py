@@ -39,22 +39,22 @@ sender = "netbisect@lab.invalid"
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     (tmp_path / "netbisect.toml").write_text(SETTINGS)
     return tmp_path
 
 
 @pytest.fixture
-def ledger(house: Path) -> Ledger:
-    return open_ledger(f"sqlite:///{house / 'netbisect.sqlite'}")
+def ledger(folder: Path) -> Ledger:
+    return open_ledger(f"sqlite:///{folder / 'netbisect.sqlite'}")
 
 
-def run(house: Path, *arguments: str) -> Result:
-    return netbisect("token", *arguments, "--folder", house)
+def run(folder: Path, *arguments: str) -> Result:
+    return netbisect("token", *arguments, "--folder", folder)
 
 
-def test_a_token_is_printed_once_and_stored_as_a_digest(house: Path, ledger: Ledger) -> None:
-    done = run(house, "create", "ann", "--rights", "ask,patch")
+def test_a_token_is_printed_once_and_stored_as_a_digest(folder: Path, ledger: Ledger) -> None:
+    done = run(folder, "create", "ann", "--rights", "ask,patch")
     text = done.stdout.strip()
     assert re.fullmatch(r"netbisect-1-[A-Za-z0-9_-]{43}", text), done.output
 
@@ -63,26 +63,26 @@ def test_a_token_is_printed_once_and_stored_as_a_digest(house: Path, ledger: Led
     assert (found.who, found.rights) == ("ann", ("ask", "patch"))
     assert found.digest == hashlib.sha256(text.split("-", 2)[2].encode()).hexdigest()
     assert found.digest not in repr(found)
-    listed = run(house, "list", "--json")
+    listed = run(folder, "list", "--json")
     assert json.loads(listed.output)[0]["rights"] == ["ask", "patch"]
-    for output in (listed.output, run(house, "list").output):
+    for output in (listed.output, run(folder, "list").output):
         assert text not in output
         assert found.digest not in output
-    assert text.split("-", 2)[2].encode() not in (house / "netbisect.sqlite").read_bytes()
+    assert text.split("-", 2)[2].encode() not in (folder / "netbisect.sqlite").read_bytes()
 
 
-def test_revoked_and_expired_tokens_are_rejected(house: Path, ledger: Ledger) -> None:
-    text = run(house, "create", "ann").stdout.strip()
-    other = run(house, "create", "ann", "--days", "2").stdout.strip()
-    assert run(house, "revoke", "1").exit_code == 0
-    assert "was revoked before" in run(house, "revoke", "1").output
-    assert "there is no token 9" in run(house, "revoke", "9").output
+def test_revoked_and_expired_tokens_are_rejected(folder: Path, ledger: Ledger) -> None:
+    text = run(folder, "create", "ann").stdout.strip()
+    other = run(folder, "create", "ann", "--days", "2").stdout.strip()
+    assert run(folder, "revoke", "1").exit_code == 0
+    assert "was revoked before" in run(folder, "revoke", "1").output
+    assert "there is no token 9" in run(folder, "revoke", "9").output
     assert tokens.authenticate(ledger, text) is None
 
     assert tokens.authenticate(ledger, other) is not None
     later = Ledger(ledger.engine, clock=lambda: ledger.clock() + 2 * 86400)
     assert tokens.authenticate(later, other) is None
-    assert "revoked" in run(house, "list").output
+    assert "revoked" in run(folder, "list").output
     assert [one.what for one in ledger.requests.audit()] == ["token", "token", "revoke"]
 
 
@@ -97,23 +97,23 @@ def test_revoked_and_expired_tokens_are_rejected(house: Path, ledger: Ledger) ->
     ],
 )
 def test_invalid_arguments_create_no_token(
-    house: Path, arguments: tuple[str, ...], message: str
+    folder: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    done = run(house, "create", *arguments)
+    done = run(folder, "create", *arguments)
 
     assert done.exit_code != 0
     assert message in done.output
-    assert "No tokens." in run(house, "list").output
+    assert "No tokens." in run(folder, "list").output
 
 
-def settings_with(house: Path, more: str) -> Settings:
-    (house / "netbisect.toml").write_text(SETTINGS + more)
-    return load_settings(house / "netbisect.toml")
+def settings_with(folder: Path, more: str) -> Settings:
+    (folder / "netbisect.toml").write_text(SETTINGS + more)
+    return load_settings(folder / "netbisect.toml")
 
 
-def test_login_rights_are_the_union_of_matching_rules(house: Path) -> None:
+def test_login_rights_are_the_union_of_matching_rules(folder: Path) -> None:
     settings = settings_with(
-        house,
+        folder,
         """
 [[web.people]]
 who = ["ann"]
@@ -226,9 +226,9 @@ def test_invalid_htpasswd_files_are_rejected_without_revealing_passwords(
         ("[web]\ncalls_per_minute = 0", "calls_per_minute"),
     ],
 )
-def test_invalid_web_settings_are_rejected(house: Path, text: str, message: str) -> None:
+def test_invalid_web_settings_are_rejected(folder: Path, text: str, message: str) -> None:
     with pytest.raises(FileError, match=re.escape(message)):
-        settings_with(house, text)
+        settings_with(folder, text)
 
 
 @pytest.mark.parametrize(
@@ -244,14 +244,14 @@ def test_invalid_web_settings_are_rejected(house: Path, text: str, message: str)
     ],
 )
 def test_oauth_users_are_known_by_an_unforgeable_name(
-    house: Path, kind: str, claims: dict[str, str], known: str, monkeypatch: pytest.MonkeyPatch
+    folder: Path, kind: str, claims: dict[str, str], known: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secret = house / "secret"
+    secret = folder / "secret"
     secret.write_text("hush\n")
     secret.chmod(0o600)
     server = "https://git.invalid" if kind == "gitlab" else ""
     login = LoginSettings(kind, None, "id", secret, server)
-    settings = load_settings(house / "netbisect.toml")
+    settings = load_settings(folder / "netbisect.toml")
     settings = replace(settings, web=replace(settings.web, login=login))
     auth = make_auth(settings)
     monkeypatch.setattr(type(auth).__mro__[1], "getUserInfoFromOAuthClient", lambda *_: claims)

@@ -28,29 +28,29 @@ OUTSIDE = b"--- a/../../etc/passwd\n+++ b/../../etc/passwd\n@@ -1 +1 @@\n-a\n+b\
 
 
 @pytest.fixture
-def house(quiet_house: Path, tmp_path: Path) -> Path:
-    return copy(quiet_house, tmp_path)
+def folder(service_folder: Path, tmp_path: Path) -> Path:
+    return copy(service_folder, tmp_path)
 
 
 @pytest.fixture(scope="module")
-def untouched(quiet_house: Path, tmp_path_factory: pytest.TempPathFactory) -> RequestService:
+def untouched(service_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> RequestService:
     """For requests that are rejected."""
-    return service_in(copy(quiet_house, tmp_path_factory.mktemp("untouched")))
+    return service_in(copy(service_folder, tmp_path_factory.mktemp("untouched")))
 
 
-def copy(quiet_house: Path, folder: Path) -> Path:
-    place = folder / "house"
-    shutil.copytree(quiet_house, place, ignore=shutil.ignore_patterns("*.sqlite*"))
-    return place
+def copy(source: Path, folder: Path) -> Path:
+    target = folder / "service"
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.sqlite*"))
+    return target
 
 
 @pytest.fixture
-def service(house: Path) -> RequestService:
-    return service_in(house)
+def service(folder: Path) -> RequestService:
+    return service_in(folder)
 
 
-def service_in(house: Path) -> RequestService:
-    chosen, lab = load(house / SETTINGS)
+def service_in(folder: Path) -> RequestService:
+    chosen, lab = load(folder / SETTINGS)
     return RequestService(open_service_ledger(chosen), open_history(chosen, lab), chosen, lab)
 
 
@@ -191,25 +191,25 @@ def test_users_have_names(untouched: RequestService) -> None:
     assert "1 to 100 characters" in faults["who"]
 
 
-def run(house: Path, *arguments: str) -> Result:
-    return netbisect("request", *arguments, "--folder", house)
+def run(folder: Path, *arguments: str) -> Result:
+    return netbisect("request", *arguments, "--folder", folder)
 
 
-def test_commands_submit_change_and_show_a_request(house: Path) -> None:
-    record = run(house, "compare", "main~3", "main", "--testbed", "c2558", "--who", "ann")
+def test_commands_submit_change_and_show_a_request(folder: Path) -> None:
+    record = run(folder, "compare", "main~3", "main", "--testbed", "c2558", "--who", "ann")
     assert record.exit_code == 0, record.output
     assert "Request 1, compare" in record.output
     assert "0 of 10 boots" in record.output
 
-    listed = run(house, "list")
+    listed = run(folder, "list")
     assert "compare" in listed.output
-    assert run(house, "priority", "1", "high", "--who", "bob").exit_code == 0
-    assert run(house, "cancel", "1", "--who", "bob", "--why", "enough").exit_code == 0
-    again = run(house, "cancel", "1")
+    assert run(folder, "priority", "1", "high", "--who", "bob").exit_code == 0
+    assert run(folder, "cancel", "1", "--who", "bob", "--why", "enough").exit_code == 0
+    again = run(folder, "cancel", "1")
     assert (again.exit_code, "request 1 is cancelled" in again.output) == (3, True)
-    assert run(house, "resume", "1", "--who", "ann").exit_code == 0
-    assert run(house, "extend", "1", "--boots", "3", "--who", "ann").exit_code == 0
-    shown = json.loads(run(house, "show", "1", "--json").stdout)
+    assert run(folder, "resume", "1", "--who", "ann").exit_code == 0
+    assert run(folder, "extend", "1", "--boots", "3", "--who", "ann").exit_code == 0
+    shown = json.loads(run(folder, "show", "1", "--json").stdout)
 
     assert shown["state"] == "open"
     assert shown["priority"] == "high"
@@ -223,10 +223,10 @@ def test_commands_submit_change_and_show_a_request(house: Path) -> None:
     ]
 
 
-def test_the_queue_is_ordered_by_priority(house: Path) -> None:
+def test_the_queue_is_ordered_by_priority(folder: Path) -> None:
     for who, level in (("ann", "normal"), ("bob", "high"), ("cid", "low")):
         made = run(
-            house,
+            folder,
             "compare",
             "main~3",
             "main",
@@ -239,7 +239,7 @@ def test_the_queue_is_ordered_by_priority(house: Path) -> None:
         )
         assert made.exit_code == 0, made.output
     parts = [
-        json.loads(run(house, "show", str(number), "--json").stdout)["parts"][0]
+        json.loads(run(folder, "show", str(number), "--json").stdout)["parts"][0]
         for number in (1, 2, 3)
     ]
 
@@ -259,17 +259,17 @@ def test_the_queue_is_ordered_by_priority(house: Path) -> None:
     ],
     ids=str,
 )
-def test_errors_exit_with_status_3(house: Path, arguments: tuple[str, ...]) -> None:
-    done = run(house, *arguments)
+def test_errors_exit_with_status_3(folder: Path, arguments: tuple[str, ...]) -> None:
+    done = run(folder, *arguments)
 
     assert done.exit_code == 3, done.output
     assert "Traceback" not in done.output
 
 
-def test_dry_run_prints_the_cost(house: Path) -> None:
+def test_dry_run_prints_the_cost(folder: Path) -> None:
     record = ("series", "main~3", "main~2", "main", "--testbed", "c2558", "--dry-run")
-    assert "15" in run(house, *record).output
-    estimate = json.loads(run(house, *record, "--json").stdout)
+    assert "15" in run(folder, *record).output
+    estimate = json.loads(run(folder, *record, "--json").stdout)
 
     assert estimate["testbeds"][0]["boots"] == 15
-    assert run(house, "list", "--all").output == "No requests.\n"
+    assert run(folder, "list", "--all").output == "No requests.\n"

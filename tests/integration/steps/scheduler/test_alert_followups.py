@@ -94,9 +94,9 @@ class Alerts:
 
 @pytest.fixture
 def alerts(
-    quiet_house: Path, quiet_commits: list[Commit], quiet_ledger: Ledger
+    service_folder: Path, service_commits: list[Commit], empty_ledger: Ledger
 ) -> Iterator[Alerts]:
-    alerts = Alerts(quiet_house, quiet_ledger, quiet_commits)
+    alerts = Alerts(service_folder, empty_ledger, service_commits)
     yield alerts
     for place in (alerts.settings.reports, alerts.settings.visits):
         shutil.rmtree(place, ignore_errors=True)

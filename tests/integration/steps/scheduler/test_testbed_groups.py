@@ -112,8 +112,8 @@ class Clinic:
 
 
 @pytest.fixture
-def clinic(quiet_house: Path, quiet_ledger: Ledger) -> Clinic:
-    return Clinic(quiet_house, quiet_ledger)
+def clinic(service_folder: Path, empty_ledger: Ledger) -> Clinic:
+    return Clinic(service_folder, empty_ledger)
 
 
 def test_a_peer_with_a_job_of_its_own_is_unavailable(clinic: Clinic) -> None:

@@ -30,10 +30,10 @@ RETEST, VERIFIED = "-3.9 %", "-4.4 %"
 
 
 @pytest.fixture
-def places(quiet_house: Path, filled: Path, tmp_path: Path) -> dict[str, str]:
+def places(service_folder: Path, filled: Path, tmp_path: Path) -> dict[str, str]:
     """By place: what it shows of the last alert, whose culprit is verified."""
     url = f"sqlite:///{shutil.copy(filled, tmp_path)}"
-    settings, lab = load(quiet_house / control.SETTINGS)
+    settings, lab = load(service_folder / control.SETTINGS)
     settings = replace(settings, database=url, state=tmp_path)
     ledger = open_ledger(url)
     found = ledger.alerts.all()[-1]

@@ -34,8 +34,8 @@ from netbisect.workers.measure.profile import file_of
 class FilledCase:
     """The last alert of a filled ledger, in the home of a service."""
 
-    def __init__(self, house: Path, database: Path, folder: Path) -> None:
-        settings, self.lab = load(house / control.SETTINGS)
+    def __init__(self, service_folder: Path, database: Path, folder: Path) -> None:
+        settings, self.lab = load(service_folder / control.SETTINGS)
         self.settings: Settings = replace(settings, state=folder)
         self.ledger: Ledger = open_ledger(f"sqlite:///{database}")
         self.names = LabContext(settings.links.commit, self.lab, self.settings)
@@ -75,8 +75,8 @@ class FilledCase:
 
 
 @pytest.fixture
-def case_of_alert(quiet_house: Path, filled: Path, tmp_path: Path) -> FilledCase:
-    return FilledCase(quiet_house, Path(shutil.copy(filled, tmp_path)), tmp_path)
+def case_of_alert(service_folder: Path, filled: Path, tmp_path: Path) -> FilledCase:
+    return FilledCase(service_folder, Path(shutil.copy(filled, tmp_path)), tmp_path)
 
 
 def test_page_and_mail_agree(case_of_alert: FilledCase) -> None:

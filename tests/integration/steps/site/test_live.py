@@ -31,8 +31,8 @@ HOSTILE = "]]> <script>alert(1)</script> \x07 \u202e & \"'"
 class Watch:
     """Live pages of a ledger with nights, alerts and searches."""
 
-    def __init__(self, house: Path, database: Path) -> None:
-        settings, lab = load(house / control.SETTINGS)
+    def __init__(self, folder: Path, database: Path) -> None:
+        settings, lab = load(folder / control.SETTINGS)
         self.settings = replace(settings, database=f"sqlite:///{database}")
         self.ledger = open_ledger(self.settings.database)
         self.now = max(one.latest for one in self.ledger.samples.counts().values()) + 3600
@@ -67,8 +67,8 @@ class Watch:
 
 
 @pytest.fixture
-def watch(quiet_house: Path, filled: Path, tmp_path: Path) -> Watch:
-    return Watch(quiet_house, Path(shutil.copy(filled, tmp_path)))
+def watch(service_folder: Path, filled: Path, tmp_path: Path) -> Watch:
+    return Watch(service_folder, Path(shutil.copy(filled, tmp_path)))
 
 
 def test_it_shows_the_state_of_the_watch(watch: Watch) -> None:
@@ -255,8 +255,8 @@ def test_other_names_have_no_page(watch: Watch, name: str) -> None:
     assert watch.pages.file(name) is None
 
 
-def test_an_empty_database_has_pages(quiet_house: Path, url: str) -> None:
-    settings, lab = load(quiet_house / control.SETTINGS)
+def test_an_empty_database_has_pages(service_folder: Path, url: str) -> None:
+    settings, lab = load(service_folder / control.SETTINGS)
     pages = LivePages(SiteSource(url, lab=lab, home=settings), open_ledger(url))
     text = Page(pages.file("index.html")).text
 
