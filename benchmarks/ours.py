@@ -165,8 +165,8 @@ def _known(world: World, lab: Lab, bench: _Bench) -> Evidence:
     return evidence
 
 
-def _verdict(finding: Result, position: dict[str, int]) -> Verdict:
-    match finding:
+def _verdict(result: Result, position: dict[str, int]) -> Verdict:
+    match result:
         case Culprit(revision=revision, chance=chance):
             return Verdict((position[revision],), posterior=chance)
         case SeveralCulprits(culprits=culprits):

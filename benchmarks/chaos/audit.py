@@ -25,7 +25,7 @@ _OF_FAULTS = {script.LAB: ("quarantine:", "trouble:")}
 class Answer:
     """The results of a service, independent of faults."""
 
-    findings: tuple[tuple[str, str], ...]
+    results: tuple[tuple[str, str], ...]
     """Key and kind of result of each job."""
     alerts: tuple[tuple[str, str], ...]
     """State and culprit."""
@@ -36,7 +36,7 @@ class Answer:
 def answer(stage: Stage) -> Answer:
     """Results."""
     results = {
-        (one.key.partition(":")[0], serialization.tag_of(one.finding)) for one in stage.run.jobs()
+        (one.key.partition(":")[0], serialization.tag_of(one.result)) for one in stage.run.jobs()
     }
     alerts = stage.ledger.alerts.all()
     return Answer(
@@ -52,8 +52,8 @@ def faults(stage: Stage, expected: Answer | None) -> Iterator[str]:
     of_lab = any(fault == script.LAB for _, fault in hits)
     found = answer(stage)
     if expected is not None:
-        if found.findings != expected.findings:
-            yield f"the answers are {found.findings}, without faults {expected.findings}"
+        if found.results != expected.results:
+            yield f"the answers are {found.results}, without faults {expected.results}"
         if found.alerts != expected.alerts:
             yield f"the alerts are {found.alerts}, without faults {expected.alerts}"
         if found.mails != expected.mails:

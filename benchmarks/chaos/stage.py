@@ -198,7 +198,7 @@ class Stage:
                 (self.place / "phase").write_text(phase)
             return False
         nights = [one for one in self.run.jobs() if isinstance(one.job, NightlyJob)]
-        if nights and isinstance(nights[-1].finding, Unfinished):
+        if nights and isinstance(nights[-1].result, Unfinished):
             self.run.begin_night()
         return not self.ledger.quarantines.current() and self.run.is_idle() and self.is_recovered()
 

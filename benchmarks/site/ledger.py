@@ -241,13 +241,13 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
         low, high = (low, asked_for) if asked_for >= culprit else (asked_for + 1, high)
     held = Posterior({**chances, revision(culprit): 0.99}, 0.001)
     verified = tuple(replace(one, ln_ratio=-0.045) for one in effects)
-    finding = Culprit(revision(culprit), revision(culprit - 1), held, verified, 0.99)
-    with ledger.jobs.closing(search, finding) as closing:
+    result = Culprit(revision(culprit), revision(culprit - 1), held, verified, 0.99)
+    with ledger.jobs.closing(search, result) as closing:
         closing.change_alert(
             alert.id,
             what="the search ended: culprit",
             state=AlertState.CULPRIT_FOUND,
-            culprit=finding.revision,
+            culprit=result.revision,
         )
     if drop < plan.drops - 2:
         now[0] += _LASTING * DAY

@@ -157,7 +157,7 @@ def resident(process: int) -> float:
 
 def nights_of(record: list[JobRecord]) -> tuple[int, dict[str, int]]:
     """Completed nights, and failed ones by reason."""
-    found = [one.finding for one in record if isinstance(one.job, NightlyJob)]
+    found = [one.result for one in record if isinstance(one.job, NightlyJob)]
     without = [one for one in found if not isinstance(one, NightlyResult)]
     why = Counter(getattr(one, "why", "it is open")[:60] for one in without)
     return len(found) - len(without), dict(why)

@@ -32,16 +32,16 @@ def exceeds_images(ln_ratio: float, boots: int, noise: Noise, min_effect: float)
     return abs(ln_ratio) >= min_effect and tested.shown
 
 
-def judge(job: CompareJob, finding: Confirmed) -> Confirmed | NotConfirmed:
+def judge(job: CompareJob, result: Confirmed) -> Confirmed | NotConfirmed:
     """Judges a retest that confirmed a difference of two images.
 
     Returns:
         The confirmed effects, the lead first; its effect is that of the images, if they agree.
     """
-    lead = finding.effects[0]
+    lead = result.effects[0]
     if job.agreed is not None:
-        return Confirmed((job.agreed, *finding.effects[1:]))
+        return Confirmed((job.agreed, *result.effects[1:]))
     boots = min(lead.good_boots, lead.bad_boots)
     if exceeds_images(lead.ln_ratio, boots, job.noise or Noise(), job.min_effect):
-        return finding
-    return NotConfirmed(finding.effects, "so small a difference may be the offset of an image")
+        return result
+    return NotConfirmed(result.effects, "so small a difference may be the offset of an image")

@@ -64,11 +64,11 @@ def must_wait(ledger: Ledger, record: JobRecord) -> bool:
 
 def profiles_of_search(ledger: Ledger, logs: Path, search: JobRecord) -> tuple[ProfilePair, ...]:
     """Profiles of the culprits of a search and their parents, as far as their jobs have ended."""
-    found = (ledger.jobs.by_key(key_of(one)) for one in _of_culprits(search, search.finding))
+    found = (ledger.jobs.by_key(key_of(one)) for one in _of_culprits(search, search.result))
     return tuple(
         compared(ledger, logs, record)
         for record in found
-        if record is not None and record.finding is not None
+        if record is not None and record.result is not None
     )
 
 
@@ -88,7 +88,7 @@ def alerts_with_profiles(ledger: Ledger, record: JobRecord) -> list[Alert]:
 
 def compared(ledger: Ledger, logs: Path, record: JobRecord) -> ProfilePair:
     """The profiles of a job, or the reason why there are none."""
-    job, result = record.job, record.finding
+    job, result = record.job, record.result
     assert isinstance(job, ProfileJob)
     if isinstance(result, Unfinished):
         return ProfilePair(job.revisions, (), result.why)

@@ -82,7 +82,7 @@ def comparison(
     pairs = chain(ledger, record)
     first = pairs[0].job  # its ends are those of the alert
     assert isinstance(first, CompareJob)
-    result = result or record.finding
+    result = result or record.result
     effects = result.effects if isinstance(result, Confirmed | NotConfirmed) else ()
     retest = tuple(map(Difference.of, effects))
     commits = tuple(commits) or (known_commit(ledger, first.bad),)
@@ -125,7 +125,7 @@ def bisection(
         )
     parent = ledger.jobs.get(record.parent) if record.parent is not None else None
     pairs = chain(ledger, parent) if parent is not None else []
-    result = result or record.finding
+    result = result or record.result
     confirmed = _confirmed(ledger, pairs)
     commits = [(known_commit(ledger, one.revision), one.weight) for one in job.candidates]
     culprits = culprits_of(result)
@@ -202,7 +202,7 @@ def of_alert(
     if last is None:
         return None
     record = ledger.jobs.get(last)
-    result = result or record.finding
+    result = result or record.result
     end = math.inf if alert.closed_at is None else alert.closed_at
     followed = now < end + _FOLLOWED
     until = end if followed else None
@@ -363,4 +363,4 @@ def _confirmed(ledger: Ledger, pairs: Sequence[JobRecord]) -> tuple[Effect, ...]
     alert = ledger.alerts.of_job(pairs[-1].id)
     if alert is not None:
         return alert.retest
-    return pairs[0].finding.effects if isinstance(pairs[0].finding, Confirmed) else ()
+    return pairs[0].result.effects if isinstance(pairs[0].result, Confirmed) else ()

@@ -141,9 +141,9 @@ def missing_of(ledger: Ledger, record: JobRecord, title: words.Name) -> list[Mis
 
 
 def _why(record: JobRecord, facts: Sequence[Fact], scenario: str) -> str:
-    why = "still running" if record.finding is None else "no measurements"
-    if isinstance(record.finding, Unfinished):
-        why = record.finding.why
+    why = "still running" if record.result is None else "no measurements"
+    if isinstance(record.result, Unfinished):
+        why = record.result.why
     for fact in facts:
         if isinstance(fact, Failure) and fact.scenario in ("", scenario):
             why = f"{fact.stage.value}: {fact.why}"

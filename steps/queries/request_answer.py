@@ -108,10 +108,10 @@ def folders(settings: Settings, request: Request, parts: Sequence[JobRecord]) ->
     return tuple(
         settings.request_file_address(request.id, f"{folder_name(one)}/README.md")
         for one in parts
-        if isinstance(one.finding, MeasureResult)
+        if isinstance(one.result, MeasureResult)
         and any(
             min(effect.good_boots, effect.bad_boots) >= POINTS_MIN
-            for held in one.finding.held
+            for held in one.result.held
             for effect in held.effects
         )
     )
@@ -144,7 +144,7 @@ def verdict_of(last: Sequence[JobRecord]) -> str:
 
 
 def _verdict(record: JobRecord) -> str:
-    job, result = record.job, record.finding
+    job, result = record.job, record.result
     match result:
         case MeasureResult(held=(), settings=()):
             return INCONCLUSIVE
@@ -170,7 +170,7 @@ def _margin(parts: Sequence[JobRecord]) -> float:
 
 def differences(names: Names, record: JobRecord) -> list[ComparedRevision]:
     """Revisions compared by a job."""
-    job, result = record.job, record.finding
+    job, result = record.job, record.result
     if isinstance(job, MeasureJob) and isinstance(result, MeasureResult):
         return [line for held in result.held for line in _of_held(names, record, job, held)]
     effects, name = _effects(job, result)
@@ -206,9 +206,9 @@ def _compared(
 
 def setting_effects(names: Names, record: JobRecord) -> Iterator[ComparedSetting]:
     """Settings compared by a job."""
-    if not isinstance(record.finding, MeasureResult):
+    if not isinstance(record.result, MeasureResult):
         return
-    for one in record.finding.settings:
+    for one in record.result.settings:
         plain, setting = split_settings(one.effect.scenario)
         yield ComparedSetting(
             record.job.testbed,
@@ -258,8 +258,8 @@ def repeats(names: Names, parts: Sequence[JobRecord]) -> list[SecondRun]:
     """The second run compared with the first, by testbed, subject and scenario."""
     by_run: dict[tuple[str, str], dict[int, RevisionComparison]] = {}
     for one in parts:
-        if isinstance(one.finding, MeasureResult):
-            for held in one.finding.held:
+        if isinstance(one.result, MeasureResult):
+            for held in one.result.held:
                 key = (one.job.testbed, held.revision)
                 by_run.setdefault(key, {})[one.run] = held
     return [
@@ -291,9 +291,9 @@ def _sentence(
     if verdict == NO_REGRESSION and all(map(_has_one_kernel, last)):
         first = "The settings of one kernel are compared."
     more = [
-        words.sentence(one.finding, names.label, names.title)
+        words.sentence(one.result, names.label, names.title)
         for one in last
-        if one.finding is not None and not isinstance(one.finding, MeasureResult)
+        if one.result is not None and not isinstance(one.result, MeasureResult)
     ]
     if verdict in {REGRESSION, NO_REGRESSION}:
         more = [*_largest(names, last, drop=verdict == REGRESSION), *more]
@@ -312,8 +312,8 @@ def _largest(names: Names, last: Sequence[JobRecord], *, drop: bool) -> list[str
     found = [
         (effect.ln_ratio, effect, held.revision, one.job)
         for one in last
-        if isinstance(one.job, MeasureJob) and isinstance(one.finding, MeasureResult)
-        for held in one.finding.held
+        if isinstance(one.job, MeasureJob) and isinstance(one.result, MeasureResult)
+        for held in one.result.held
         for effect in held.effects
         if measurement.classify_all(one.job, held)[effect.scenario] is verdict
     ]
@@ -333,7 +333,7 @@ def _percent(margin: float) -> str:
 
 def remarks_of(names: Names, record: JobRecord) -> list[str]:
     """Remarks that a reader of a measurement needs."""
-    job, result = record.job, record.finding
+    job, result = record.job, record.result
     if not isinstance(job, MeasureJob) or not isinstance(result, MeasureResult):
         return []
     first = names.label(job.revisions[0])
@@ -374,8 +374,8 @@ def _unsettled(last: Sequence[JobRecord]) -> str:
     reasons = {
         measurement.classify(effect, None, one.job.min_effect)
         for one in last
-        if isinstance(one.job, MeasureJob) and isinstance(one.finding, MeasureResult)
-        for held in one.finding.held
+        if isinstance(one.job, MeasureJob) and isinstance(one.result, MeasureResult)
+        for held in one.result.held
         for effect in held.effects
         if measurement.classify_all(one.job, held)[effect.scenario] is DifferenceVerdict.OPEN
     }

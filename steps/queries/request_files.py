@@ -42,7 +42,7 @@ def write(queries: RequestQueries, request: Request) -> None:
     """
     folder = folder_of(queries.settings, request.id)
     for one in queries.ledger.requests.jobs(request.id):
-        if isinstance(one.job, MeasureJob) and isinstance(one.finding, MeasureResult):
+        if isinstance(one.job, MeasureJob) and isinstance(one.result, MeasureResult):
             study = _study(queries, request, one, one.job)
             if study is not None:
                 place = folder / request_answer.folder_name(one)

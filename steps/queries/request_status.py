@@ -133,7 +133,7 @@ class _Queue:
         still = record.state is JobState.OPEN
         ahead = self._ahead(record) if still else []
         left = self._seconds(record) + sum(self._before(record, one) for one in ahead)
-        result = record.finding
+        result = record.result
         sentence = ""
         if result is not None and not isinstance(result, MeasureResult):
             sentence = words.sentence(result, self._queries.names.label, self._queries.names.title)

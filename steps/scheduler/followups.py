@@ -92,10 +92,10 @@ def _open_night(
     key = f"night:{branch}:{testbed.name}:{head}"
     night = NightlyJob(branch, testbed.name, head, testbed.scenarios, settings.night.boots)
     record = ledger.jobs.add(night, key=key, priority=PRIORITY_NIGHT)
-    if isinstance(record.finding, Unfinished):
+    if isinstance(record.result, Unfinished):
         key = f"{key}:{time.strftime('%Y-%m-%d', time.gmtime())}"
         record = ledger.jobs.add(night, key=key, priority=PRIORITY_NIGHT)
-    if record.finding is not None:
+    if record.result is not None:
         return f"{branch} on {testbed.name}: {head[:12]} has been measured"
     return f"{branch} on {testbed.name}: {head[:12]} is to be measured"
 
@@ -333,7 +333,7 @@ class Followups:
         """With the last job, records and mails the answer of the request."""
         request = ledger.requests.get(number)
         parts = [
-            replace(one, result=serialization.dumps(result), state=JobState.CLOSED)
+            replace(one, result_json=serialization.dumps(result), state=JobState.CLOSED)
             if one.id == record.id
             else one
             for one in ledger.requests.jobs(number)

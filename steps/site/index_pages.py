@@ -126,7 +126,7 @@ class IndexPages:
         found = [(one, kind) for kind in JOB_KINDS for one in builder.ledger.jobs.of_kind(kind)]
         for one, kind in sorted(found, key=lambda item: -item[0].id):
             assert isinstance(one.job, CompareJob | BisectJob)
-            if one.finding is not None:
+            if one.result is not None:
                 yield FinishedLine(
                     kind=kind,
                     number=one.id,
@@ -134,7 +134,7 @@ class IndexPages:
                     branch=one.job.branch,
                     since=one.opened_at,
                     answer=words.sentence(
-                        one.finding, builder.ledger.commits.label, builder.lab.title
+                        one.result, builder.ledger.commits.label, builder.lab.title
                     ),
                 )
 

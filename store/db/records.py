@@ -101,7 +101,7 @@ class JobRecord(Base, kw_only=True):
 
     id: Mapped[int] = mapped_column(primary_key=True, default=None)
     kind: Mapped[str]
-    noun: Mapped[str]
+    job_json: Mapped[str] = mapped_column("noun")
     """The job, as written by `serialization.dumps`."""
     parent: Mapped[int | None] = mapped_column(
         "parent_id", ForeignKey("questions.id"), index=True, default=None
@@ -114,7 +114,7 @@ class JobRecord(Base, kw_only=True):
     """Higher ones run first."""
     requested_by: Mapped[str]
     state: Mapped[JobState] = mapped_column(index=True, default=JobState.OPEN)
-    result: Mapped[str | None] = mapped_column("finding", default=None)
+    result_json: Mapped[str | None] = mapped_column("finding", default=None)
     """The result, as written by `serialization.dumps`."""
     opened_at: Mapped[float]
     closed_at: Mapped[float | None] = mapped_column(default=None)
@@ -126,19 +126,19 @@ class JobRecord(Base, kw_only=True):
     @classmethod
     def of(cls, job: Job, **more: Any) -> JobRecord:  # noqa: ANN401 - columns
         """A new job; `more` has the columns that are not in it."""
-        kind, noun = serialization.tag_of(job), serialization.dumps(job)
-        return cls(kind=kind, noun=noun, branch=job.branch, testbed=job.testbed, **more)
+        kind, job_json = serialization.tag_of(job), serialization.dumps(job)
+        return cls(kind=kind, job_json=job_json, branch=job.branch, testbed=job.testbed, **more)
 
     @functools.cached_property
     def job(self) -> Job:
         """The job itself."""
-        job: Job = serialization.loads(self.noun)
+        job: Job = serialization.loads(self.job_json)
         return job
 
     @functools.cached_property
-    def finding(self) -> Result | None:
+    def result(self) -> Result | None:
         """The result, or None."""
-        return None if self.result is None else serialization.loads(self.result)
+        return None if self.result_json is None else serialization.loads(self.result_json)
 
     @property
     def request(self) -> int | None:

@@ -359,27 +359,27 @@ def alert_of(row: AlertRow) -> Alert:
     found = record_of(Alert, row, basis=ChangeBasis.SCREEN, retest=row.effects, series=series)
     if found.kind is AlertKind.MODES:
         return found
-    change = change_of(found.effects, _finding(row))
+    change = change_of(found.effects, _result(row))
     return dataclasses.replace(found, basis=change.basis, effects=change.effects)
 
 
-def _finding(row: AlertRow) -> Result | None:
+def _result(row: AlertRow) -> Result | None:
     """The result of the search for the culprit of an alert, or None."""
     search = row.search
-    return None if search is None or search.id != row.bisection else search.finding
+    return None if search is None or search.id != row.bisection else search.result
 
 
 def _verified(row: AlertRow) -> Iterator[AlertSeries]:
     """The series of an alert as measured for the verification of its culprit."""
-    finding = _finding(row)
-    if isinstance(finding, Culprit) and row.search is not None:
-        for effect in finding.effects:
+    result = _result(row)
+    if isinstance(result, Culprit) and row.search is not None:
+        for effect in result.effects:
             yield AlertSeries(
                 testbed=row.testbed,
                 scenario=effect.scenario,
                 branch=row.branch,
-                good=finding.parent,
-                bad=finding.revision,
+                good=result.parent,
+                bad=result.revision,
                 effect=effect,
                 at=row.search.closed_at or 0.0,
             )

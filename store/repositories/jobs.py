@@ -173,11 +173,11 @@ class JobRepository(LedgerRepository):
         return self._all(following)
 
     @contextlib.contextmanager
-    def closing(self, record: JobRecord, finding: Result) -> Iterator[JobClosing]:
+    def closing(self, record: JobRecord, result: Result) -> Iterator[JobClosing]:
         """Closes a job with its result, and stores all that follows from it.
 
-            with ledger.jobs.closing(record, finding) as closing:
-                alert = closing.open_alert(finding.effects, what="confirmed")
+            with ledger.jobs.closing(record, result) as closing:
+                alert = closing.open_alert(result.effects, what="confirmed")
                 closing.post(f"alert:{alert.id}", ...)
 
         The block is one transaction and delays other writers; compute results before it.
@@ -191,10 +191,10 @@ class JobRepository(LedgerRepository):
             if row.state == JobState.CLOSED:
                 raise AlreadyClosedError(f"job {record.id} ({record.key}) is closed already")
             row.state = JobState.CLOSED
-            row.result = serialization.dumps(finding)
+            row.result_json = serialization.dumps(result)
             row.closed_at = writing.now
             writing.note(
-                "closed", row.id, key=row.key, kind=row.kind, finding=serialization.tag_of(finding)
+                "closed", row.id, key=row.key, kind=row.kind, finding=serialization.tag_of(result)
             )
             yield JobClosing(writing.session, writing.now, writing.domain, writing.origin, row)
 

@@ -52,7 +52,7 @@ class MetricsRepository(LedgerRepository):
         """All counts, in one transaction."""
         job, alert = JobRecord, AlertRow
         is_open = job.state == JobState.OPEN
-        done = (job.kind == "night") & job.result.startswith(_DONE, autoescape=True)
+        done = (job.kind == "night") & job.result_json.startswith(_DONE, autoescape=True)
         place = (job.testbed, job.branch)
         waiting = OutboxMail.state == MailState.WAITING
         failed = OutboxMail.state == MailState.FAILED

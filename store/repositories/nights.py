@@ -43,7 +43,7 @@ class NightRepository(LedgerRepository):
             .execution_options(yield_per=_AT_ONCE)
         )
         with self.reading() as session, closing(session.scalars(nights)) as rows:
-            return next((one for one in rows if isinstance(one.finding, NightlyResult)), None)
+            return next((one for one in rows if isinstance(one.result, NightlyResult)), None)
 
     def since(self, at: float) -> list[JobRecord]:
         """Nightly jobs added at or after this time, oldest first."""

@@ -196,11 +196,11 @@ class RequestRepository(LedgerRepository):
                 raise StoreError(f"request {request} is cancelled: it must be resumed first")
             changed = 0
             for job in request_changes.job_rows(writing.session, request):
-                wanted = change(serialization.loads(job.noun))
+                wanted = change(serialization.loads(job.job_json))
                 if wanted is None:
                     continue
                 changed += 1
-                job.noun = serialization.dumps(wanted)
+                job.job_json = serialization.dumps(wanted)
                 job.state = JobState.OPEN
                 job.result = job.closed_at = None
             if not changed:

@@ -62,9 +62,9 @@ class OnPostgresql(RealMaster):
         self.over = True
         assert await cutting > 10
 
-        assert night.finding == NightlyResult(1)
-        assert isinstance(searched.finding, Culprit)
-        assert searched.finding.revision == LINE[CULPRIT]
+        assert night.result == NightlyResult(1)
+        assert isinstance(searched.result, Culprit)
+        assert searched.result.revision == LINE[CULPRIT]
         ordered = [*self.ledger.actions.of_job(night.id), *self.ledger.actions.of_job(searched.id)]
         assert {(str(one.outcome), one.attempt) for one in ordered} == {("ok", 1)}
         visits = Counter(one.revision for one in ordered if one.stage == "trial")

@@ -252,7 +252,7 @@ def test_the_culprit_alone_is_named_although_the_master_is_killed(service: DemoS
         play.tree.land(landed)
         play.begin_night()
         watch(play)
-    nights = [play.ledger.jobs.get(number).finding for number in range(1, 5)]
+    nights = [play.ledger.jobs.get(number).result for number in range(1, 5)]
     assert all(isinstance(one, NightlyResult) for one in nights)
     assert play.ledger.alerts.all() == []
     assert read(service.mails) == []
@@ -275,9 +275,9 @@ def test_the_culprit_alone_is_named_although_the_master_is_killed(service: DemoS
     assert alert.culprit == planted
     assert alert.testbed == "c2558"
     assert alert.bisection is not None
-    finding = play.ledger.jobs.get(alert.bisection).finding
-    assert isinstance(finding, Culprit)
-    assert min(finding.effects[0].good_boots, finding.effects[0].bad_boots) >= 2
+    result = play.ledger.jobs.get(alert.bisection).result
+    assert isinstance(result, Culprit)
+    assert min(result.effects[0].good_boots, result.effects[0].bad_boots) >= 2
     first, second = read(service.mails)
     assert "inet4" in first["Subject"]
     assert second["In-Reply-To"] == first["Message-ID"]
@@ -341,9 +341,9 @@ def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(service: DemoS
     watch(play)
 
     (planted,) = (one for one, role in play.tree.roles.items() if role == "culprit")
-    finding = play.ledger.jobs.get(record.id).finding
-    assert isinstance(finding, Culprit)
-    assert finding.revision == planted
+    result = play.ledger.jobs.get(record.id).result
+    assert isinstance(result, Culprit)
+    assert result.revision == planted
     decisions = play.ledger.actions.of_job(record.id)
     assert all(one.outcome for one in decisions)
     assert {one.target for one in decisions if one.stage is ActionStage.TRIAL} == {

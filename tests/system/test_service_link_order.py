@@ -48,8 +48,8 @@ class Relinking(RealMaster):
         booted = {one.split()[1] for one in calls if one.startswith("trial")}
         relinked = {name for name in booted if "#" in name}
 
-        assert isinstance(record.finding, Culprit)
-        assert record.finding.revision == LINE[CULPRIT]
+        assert isinstance(record.result, Culprit)
+        assert record.result.revision == LINE[CULPRIT]
         assert {f"{LINE[CULPRIT]}#1", f"{LINE[CULPRIT - 1]}#1"} <= relinked
         assert len(built) == len(set(built))
         ends = (LINE[CULPRIT - 1], LINE[CULPRIT])

@@ -138,7 +138,7 @@ def test_stalled_processes_are_ended_and_the_service_goes_on(supervised: Supervi
     os.kill(compute, signal.SIGSTOP)
     wait_until(lambda: supervised.count(stalls.COMPUTE))
     wait_until(lambda: supervised.closed(night))
-    assert isinstance(supervised.ledger.jobs.get(night.id).finding, NightlyResult)
+    assert isinstance(supervised.ledger.jobs.get(night.id).result, NightlyResult)
     assert supervised.compute_process() != compute
 
     night = supervised.night()

@@ -70,7 +70,7 @@ def profile(
         ),
     )
     record = _queue(ledger, job, who)
-    state = "queued" if record.finding is None else "done before"
+    state = "queued" if record.result is None else "done before"
     click.echo(f"job {record.id}: {state}; result: {_address(ledger, settings, record)}")
 
 
@@ -79,7 +79,7 @@ def _queue(ledger: Ledger, job: ProfileJob, who: str) -> JobRecord:
     key = profiles.key_of(job)
     priority = profiles.PRIORITY_REQUEST
     record = ledger.jobs.add(job, key=key, priority=priority, requested_by=who)
-    if isinstance(record.finding, Unfinished):
+    if isinstance(record.result, Unfinished):
         key = f"{key}:{time.strftime('%Y-%m-%d', time.gmtime())}"
         record = ledger.jobs.add(job, key=key, priority=priority, requested_by=who)
     return record

@@ -101,14 +101,14 @@ class DemoRun:
         if record is None or not isinstance(record.job, BisectJob):
             return
         cost = self.ledger.costs.of_jobs([one for one in (comparison, bisection) if one])
-        finding = record.finding
-        if isinstance(finding, Culprit):
-            commit = self.ledger.commits.get(finding.revision)
+        result = record.result
+        if isinstance(result, Culprit):
+            commit = self.ledger.commits.get(result.revision)
             subject = commit.subject if commit else ""
-            self.watch.say(f"culprit:  {finding.revision[:12]} {subject}")
-            self.watch.say(f"          {words.change(finding.effects[0])} against its parent")
+            self.watch.say(f"culprit:  {result.revision[:12]} {subject}")
+            self.watch.say(f"          {words.change(result.effects[0])} against its parent")
             self.watch.say(
-                f"probable: {words.certainty(finding.posterior.chances[finding.revision])}"
+                f"probable: {words.certainty(result.posterior.chances[result.revision])}"
             )
         self.watch.say(
             f"cost:     {words.count(cost.builds, 'build')}, {words.count(cost.boots, 'boot')}, "

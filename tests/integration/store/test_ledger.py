@@ -216,7 +216,7 @@ def test_two_processes_that_close_one_job_agree_on_one_result(ledger: Ledger, ur
     with pytest.raises(AlreadyClosedError), other.jobs.closing(stale, Unfinished("cancelled")):
         pass
 
-    assert other.jobs.get(record.id).finding == NotConfirmed((), "no difference")
+    assert other.jobs.get(record.id).result == NotConfirmed((), "no difference")
     engine.dispose()
 
 

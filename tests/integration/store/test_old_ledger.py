@@ -74,7 +74,7 @@ def test_work_continues_in_an_old_ledger(ledger: Ledger) -> None:
     ledger.actions.finish(trial.id, Outcome.OK)
     with ledger.jobs.closing(job, NightlyResult(1)):
         pass
-    assert ledger.jobs.get(job.id).finding == NightlyResult(1)
+    assert ledger.jobs.get(job.id).result == NightlyResult(1)
     [first, *_] = ledger.alerts.all_open()
     changed = ledger.alerts.change(
         first.id, who="requester", what="accepted", state=AlertState.ACKNOWLEDGED

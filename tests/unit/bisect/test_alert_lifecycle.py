@@ -197,7 +197,7 @@ CULPRIT = Culprit("r15", "r14", POSTERIOR, (Effect("s", -0.1, -0.2, -0.05, 0.01,
 
 
 @pytest.mark.parametrize(
-    ("finding", "state"),
+    ("result", "state"),
     [
         (CULPRIT, AlertState.CULPRIT_FOUND),
         (SeveralCulprits((CULPRIT, CULPRIT), POSTERIOR), AlertState.CULPRIT_FOUND),
@@ -207,9 +207,9 @@ CULPRIT = Culprit("r15", "r14", POSTERIOR, (Effect("s", -0.1, -0.2, -0.05, 0.01,
         (Unfinished("no money"), AlertState.NO_CULPRIT),
     ],
 )
-def test_state_after_a_search(finding: Result, state: AlertState) -> None:
+def test_state_after_a_search(result: Result, state: AlertState) -> None:
     """A change that is there stands, with or without a commit."""
-    assert after_search(finding) is state
+    assert after_search(result) is state
 
 
 QUIET = Noise(boot=0.002, image=0.002)

@@ -100,7 +100,7 @@ class DeadMasterTest(RealMaster):
         assert await requests.getBuildRequests(complete=False, claimed=gone)
 
         await self.master.data.updates.expireMasters()
-        assert (await self.closed(record)).finding is not None
+        assert (await self.closed(record)).result is not None
         assert not await requests.getBuildRequests(complete=False, claimed=gone)
 
 
@@ -165,7 +165,7 @@ class LostWorkerTest(RealMaster):
             record = await self.closed(self.ask("abc"[number] * 40, boots=1))
             self.flushLoggedErrors()  # Buildbot's own
             assert lost
-            assert isinstance(record.finding, NightlyResult)
+            assert isinstance(record.result, NightlyResult)
             builds = await self.master.data.get(("builds",))
             assert sum(one["results"] == RETRY for one in builds) == number, "so many retries"
         orders = [one["external_idstring"] for one in await self.buildsets()]
@@ -196,4 +196,4 @@ class CancelledRequestTest(RealMaster):
         [build] = await self.master.data.get(("buildrequests", cancelled[0], "builds"))
         assert build["results"] == CANCELLED
         assert build["state_string"] == "cancelled (no longer needed)"
-        assert isinstance(record.finding, NightlyResult)
+        assert isinstance(record.result, NightlyResult)

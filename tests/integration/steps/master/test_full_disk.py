@@ -105,6 +105,6 @@ def test_a_master_continues_after_a_full_disk(tmp_path: Path) -> None:
         wait_until(lambda: control.master_pid(service.place) is None)
         control.start(service.place, service.environment)
         wait_until(lambda: ledger.jobs.all_open() == [])
-        assert isinstance(ledger.jobs.get(1).finding, NightlyResult)
+        assert isinstance(ledger.jobs.get(1).result, NightlyResult)
     finally:
         service.stop()

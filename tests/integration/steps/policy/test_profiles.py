@@ -49,7 +49,7 @@ class ProfilesTest(RealMaster):
         await self.start()
         record = await self.closed(self.profile(REVISION, OTHER))
 
-        assert record.finding == ProfileResult((REVISION, OTHER))
+        assert record.result == ProfileResult((REVISION, OTHER))
         assert [one for one in self.calls() if "profile" in one] == [
             f"profile {REVISION}",
             f"profile {OTHER}",
@@ -89,8 +89,8 @@ class ProfilesTest(RealMaster):
         (self.folder / "go").touch()
         job = await self.closed(job)
 
-        assert job.finding == ProfileResult((OTHER,))
-        assert self.ledger.jobs.get(night.id).finding == NightlyResult(1)
+        assert job.result == ProfileResult((OTHER,))
+        assert self.ledger.jobs.get(night.id).result == NightlyResult(1)
         assert self.calls()[-1] == f"profile {OTHER}"
 
     @case
@@ -100,11 +100,11 @@ class ProfilesTest(RealMaster):
         await self.start()
         record = await self.closed(self.profile(REVISION, OTHER))
 
-        assert isinstance(record.finding, Unfinished)
-        assert "no event" in record.finding.why
+        assert isinstance(record.result, Unfinished)
+        assert "no event" in record.result.why
         assert [call for call in self.calls() if "profile" in call] == [f"profile {REVISION}"]
         assert "no event" in self.page(record)
         assert self.ledger.series.rates("c2558", "inet4-forwarding", [REVISION]) == {}
         record = await self.closed(self.profile(OTHER))
-        assert isinstance(record.finding, Unfinished)
+        assert isinstance(record.result, Unfinished)
         assert self.calls().count(f"profile {OTHER}") == 3

@@ -69,8 +69,8 @@ class Nights:
     ) -> list[JobRecord]:
         """Ends a comparison; returns the follow-ups."""
         effect = Effect(self.scenario, ln_ratio, ln_ratio - 0.004, ln_ratio + 0.004, 1e-5, 6, 6)
-        finding: Result = Confirmed((effect,)) if confirmed else NotConfirmed((effect,), "no room")
-        return self.followups.conclude(self.ledger, record, finding)
+        result: Result = Confirmed((effect,)) if confirmed else NotConfirmed((effect,), "no room")
+        return self.followups.conclude(self.ledger, record, result)
 
     def drop(self, change: float) -> JobRecord:
         """The comparison after seven nights without a change and one with a drop."""

@@ -277,8 +277,8 @@ class Requests(RealMaster):
         request = await self.over(request)
 
         [record] = self.ledger.requests.jobs(request.id)
-        assert isinstance(record.finding, MeasureResult)
-        assert record.finding.held[0].effects[0].good_boots == 4
+        assert isinstance(record.result, MeasureResult)
+        assert record.result.held[0].effects[0].good_boots == 4
 
     @pytest.mark.long
     @case

@@ -81,9 +81,9 @@ class Alerts:
         effect = self.effect(search.job.scenarios[0])
         return Culprit(revision, parent, Posterior({revision: 0.99}, 0.01), (effect,))
 
-    def end(self, search: JobRecord, finding: Result) -> Alert:
+    def end(self, search: JobRecord, result: Result) -> Alert:
         """The alert after its search has ended."""
-        self.followups.conclude(self.ledger, search, finding)
+        self.followups.conclude(self.ledger, search, result)
         found = self.ledger.alerts.of_job(search.id)
         assert found is not None
         return found
@@ -121,16 +121,16 @@ def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(alerts: Alerts)
 
 
 @pytest.mark.parametrize(
-    ("finding", "state"),
+    ("result", "state"),
     [
         (NotReproduced(POSTERIOR, "both ends are alike"), AlertState.WITHDRAWN),
         (Suspects(("x", "y"), POSTERIOR, "they do not build"), AlertState.NO_CULPRIT),
     ],
 )
 def test_an_alert_without_a_culprit_stands_or_is_withdrawn(
-    alerts: Alerts, finding: Result, state: AlertState
+    alerts: Alerts, result: Result, state: AlertState
 ) -> None:
-    alert = alerts.end(alerts.confirm("c2558", 1, 6), finding)
+    alert = alerts.end(alerts.confirm("c2558", 1, 6), result)
 
     assert alert.state is state
     assert len(alerts.mails()) == 2
@@ -227,19 +227,19 @@ def test_a_nightly_job_ends_expired_mutes(alerts: Alerts, monkeypatch: pytest.Mo
     assert alerts.ledger.alerts.get(1).state is AlertState.REOPENED
 
 
-def recipients(alerts: Alerts, *, committers: bool, finding: str) -> dict[str, tuple[str, ...]]:
+def recipients(alerts: Alerts, *, committers: bool, result: str) -> dict[str, tuple[str, ...]]:
     """Recipients of the mails about an alert, by kind."""
     settings = replace(alerts.settings, mail=replace(alerts.settings.mail, committers=committers))
     alerts.followups = Followups(settings, alerts.lab)
     search = alerts.confirm("c2558", 1, 6)
     suspects = Suspects((alerts.line[3], alerts.line[4]), POSTERIOR, "no room")
-    alerts.end(search, alerts.culprit(search, 4) if finding == "culprit" else suspects)
+    alerts.end(search, alerts.culprit(search, 4) if result == "culprit" else suspects)
     return {mail.key.split(":")[0]: mail.recipients for mail in alerts.ledger.mails.waiting()}
 
 
 def test_the_committer_of_a_verified_culprit_gets_a_mail_if_allowed(alerts: Alerts) -> None:
     committer = alerts.followups.history.committer(alerts.line[4])
-    mails = recipients(alerts, committers=True, finding="culprit")
+    mails = recipients(alerts, committers=True, result="culprit")
 
     assert mails["outcome"] == (*alerts.settings.mail.to, committer)
     assert mails["alert"] == alerts.settings.mail.to, "not verified yet"
@@ -248,9 +248,9 @@ def test_the_committer_of_a_verified_culprit_gets_a_mail_if_allowed(alerts: Aler
     assert re.search(r"^ \d+ files? changed, ", letter.body, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("committers", "finding"), [(False, "culprit"), (True, "suspects")])
-def test_committers_get_no_other_mails(alerts: Alerts, committers: bool, finding: str) -> None:
-    mails = recipients(alerts, committers=committers, finding=finding)
+@pytest.mark.parametrize(("committers", "result"), [(False, "culprit"), (True, "suspects")])
+def test_committers_get_no_other_mails(alerts: Alerts, committers: bool, result: str) -> None:
+    mails = recipients(alerts, committers=committers, result=result)
 
     assert set(mails.values()) == {alerts.settings.mail.to}
 
@@ -328,8 +328,8 @@ def test_a_page_gives_the_reason_for_a_missing_profile(alerts: Alerts, removed: 
     sides = alerts.line[3], alerts.line[4]
     if removed:
         profiled(alerts, record, dict(zip(sides, ("a;b 10\n", "a;b x\n"), strict=True)))
-    finding = ProfileResult(sides) if removed else Unfinished("pmcstat: <none> of it")
-    alerts.followups.conclude(alerts.ledger, record, finding)
+    result = ProfileResult(sides) if removed else Unfinished("pmcstat: <none> of it")
+    alerts.followups.conclude(alerts.ledger, record, result)
     reason = "its files were removed" if removed else "pmcstat: &lt;none&gt; of it"
 
     assert reason in page_of(alerts, alert)

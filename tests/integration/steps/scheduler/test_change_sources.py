@@ -66,7 +66,7 @@ class NightlyTest(RealMaster):
         await self.master.scheduler_manager.namedServices["night-main-c2558"].startBuild()
         record = await self.closed(self.ledger.jobs.get(2))
 
-        assert record.finding == NightlyResult(self.settings.night.boots)
+        assert record.result == NightlyResult(self.settings.night.boots)
         assert {one.config for one in self.ledger.actions.of_job(record.id)} == {"GENERIC+mend"}
         assert self.calls().count(f"build {head}") == 1
 

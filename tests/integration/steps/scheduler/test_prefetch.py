@@ -77,7 +77,7 @@ class SeveralBuildersTest(SearchTest):
         assert request["priority"] == record.priority
         (self.folder / "go").touch()
         record = await self.closed(record)
-        assert isinstance(record.finding, Culprit)
+        assert isinstance(record.result, Culprit)
         assert set(self.builds().values()) == {1}
 
     @pytest.mark.long
@@ -93,7 +93,7 @@ class SeveralBuildersTest(SearchTest):
             await scheduler.advance()
         assert len(await self.prefetches()) == 2
         (self.folder / "go").touch()
-        assert isinstance((await self.closed(record)).finding, Culprit)
+        assert isinstance((await self.closed(record)).result, Culprit)
         assert set(self.builds().values()) == {1}
 
     @pytest.mark.long
@@ -124,7 +124,7 @@ class SeveralBuildersTest(SearchTest):
             await task.deferLater(reactor, 0.05)
         names = sorted(one["external_idstring"] for one in await self.prefetches())
         (self.folder / "go").touch()
-        assert isinstance((await self.closed(record)).finding, Culprit)
+        assert isinstance((await self.closed(record)).result, Culprit)
         assert len(set(names)) == orders
         return sorted(name.split(":")[6] for name in names)
 
@@ -146,8 +146,8 @@ class SeveralBuildersTest(SearchTest):
         broken = {LINE[7]: {"build": "dud"}, LINE[5]: {"build": "dud"}}
         record = await self.closed(self.begin(broken))
 
-        assert isinstance(record.finding, Culprit)
-        assert record.finding.revision == LINE[CULPRIT]
+        assert isinstance(record.result, Culprit)
+        assert record.result.revision == LINE[CULPRIT]
         assert set(self.builds().values()) == {1}
         ahead = {one["external_idstring"].split(":")[5] for one in await self.prefetches()}
         assert LINE[7] in ahead
@@ -166,5 +166,5 @@ class SingleBuilderTest(SearchTest):
         await self.start()
         record = await self.closed(self.begin())
 
-        assert isinstance(record.finding, Culprit)
+        assert isinstance(record.result, Culprit)
         assert await self.prefetches() == []

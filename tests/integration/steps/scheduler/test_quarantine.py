@@ -43,14 +43,14 @@ class QuarantinePolicyTest(RealMaster):
         assert (held.fault, held.why) == (Fault.HOST_KEY.value, "as the script says")
         assert held.log == "the last words of the machine"
         night = await self.closed(self.ask(THIRD))
-        assert isinstance(night.finding, Unfinished)
-        assert "c2558 is in quarantine since " in night.finding.why
-        assert night.finding.why.endswith("as the script says")
+        assert isinstance(night.result, Unfinished)
+        assert "c2558 is in quarantine since " in night.result.why
+        assert night.result.why.endswith("as the script says")
         await self.closed(self.ask("d" * 40))
         other = await self.closed(self.ask(THIRD, testbed="e5-2650"))
 
-        assert other.finding == NightlyResult(2)
-        assert self.ledger.jobs.get(waiting.id).finding is None
+        assert other.result == NightlyResult(2)
+        assert self.ledger.jobs.get(waiting.id).result is None
         assert self.places().count("trial c2558") == 1
         assert self.mails() == [
             ("[netbisect] c2558: in quarantine", ("owner@lab.invalid",)),
@@ -67,7 +67,7 @@ class QuarantinePolicyTest(RealMaster):
         self.ledger.quarantines.ask_release("c2558", by="ana", note="new key")
         record = await self.closed(waiting)
 
-        assert not isinstance(record.finding, Unfinished)
+        assert not isinstance(record.result, Unfinished)
         (past,) = self.ledger.quarantines.of_testbed("c2558")
         assert (past.released_by, past.note) == ("ana", "new key")
         places = self.places()
@@ -80,8 +80,8 @@ class QuarantinePolicyTest(RealMaster):
         await self.start()
         record = await self.closed(self.compare())
 
-        assert isinstance(record.finding, Unfinished)
-        assert record.finding.why.startswith("after 0 days of waiting, c2558 is in quarantine")
+        assert isinstance(record.result, Unfinished)
+        assert record.result.why.startswith("after 0 days of waiting, c2558 is in quarantine")
         assert self.places() == []
 
     @case
@@ -121,12 +121,12 @@ class QuarantinePolicyTest(RealMaster):
         await self.until(ordered)
         self.ledger.quarantines.start("c2558", why="new fans", by="ana")
         second = await self.closed(second)
-        assert isinstance(second.finding, Unfinished)
-        assert second.finding.why.endswith("new fans")
+        assert isinstance(second.result, Unfinished)
+        assert second.result.why.endswith("new fans")
         (self.folder / "go").touch()
         first = await self.closed(first)
 
-        assert first.finding == NightlyResult(1) or isinstance(first.finding, Unfinished)
+        assert first.result == NightlyResult(1) or isinstance(first.result, Unfinished)
         assert self.calls().count(f"trial {OTHER}") == 0
         assert self.calls().count(f"trial {REVISION}") == 1
 
@@ -149,21 +149,21 @@ class QuarantinePolicyTest(RealMaster):
         self.script({"builder": {"build": "lab"}, "another": {"build": "lab"}})
         await self.start()
         spoilt = await self.closed(self.ask(THIRD))
-        assert isinstance(spoilt.finding, Unfinished)
-        assert "in 3 tries" in spoilt.finding.why
+        assert isinstance(spoilt.result, Unfinished)
+        assert "in 3 tries" in spoilt.result.why
         assert {"build builder", "build another"} <= set(self.places())
 
         for broken in ("builder", "another"):
             self.script({broken: {"build": "lab"}})
             revision = {"builder": OTHER, "another": REVISION}[broken]
             record = await self.closed(self.ask(revision, boots=1))
-            assert record.finding == NightlyResult(1)
+            assert record.result == NightlyResult(1)
 
         trials = self.places().count("trial c2558")
         self.script({"c2558": {"trial": "usage"}})
         record = await self.closed(self.ask("d" * 40))
-        assert isinstance(record.finding, Unfinished)
-        assert "lab.toml: there is no such testbed" in record.finding.why
+        assert isinstance(record.result, Unfinished)
+        assert "lab.toml: there is no such testbed" in record.result.why
         assert self.places().count("trial c2558") == trials + 1
         assert self.ledger.quarantines.current() == {}
 
@@ -177,12 +177,12 @@ class QuarantinePolicyTest(RealMaster):
         await self.until((self.folder / "waiting").exists)
         worker = await self.lose_worker("c2558")
         other = await self.closed(self.ask(OTHER, boots=1, testbed="e5-2650"))
-        assert other.finding == NightlyResult(1)
-        assert self.ledger.jobs.get(record.id).finding is None
+        assert other.result == NightlyResult(1)
+        assert self.ledger.jobs.get(record.id).result is None
         (self.folder / "go").touch()
         await worker.setServiceParent(self.master.workers)
         record = await self.closed(record)
 
-        assert record.finding == NightlyResult(1)
+        assert record.result == NightlyResult(1)
         readings = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64").observations
         assert len(readings) == 1

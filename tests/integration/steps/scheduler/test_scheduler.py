@@ -33,7 +33,7 @@ class BisectSchedulerTest(RealMaster):
         await self.start()
         record = await self.closed(self.ask(boots=2))
 
-        assert record.finding == NightlyResult(2)
+        assert record.result == NightlyResult(2)
         assert self.calls() == [f"build {REVISION}", *[f"trial {REVISION}"] * 2]
         decisions = self.ledger.actions.of_job(record.id)
         stages = [one.stage for one in decisions]
@@ -114,8 +114,8 @@ class BisectSchedulerTest(RealMaster):
         for revision, why, trials in expected:
             record = await self.closed(self.ask(revision))
 
-            assert isinstance(record.finding, Unfinished)
-            assert why in record.finding.why
+            assert isinstance(record.result, Unfinished)
+            assert why in record.result.why
             assert self.calls().count(f"build {revision}") == 1
             assert self.calls().count(f"trial {revision}") == trials
         failed = folder_of(self.settings, max(self.ledger.actions.failed()))
@@ -199,10 +199,8 @@ class BisectSchedulerTest(RealMaster):
         await self.stop_builds(1)
         record = await self.closed(record)
 
-        assert isinstance(record.finding, Unfinished)
-        assert f"has no result in {MOST_TRIES} tries: ended without a result" in (
-            record.finding.why
-        )
+        assert isinstance(record.result, Unfinished)
+        assert f"has no result in {MOST_TRIES} tries: ended without a result" in (record.result.why)
         assert self.calls().count(f"trial {REVISION}") == MOST_TRIES + 1 + MOST_TRIES
 
     @case
@@ -214,8 +212,8 @@ class BisectSchedulerTest(RealMaster):
         record = self.ask()
         await self.stop_builds(1, "wrong tree")
         record = await self.closed(record)
-        assert isinstance(record.finding, Unfinished)
-        assert "cancelled by a user" in record.finding.why
+        assert isinstance(record.result, Unfinished)
+        assert "cancelled by a user" in record.result.why
         assert self.calls() == [f"build {REVISION}"]
 
         record = self.ask(other, boots=1)
@@ -223,7 +221,7 @@ class BisectSchedulerTest(RealMaster):
         await self.until((self.folder / "waiting").exists)
         (self.folder / "go").touch()
         record = await self.closed(record)
-        assert record.finding == NightlyResult(1)
+        assert record.result == NightlyResult(1)
         first, again = self.ledger.actions.of_job(record.id)[:2]
         assert (first.seq, again.seq, again.attempt) == (1, 1, 2)
         scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]

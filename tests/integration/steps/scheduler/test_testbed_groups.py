@@ -71,8 +71,8 @@ class Group(RealMaster):
 
     def found(self, record: JobRecord) -> None:
         """Asserts that the search ended with the culprit, and all decisions ended."""
-        assert isinstance(record.finding, Culprit)
-        assert record.finding.revision == LINE[CULPRIT]
+        assert isinstance(record.result, Culprit)
+        assert record.result.revision == LINE[CULPRIT]
         assert all(one.outcome for one in self.ledger.actions.of_job(record.id))
 
     async def until_visited(self, record: JobRecord, testbed: str) -> None:
@@ -253,7 +253,7 @@ class TestbedGroupsTest(Group):
         assert (await self.master.data.get(("buildsets", given)))["results"] != SUCCESS
         (self.folder / "go").touch()
         tonight = await self.closed(tonight)
-        assert tonight.finding == NightlyResult(1)
+        assert tonight.result == NightlyResult(1)
         self.found(await self.closed(record))
         later = [one.intended_at for one in self.visits(record, PEER) if one.id > guest.id]
         assert tonight.closed_at is not None
@@ -290,8 +290,8 @@ class TestbedGroupsTest(Group):
         fresh = Counter(one.testbed for one in evidence.observations if one.fresh)
         measured = [{one.id for one in its if self.samples(one)} for its in visits]
         assert [fresh[OWN], fresh[PEER]] == [len(its) for its in measured]
-        assert isinstance(record.finding, Culprit)
-        assert abs(record.finding.effects[0].ln_ratio - math.log(SLOW / FAST)) < 0.01
+        assert isinstance(record.result, Culprit)
+        assert abs(record.result.effects[0].ln_ratio - math.log(SLOW / FAST)) < 0.01
         trials = [one for its in visits for one in its]
         begun = [one for one in trials if self.ledger.facts.of_action(one.id)]
         assert self.calls_of("trial") == len(begun)

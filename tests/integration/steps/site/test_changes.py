@@ -56,9 +56,9 @@ class FilledCase:
         """What `pmcstat` would leave of the culprit and of its parent."""
         assert self.alert.bisection is not None
         search = self.ledger.jobs.get(self.alert.bisection)
-        assert isinstance(search.finding, Culprit)
-        pair = search.finding.parent, search.finding.revision
-        scenario = search.finding.effects[0].scenario
+        assert isinstance(search.result, Culprit)
+        pair = search.result.parent, search.result.revision
+        scenario = search.result.effects[0].scenario
         job = ProfileJob(self.alert.branch, self.alert.testbed, pair, (scenario,), 6e5)
         record = self.ledger.jobs.add(job, key=profiles.key_of(job), parent=search.id)
         for revision, share in zip(pair, (100, 300), strict=True):

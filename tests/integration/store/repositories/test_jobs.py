@@ -103,7 +103,7 @@ def test_an_answer_and_its_follow_ups_are_one_transaction(ledger: Ledger) -> Non
         follow = closing.ask(COMPARISON, key="comparison", priority=50)
 
     closed = ledger.jobs.get(night.id)
-    assert (closed.state, closed.finding) == (JobState.CLOSED, NightlyResult(3))
+    assert (closed.state, closed.result) == (JobState.CLOSED, NightlyResult(3))
     assert closed.closed_at is not None
     assert follow.parent == night.id
     assert ledger.jobs.all_open() == [follow]

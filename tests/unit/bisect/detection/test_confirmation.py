@@ -71,9 +71,9 @@ def test_images_of_equal_performance_are_rarely_a_change() -> None:
 
 def test_small_difference_needs_the_images_of_the_history() -> None:
     """Their effect is reported, because two images add their offsets."""
-    finding = Confirmed((effect(-0.05), effect(-0.04, "inet6")))
-    alone = judge(replace(JOB, noise=Noise(BOOT_SD, 0.03)), finding)
-    agreed = judge(replace(JOB, agreed=effect(-0.03)), finding)
+    result = Confirmed((effect(-0.05), effect(-0.04, "inet6")))
+    alone = judge(replace(JOB, noise=Noise(BOOT_SD, 0.03)), result)
+    agreed = judge(replace(JOB, agreed=effect(-0.03)), result)
 
     assert isinstance(alone, NotConfirmed)
     assert "offset of an image" in alone.why
@@ -81,6 +81,6 @@ def test_small_difference_needs_the_images_of_the_history() -> None:
 
 
 def test_large_difference_is_confirmed_as_measured() -> None:
-    finding = Confirmed((effect(-0.12),))
+    result = Confirmed((effect(-0.12),))
 
-    assert judge(replace(JOB, noise=Noise(BOOT_SD, 0.005)), finding) == finding
+    assert judge(replace(JOB, noise=Noise(BOOT_SD, 0.005)), result) == result

@@ -1,4 +1,4 @@
-"""Numbers and findings, as people read them."""
+"""Numbers and results, as people read them."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_clean_text_is_one_line_of_characters_that_can_be_sent(text: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("finding", "text"),
+    ("result", "text"),
     [
         (NightlyResult(5), "All requested boots were measured: 5 boots."),
         (
@@ -180,8 +180,8 @@ def test_clean_text_is_one_line_of_characters_that_can_be_sent(text: str) -> Non
         ),
     ],
 )
-def test_every_result_has_a_sentence(finding: Result, text: str) -> None:
-    assert words.sentence(finding, lambda name: name[:4], lambda name: f"{name}!") == text
+def test_every_result_has_a_sentence(result: Result, text: str) -> None:
+    assert words.sentence(result, lambda name: name[:4], lambda name: f"{name}!") == text
 
 
 def test_states_include_date_and_merged_alert() -> None:
