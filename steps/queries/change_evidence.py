@@ -37,9 +37,9 @@ def stand_ins(evidence: Evidence, steps: Sequence[StepDocument], sides: set[str]
     image = {revision: kernel.identity for revision, kernel in evidence.kernels.items()}
     booted = list(dict.fromkeys(one.revision for one in steps if one.stage == "trial"))
     return {
-        side: twin
+        side: other
         for side in sorted(sides.difference(booted) & image.keys())
-        if (twin := next((one for one in booted if image.get(one) == image[side]), ""))
+        if (other := next((one for one in booted if image.get(one) == image[side]), ""))
     }
 
 
@@ -86,9 +86,9 @@ def pps(
     found: dict[str, dict[str, tuple[float, ...]]] = {name: {} for name in scenarios}
     image = {revision: kernel.identity for revision, kernel in evidence.kernels.items()}
     for observed in evidence.observations:
-        twins = {side for side in sides if image.get(side) == observed.identity}
+        identical = {side for side in sides if image.get(side) == observed.identity}
         for name, value in observed.ln_pps.items():
-            for revision in {observed.revision, *twins} if name in found else ():
+            for revision in {observed.revision, *identical} if name in found else ():
                 known = found[name].get(revision, ())
                 found[name][revision] = (*known, metric_of(name).number(value))
     return found
@@ -144,7 +144,7 @@ def built_ahead(action: Action, facts: Sequence[Fact]) -> Iterator[StepDocument]
                 revision=fact.revision,
                 testbed=action.testbed,
                 why="built ahead, while the search waited",
-                outcome=(Outcome.OK if built else Outcome.DUD).value,
+                outcome=(Outcome.OK if built else Outcome.UNMEASURABLE).value,
                 note="",
                 at=fact.at,
                 finished_at=fact.at + fact.seconds,

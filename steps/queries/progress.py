@@ -90,10 +90,8 @@ def _search(
 
 def _order(ledger: Ledger, decision: Action, own: str) -> str:
     """Describes an action, with its testbed if that is not the job's own."""
-    guest = f" on {decision.testbed}" if decision.testbed != own else ""
-    return (
-        f"{decision.stage.value} {ledger.commits.label(decision.revision)}{guest}: {decision.why}"
-    )
+    peer = f" on {decision.testbed}" if decision.testbed != own else ""
+    return f"{decision.stage.value} {ledger.commits.label(decision.revision)}{peer}: {decision.why}"
 
 
 def _least_left(working: list[Action], job: Job, prices: Prices) -> float:

@@ -32,7 +32,7 @@ class BuildsetOutcome(Enum):
     """How a buildset ended."""
 
     OK = "success"
-    DUD = "the revision cannot be measured"
+    UNMEASURABLE = "the revision cannot be measured"
     SHUT_DOWN = "the master was stopped"
     CANCELLED = "cancelled by a user"
     LAB = "the lab needs its owner"
@@ -50,7 +50,7 @@ def outcome_of(results: int, state: str, lab_exit: int | None) -> BuildsetOutcom
     if results == CANCELLED:
         return BuildsetOutcome.SHUT_DOWN if was_stopped(state) else BuildsetOutcome.CANCELLED
     known = {
-        EXIT_DUD: BuildsetOutcome.DUD,
+        EXIT_DUD: BuildsetOutcome.UNMEASURABLE,
         EXIT_LAB: BuildsetOutcome.LAB,
         EXIT_USAGE: BuildsetOutcome.USAGE,
     }

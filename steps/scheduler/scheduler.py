@@ -50,7 +50,7 @@ from netbisect.steps.scheduler.followups import Followups
 from netbisect.steps.scheduler.idle_recovery import IdleRecovery
 from netbisect.steps.scheduler.prefetch import Prefetcher
 from netbisect.steps.scheduler.quarantine import QuarantinePolicy
-from netbisect.steps.scheduler.testbed_groups import PRIORITY_GUEST, Availability, TestbedGroups
+from netbisect.steps.scheduler.testbed_groups import PRIORITY_PEER, Availability, TestbedGroups
 from netbisect.steps.scheduler.worker_monitor import WorkerMonitor
 from netbisect.steps.service import watchdog
 from netbisect.steps.service.compute import StoppingError
@@ -389,7 +389,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             return end
         outcome = _OUTCOMES.get(end, Outcome.LOST)
         await self.database.do(lambda ledger: ledger.actions.finish(decision.id, outcome, note))
-        if end in (BuildsetOutcome.OK, BuildsetOutcome.DUD) or not own:
+        if end in (BuildsetOutcome.OK, BuildsetOutcome.UNMEASURABLE) or not own:
             return end  # a failure of a peer does not end the job
         if end is BuildsetOutcome.CANCELLED and record.request is not None:
             await self.database.do(partial(self._cancel_request, request=record.request, note=note))
@@ -432,7 +432,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
                 properties[PROFILE_PROPERTY] = record.job.pps
             builder = bench_builder(decision.target)
             if decision.target != record.job.testbed:
-                priority = min(PRIORITY_GUEST, priority)
+                priority = min(PRIORITY_PEER, priority)
         elif decision.attempt > 1:
             properties[AVOIDED_PROPERTY] = await self._failed_workers(decision)
         return await self.buildsets.submit(
@@ -462,7 +462,7 @@ def _earlier(ledger: Ledger, decision: Action) -> list[Action]:
 
 _OUTCOMES = {
     BuildsetOutcome.OK: Outcome.OK,
-    BuildsetOutcome.DUD: Outcome.DUD,
+    BuildsetOutcome.UNMEASURABLE: Outcome.UNMEASURABLE,
     BuildsetOutcome.CANCELLED: Outcome.CANCELLED,
 }
 

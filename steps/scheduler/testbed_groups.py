@@ -23,7 +23,7 @@ from netbisect.store.db.records import Action, ActionStage, JobRecord, Quarantin
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 
-PRIORITY_GUEST = 10
+PRIORITY_PEER = 10
 """Priority of a trial on a peer: below all jobs of the peer itself."""
 MOST_FRUITLESS = 2
 """Trials in a row without a sample after which a search leaves a peer out."""

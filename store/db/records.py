@@ -58,7 +58,7 @@ class Outcome(StrEnum):
     """Result of an attempt at an action."""
 
     OK = "ok"
-    DUD = "dud"
+    UNMEASURABLE = "dud"
     """It ran without a measurement of the revision."""
     RETRY = "retry"
     """A temporary failure; another attempt follows."""

@@ -167,10 +167,10 @@ def _profiled(session: Session, job: int) -> dict[str, str]:
     query = select(Action.revision, Action.outcome, Action.note).where(
         Action.job == job,
         Action.stage == ActionStage.PROFILE,
-        Action.outcome.in_([Outcome.OK, Outcome.DUD]),
+        Action.outcome.in_([Outcome.OK, Outcome.UNMEASURABLE]),
     )
     return {
-        revision: note if outcome == Outcome.DUD else ""
+        revision: note if outcome == Outcome.UNMEASURABLE else ""
         for revision, outcome, note in session.execute(query.order_by(Action.id))
     }
 

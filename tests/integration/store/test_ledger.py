@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledger_facts import BOOT, COMPARISON, DUD, FACTS, KERNEL, NIGHT, SAMPLE, Clock, decide
+from ledger_facts import BOOT, COMPARISON, FACTS, FAILURE, KERNEL, NIGHT, SAMPLE, Clock, decide
 
 from netbisect.bisect.model.entities import (
     Boot,
@@ -132,7 +132,7 @@ def test_facts_from_elsewhere_come_all_or_not_at_all(ledger: Ledger) -> None:
         ledger.facts.record_all([*FACTS, stray], "elsewhere")
     assert ledger.events.since(0) == ([], 0)
 
-    assert ledger.facts.record_all([*FACTS, DUD], "elsewhere") == FACTS
+    assert ledger.facts.record_all([*FACTS, FAILURE], "elsewhere") == FACTS
     assert ledger.facts.record_all(FACTS, "elsewhere") == []
     [event], _ = ledger.events.since(0)
     summary = {
@@ -146,13 +146,13 @@ def test_facts_from_elsewhere_come_all_or_not_at_all(ledger: Ledger) -> None:
 
 def test_an_import_names_its_revisions_if_they_are_few(ledger: Ledger) -> None:
     """And not those of a sample whose boot was there before: whoever reads it looks everywhere."""
-    ledger.facts.record_all([KERNEL, BOOT, DUD], "elsewhere")
+    ledger.facts.record_all([KERNEL, BOOT, FAILURE], "elsewhere")
     ledger.facts.record_all([SAMPLE], "elsewhere")
     many = [dataclasses.replace(BOOT, id=f"b{i}", revision=f"m{i}") for i in range(101)]
     ledger.facts.record_all(many, "elsewhere")
     revisions = [event.data["revisions"] for event in ledger.events.since(0)[0]]
 
-    assert revisions == [sorted({KERNEL.revision, BOOT.revision, DUD.revision}), None, None]
+    assert revisions == [sorted({KERNEL.revision, BOOT.revision, FAILURE.revision}), None, None]
 
 
 def test_a_series_without_branch_is_reported_once_per_change(ledger: Ledger) -> None:

@@ -74,7 +74,7 @@ def test_prefetched_builds_are_no_outcome_of_a_trial() -> None:
         kernel("later", "fast", "GENERIC+fix-igb"),
         Sample("s", "boot", "c2558", "forwarding", 900.0, 1e3, (), (), (), "c", 12.0, 30.0),
         Sample("t", "boot", "c2558", "forwarding", 902.0, 1e3, (), (), (), "c", 12.5, 30.0),
-        Failure("dud", "last", Stage.BUILD, Reaction.SKIP, "no rule", 13.0, 5.0),
+        Failure("failure", "last", Stage.BUILD, Reaction.SKIP, "no rule", 13.0, 5.0),
     ]
     trial = change_evidence.step_of(decision, facts, "forwarding")
     later, last = change_evidence.built_ahead(decision, facts)

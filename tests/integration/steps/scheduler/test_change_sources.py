@@ -59,7 +59,7 @@ class NightlyTest(RealMaster):
         plain = Kernel(head, "GENERIC", "amd64", "id", "key", "n8", 1, 1.0, 1.0)
         self.ledger.facts.record(plain)
         self.ledger.facts.record(
-            Failure("dud", head, Stage.BOOT, Reaction.SKIP, "panic", 2.0, 9.0, "c2558"),
+            Failure("failure", head, Stage.BOOT, Reaction.SKIP, "panic", 2.0, 9.0, "c2558"),
             self.decided_without(head).id,
         )
         await self.start(change_sources.nights(self.settings, self.lab))
@@ -76,7 +76,7 @@ class NightlyTest(RealMaster):
             NightlyJob("stable/15", "c2558", head, ("inet4-forwarding",), 1), key="earlier"
         )
         decision = intend(self.ledger, record, head)
-        self.ledger.actions.finish(decision.id, Outcome.DUD)
+        self.ledger.actions.finish(decision.id, Outcome.UNMEASURABLE)
         with self.ledger.jobs.closing(record, Unfinished("panic")):
             pass
         return decision

@@ -137,7 +137,7 @@ def test_a_peer_is_available_to_one_search_at_a_time(clinic: Clinic) -> None:
 
 def test_a_peer_in_quarantine_or_with_failed_trials_is_unavailable(clinic: Clinic) -> None:
     clinic.ledger.quarantines.start(PEER, why="too hot")
-    clinic.trial(clinic.record, THIRD, Outcome.DUD)
+    clinic.trial(clinic.record, THIRD, Outcome.UNMEASURABLE)
     assert clinic.shut() == {PEER: f"{PEER} is in quarantine: too hot"}
     clinic.trial(clinic.record, THIRD, Outcome.LOST)
     assert clinic.shut()[THIRD] == f"the last 2 trials on {THIRD} failed"

@@ -52,10 +52,10 @@ def test_a_decision_goes_from_intended_to_submitted_to_finished(ledger: Ledger) 
 
     ledger.actions.submitted(decision.id, 17)
     ledger.actions.submitted(decision.id, 18)
-    ledger.actions.finish(decision.id, Outcome.DUD, "no boot")
+    ledger.actions.finish(decision.id, Outcome.UNMEASURABLE, "no boot")
     done = ledger.actions.finish(decision.id, Outcome.OK, "told again")
 
-    assert (done.buildset, done.outcome, done.note) == (17, Outcome.DUD, "no boot")
+    assert (done.buildset, done.outcome, done.note) == (17, Outcome.UNMEASURABLE, "no boot")
     assert done.submitted_at is not None
     assert done.finished_at is not None
     assert decision.intended_at < done.submitted_at < done.finished_at

@@ -54,9 +54,9 @@ def test_fruitless_trials_count_since_the_last_valid_sample_or_release(ledger: L
             ledger.facts.record(sample, decision.id)
         ledger.actions.finish(decision.id, outcome)
 
-    trial(Outcome.DUD)
-    trial(Outcome.DUD, valid=True)
-    trial(Outcome.DUD, valid=False)
+    trial(Outcome.UNMEASURABLE)
+    trial(Outcome.UNMEASURABLE, valid=True)
+    trial(Outcome.UNMEASURABLE, valid=False)
     trial(Outcome.WITHDRAWN)
     trial(Outcome.OK, valid=True, job=another)
     trial(Outcome.LOST)
