@@ -129,10 +129,10 @@ def paths(random: Random) -> World:
     """
     weights = np.ones(COMMITS)
     weights[random.choice(COMMITS, COMMITS // 10, replace=False)] = 20
-    twin = (weights == 1) & (random.random(COMMITS) < 1 / 2)
-    guilty = np.where(twin, 0, weights)
+    unchanged = (weights == 1) & (random.random(COMMITS) < 1 / 2)
+    guilty = np.where(unchanged, 0, weights)
     culprit = 1 + int(random.choice(COMMITS, p=guilty / guilty.sum()))
-    image = np.maximum.accumulate(np.where(np.append(False, twin), 0, np.arange(COMMITS + 1)))
+    image = np.maximum.accumulate(np.where(np.append(False, unchanged), 0, np.arange(COMMITS + 1)))
     return replace(_world(culprit), weights=weights, image=image)
 
 

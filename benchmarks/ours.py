@@ -45,7 +45,7 @@ class _Bench(simulate.LabSimulation):
             noise=Noise(),
             random=np.random.default_rng(0),  # never asked: all luck is the lab's
             broken={self.names[i]: "does not build" for i in world.broken},
-            twins=dict(zip(self.names, (self.names[i] for i in world.image), strict=True)),
+            same_kernel=dict(zip(self.names, (self.names[i] for i in world.image), strict=True)),
             prices=world.prices,
         )
 

@@ -146,13 +146,13 @@ def _compare(job: MeasureJob, evidence: Evidence, revision: str) -> RevisionComp
         return RevisionComparison(
             revision, (), f"it cannot be measured: {evidence.skipped[revision]}"
         )
-    twin = same_kernel_as(job, evidence, revision)
+    identical = same_kernel_as(job, evidence, revision)
     first = job.revisions[0]
-    if twin == first:
+    if identical == first:
         return RevisionComparison(
             revision, (), "it builds the same kernel as the first one", same=True
         )
-    sides = [counted_observations(job, evidence, one) for one in (first, twin or revision)]
+    sides = [counted_observations(job, evidence, one) for one in (first, identical or revision)]
     found = []
     for scenario in job.scenarios:
         good, bad = (_ln_pps(job, side, scenario) for side in sides)

@@ -48,7 +48,7 @@ class LabSimulation:
     """Probability of a low outlier, by about 8 %."""
     broken: Mapping[str, str] = field(default_factory=dict)
     """By revision: reason of its build failure."""
-    twins: Mapping[str, str] = field(default_factory=dict)
+    same_kernel: Mapping[str, str] = field(default_factory=dict)
     """By revision: another revision with the same kernel."""
     prices: Prices = field(default_factory=Prices)
     scatter: Mapping[str, float] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class LabSimulation:
         if revision in self.broken:
             skipped = evidence.skipped | {revision: self.broken[revision]}
             return replace(evidence, skipped=skipped)
-        identity = f"kernel of {kernel_name(self.twins.get(revision, revision), layout)}"
+        identity = f"kernel of {kernel_name(self.same_kernel.get(revision, revision), layout)}"
         kernel = Kernel(
             revision=revision,
             config="PAPER",

@@ -52,7 +52,7 @@ def pooled(some: Sequence[LevelEstimate], noise: Noise) -> LevelEstimate | None:
 
 
 def level_difference(
-    before: LevelEstimate, after: LevelEstimate, noise: Noise, *, twins: bool = False
+    before: LevelEstimate, after: LevelEstimate, noise: Noise, *, same_image: bool = False
 ) -> LevelDifference:
     """Difference of two levels with its 95 % interval.
 
@@ -60,9 +60,9 @@ def level_difference(
         before: Base of the ratio.
         after: The other level.
         noise: Of the series.
-        twins: Both are of one image, so image noise cancels.
+        same_image: Both levels are of one image, so image noise cancels.
     """
-    image = 0.0 if twins else noise.image**2 * (1 / before.images + 1 / after.images)
+    image = 0.0 if same_image else noise.image**2 * (1 / before.images + 1 / after.images)
     reach = _TWO_SIDED * math.sqrt(before.variance + after.variance + image)
     ratio = after.mean - before.mean
     return LevelDifference(ratio, ratio - reach, ratio + reach)

@@ -123,8 +123,10 @@ class SeriesDocument:
         """
         previous, estimate = None, self.estimates[at]
         if at:
-            twins = self.levels[at - 1].kernel == self.levels[at].kernel != ""
-            previous = level_difference(self.estimates[at - 1], estimate, self.noise, twins=twins)
+            same_image = self.levels[at - 1].kernel == self.levels[at].kernel != ""
+            previous = level_difference(
+                self.estimates[at - 1], estimate, self.noise, same_image=same_image
+            )
         base = level_difference(self.baseline, estimate, self.noise) if self.baseline else None
         return previous, base
 

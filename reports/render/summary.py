@@ -268,8 +268,8 @@ def path(document: ChangeDocument) -> list[tuple[str, str, str, str]]:
         reason = f"same kernel as {document.label(revision)}"
         stops += [
             (document.label(side), "", "", reason)
-            for side, twin in document.stand_ins.items()
-            if twin == revision
+            for side, measured in document.stand_ins.items()
+            if measured == revision
         ]
     return stops
 

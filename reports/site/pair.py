@@ -43,8 +43,8 @@ class SeriesPair:
     @property
     def distance(self) -> LevelDifference:
         """How far the second lies from the first."""
-        twins = self.before.identity == self.after.identity != ""
-        return level_difference(*self.estimates, self.series.noise, twins=twins)
+        same_image = self.before.identity == self.after.identity != ""
+        return level_difference(*self.estimates, self.series.noise, same_image=same_image)
 
 
 def pair(before: RevisionDocument, after: RevisionDocument, series: Sequence[SeriesPair]) -> Page:

@@ -16,7 +16,7 @@ def test_a_build_failure_is_skipped_by_all_testbeds_and_a_boot_failure_on_its_ow
 ) -> None:
     """Of the same configuration and architecture, and in later jobs too."""
     record, later = lab.ask(bisection()), lab.ask(comparison("r5", "r9"))
-    elsewhere = lab.ask(dataclasses.replace(bisection(), testbed="twin"))
+    elsewhere = lab.ask(dataclasses.replace(bisection(), testbed="c2558-2"))
     lab.failure(record, "r5", stage)
     skipped, built = {"r5": f"{stage.value} trouble"}, stage in (Stage.DEPLOY, Stage.BOOT)
 

@@ -35,5 +35,5 @@ def test_interval_includes_image_noise_of_both_sides() -> None:
     assert apart.ln_ratio == pytest.approx(-0.1)
     assert apart.high - apart.ln_ratio == pytest.approx(1.96 * math.sqrt(2) * 0.008)
     assert apart.clear
-    twins = level_difference(one, other, NOISE, twins=True)
-    assert twins.high == twins.low == twins.ln_ratio
+    same_image = level_difference(one, other, NOISE, same_image=True)
+    assert same_image.high == same_image.low == same_image.ln_ratio

@@ -22,13 +22,13 @@ from netbisect.bisect.simulate import LabSimulation, simulate_job
 @given(st.integers(1, 8), st.integers(0, 99), st.integers(2, 4))
 @settings(max_examples=2)
 def test_identical_kernels_are_booted_under_one_revision(culprit: int, seed: int, run: int) -> None:
-    twins = [
+    same_kernel = [
         (i, first)
         for i in range(9)
         if (first := culprit if i >= culprit and i < culprit + run else i - i % run) < i
         and (first >= culprit) == (i >= culprit)
     ]
-    played = simulated(seed, 8, culprit, drop=0.11, twins=twins)
+    played = simulated(seed, 8, culprit, drop=0.11, same_kernel=same_kernel)
     by_kernel: dict[str, set[str]] = {}
     for trial in played.trials:
         identity = played.evidence.kernels[trial.revision].identity

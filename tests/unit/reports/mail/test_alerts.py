@@ -139,23 +139,23 @@ def test_the_trend_falls_at_a_known_culprit(nights: tuple[int, ...], first: int)
 
 
 def test_a_commit_that_stands_in_for_the_culprit_is_named() -> None:
-    culprit, twin = report_cases.revision(40), report_cases.revision(41)
+    culprit, other = report_cases.revision(40), report_cases.revision(41)
     case = make("culprit_case")
     steps = tuple(
-        replace(one, revision=twin) if one.revision == culprit else one for one in case.steps
+        replace(one, revision=other) if one.revision == culprit else one for one in case.steps
     )
-    case = replace(case, steps=steps, stand_ins={culprit: twin})
+    case = replace(case, steps=steps, stand_ins={culprit: other})
     stops = section(
         alerts.outcome(case).text,
         "Revisions in the order of testing; changes relative to the good end",
     )
     rows = [" ".join(line.split()) for line in stops.splitlines()]
-    [place] = [i for i, row in enumerate(rows) if row.startswith(case.label(twin))]
+    [place] = [i for i, row in enumerate(rows) if row.startswith(case.label(other))]
 
     assert rows[place + 1].startswith(f"{case.label(culprit)} same kernel as")
-    assert case.label(twin) in " ".join(rows[place + 1 : place + 3])
-    twins = f"{case.label(culprit)} has the same kernel image as {case.label(twin)}"
-    assert twins in changes.bisection(case).html()
+    assert case.label(other) in " ".join(rows[place + 1 : place + 3])
+    sentence = f"{case.label(culprit)} has the same kernel image as {case.label(other)}"
+    assert sentence in changes.bisection(case).html()
 
 
 def test_the_ten_worst_series_are_listed() -> None:

@@ -65,7 +65,7 @@ def search(*others: str) -> BisectJob:
 
 def test_displayed_rates_come_from_the_testbed_with_most_boots() -> None:
     """And of boots of this search, as the effects are."""
-    twin = Kernel("culprit", "G", "amd64", "id-page", "k", "v", 1, 0.0, 1.0)
+    kernel = Kernel("culprit", "G", "amd64", "id-page", "k", "v", 1, 0.0, 1.0)
     boots = [
         *(reading(i, "parent", "one") for i in range(3)),
         reading(3, "page", "one"),
@@ -74,7 +74,7 @@ def test_displayed_rates_come_from_the_testbed_with_most_boots() -> None:
         reading(8, "culprit", "one", fresh=False),
         reading(9, "culprit", "one", fresh=False),
     ]
-    evidence = Evidence(tuple(boots), {"culprit": twin})
+    evidence = Evidence(tuple(boots), {"culprit": kernel})
     used, shown = places(search("two", "three"), evidence, {"parent", "culprit"})
 
     assert (used, shown) == (("one", "two"), "two")
