@@ -31,7 +31,7 @@ class Relinking(RealMaster):
                 name = f"{revision}#{layout}" if layout else revision
                 script[name] = {"pps": level * (1 + offset)}
                 if layout and broken:
-                    script[name]["build"] = "dud"
+                    script[name]["build"] = "fail"
         self.script(script)
         noise = Noise(boot=0.004, image=0.012)
         job = bisect_job(LINE, math.log(0.95), noise, layouts=LAYOUTS)

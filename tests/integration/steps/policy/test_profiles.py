@@ -96,7 +96,7 @@ class ProfilesTest(RealMaster):
     @case
     async def test_a_failed_profile_ends_its_job(self) -> None:
         """Without a boot of the other revision; a crashed one is retried before."""
-        self.script({REVISION: {"profile": "dud"}, OTHER: {"profile": "crash"}})
+        self.script({REVISION: {"profile": "fail"}, OTHER: {"profile": "crash"}})
         await self.start()
         record = await self.closed(self.profile(REVISION, OTHER))
 

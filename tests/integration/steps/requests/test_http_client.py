@@ -38,7 +38,7 @@ class Commands(ApiMaster):
     @case
     async def test_requests_are_submitted_awaited_changed_and_rejected(self) -> None:
         """Rejected ones exit with status 3."""
-        self.script({await self.head(): {"build": "dud"}})
+        self.script({await self.head(): {"build": "fail"}})
         await self.serve()
         token = self.token("ask")
         cost = await self.run_command("compare", "main~1", "main", "--dry-run", token=token)

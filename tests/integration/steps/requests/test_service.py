@@ -80,7 +80,7 @@ class Requests(RealMaster):
         for patch in (PATCH, broken):
             PatchStore(self.settings.patches).put(patch)
         patched, failing = (with_patch(OLD, patch.mark) for patch in (PATCH, broken))
-        self.script({NEW: {"pps": 800_000}, patched: {"pps": 800_000}, failing: {"build": "dud"}})
+        self.script({NEW: {"pps": 800_000}, patched: {"pps": 800_000}, failing: {"build": "fail"}})
         await self.start()
         request = await self.over(self.request(OLD, NEW))
         self.check_comparison(request)

@@ -143,7 +143,7 @@ class SeveralBuildersTest(SearchTest):
     async def test_prefetched_kernels_are_used_and_failed_ones_skipped(self) -> None:
         """Each is built once; external ids are unique."""
         await self.start()
-        broken = {LINE[7]: {"build": "dud"}, LINE[5]: {"build": "dud"}}
+        broken = {LINE[7]: {"build": "fail"}, LINE[5]: {"build": "fail"}}
         record = await self.closed(self.begin(broken))
 
         assert isinstance(record.result, Culprit)

@@ -103,7 +103,7 @@ class BisectSchedulerTest(RealMaster):
         """A failed build and a lab in trouble are not repeated, a crash is."""
         broken, crashing, last = REVISION, "b" * 40, "c" * 40
         self.script(
-            {broken: {"build": "dud"}, crashing: {"trial": "crash"}, last: {"trial": "lab"}}
+            {broken: {"build": "fail"}, crashing: {"trial": "crash"}, last: {"trial": "lab"}}
         )
         await self.start()
         expected = [
