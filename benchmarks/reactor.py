@@ -67,7 +67,7 @@ def decide(ledger: Ledger, followups: Followups, record: JobRecord) -> None:
     ledger.actions.finish(decision.id, Outcome.CANCELLED, "benchmark")
 
 
-class Heart:
+class DelayMeter:
     """Measures the longest delay of a 5 ms timer."""
 
     def __init__(self) -> None:
@@ -94,8 +94,8 @@ async def measure(folder: Path, candidates: int, rounds: int) -> dict[str, objec
     followups = Followups(run.settings, run.lab)
     await store.do(lambda ledger: ledger.jobs.add(search(candidates), key="search"))
     await task.deferLater(reactor, 0.1)
-    heart, took = Heart(), []
-    heart.start()
+    delays, took = DelayMeter(), []
+    delays.start()
     for _ in range(rounds):
         begun = time.perf_counter()
         record = (await store.do(lambda ledger: ledger.jobs.all_open()))[0]
@@ -106,7 +106,7 @@ async def measure(folder: Path, candidates: int, rounds: int) -> dict[str, objec
     return {
         "candidates": candidates,
         "decisions": rounds,
-        "longest_hold_seconds": round(heart.longest, 4),
+        "longest_hold_seconds": round(delays.longest, 4),
         "longest_decision_seconds": round(max(took), 3),
         "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         "numeric_modules": loaded,

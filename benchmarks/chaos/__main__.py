@@ -63,7 +63,7 @@ def perform(stage: Stage, story: str, plan: Plan, expected: audit.Answer | None)
     return wrong + [f"it still runs: {one}" for one in stage.strays()]
 
 
-def prepare(stage: Stage, told: Tally) -> None:
+def prepare(stage: Stage, tally: Tally) -> None:
     """Plays everything without faults, and keeps the service as it is where stories begin.
 
     Raises:
@@ -71,11 +71,11 @@ def prepare(stage: Stage, told: Tally) -> None:
     """
 
     def play(story: str) -> None:
-        wrong = perform(stage, story, Plan(()), told.answers.get(story))
+        wrong = perform(stage, story, Plan(()), tally.answers.get(story))
         if wrong:
             raise StageError(f"{story}, without faults: {wrong[0]}")
-        told.answers[story] = audit.answer(stage)
-        told.see(story, stage.journal.seen)
+        tally.answers[story] = audit.answer(stage)
+        tally.see(story, stage.journal.seen)
 
     stage.build()
     stage.save(_QUIET)
@@ -93,18 +93,18 @@ def prepare(stage: Stage, told: Tally) -> None:
         stage.start(Plan(()))
     stage.stop()
     for phase in _LATER:
-        told.answers[phase] = told.answers[_NIGHT]
+        tally.answers[phase] = tally.answers[_NIGHT]
         stage.restore(phase)
         play(phase)
 
 
-def _next(told: Tally, faults: Sequence[str]) -> tuple[tuple[str, ...], str] | None:
+def _next(tally: Tally, faults: Sequence[str]) -> tuple[tuple[str, ...], str] | None:
     """The faults and the story with the most hits per second in their last run, or None."""
 
     def worth(choice: tuple[tuple[str, ...], str]) -> float:
         group, story = choice
-        runs = [run for run in told.runs if run.story == story and run.group == [*group]]
-        left = told.left_in(story, group)
+        runs = [run for run in tally.runs if run.story == story and run.group == [*group]]
+        left = tally.left_in(story, group)
         if not left or (len(runs) >= _IDLE_RUNS and not any(run.new for run in runs[-_IDLE_RUNS:])):
             return 0.0
         return min(left, runs[-1].new or 0.5) / runs[-1].seconds if runs else 1e9
@@ -114,21 +114,22 @@ def _next(told: Tally, faults: Sequence[str]) -> tuple[tuple[str, ...], str] | N
     return best if worth(best) else None
 
 
-def every_kind(stage: Stage, told: Tally, faults: Sequence[str], end: float) -> None:
+def every_kind(stage: Stage, tally: Tally, faults: Sequence[str], end: float) -> None:
     """Runs everything; starts no run after the time limit."""
-    while (choice := _next(told, faults)) and time.monotonic() < end:
+    while (choice := _next(tally, faults)) and time.monotonic() < end:
         group, story = choice
         began = time.monotonic()
         stage.restore(story)
-        plan = Plan(group, spared=tuple(sorted(told.spared())), most=_MOST)
-        wrong = perform(stage, story, plan, told.answers[story])
-        told.see(story, stage.journal.seen)
+        plan = Plan(group, spared=tuple(sorted(tally.spared())), most=_MOST)
+        wrong = perform(stage, story, plan, tally.answers[story])
+        tally.see(story, stage.journal.seen)
         seconds = round(time.monotonic() - began, 1)
         run = Run(story, [*group], [*stage.hits()], seconds, stage.restarts, wrong)
-        told.add(run)
+        tally.add(run)
+        left = tally.left_in(story, group)
         print(
             f"{story}, {', '.join(group)}: {len(run.hits)} hits ({run.new} new), {seconds:.0f} s, "
-            f"{run.restarts} restarts, {told.left_in(story, group)} left; {wrong or 'all is well'}",
+            f"{run.restarts} restarts, {left} left; {wrong or 'all is well'}",
             *(f"  {fault}: {step}" for step, fault in run.hits if wrong),
             sep="\n",
             file=sys.stderr,
@@ -158,7 +159,7 @@ def main() -> int:
     record = parser.parse_args()
     signal.signal(signal.SIGTERM, _stop)
     end = time.monotonic() + record.seconds
-    told = Tally()
+    tally = Tally()
     with tempfile.TemporaryDirectory() as folder:
         stage = Stage((record.keep or Path(folder)) / "service")
         with stage.supervised():
@@ -167,11 +168,11 @@ def main() -> int:
                 print(json.dumps({"hits": hits, "wrong": wrong}, indent=1))
                 return int(bool(wrong) or len(hits) < len(SHORT))
             try:
-                prepare(stage, told)
-                every_kind(stage, told, record.fault or list(FAULTS), end)
+                prepare(stage, tally)
+                every_kind(stage, tally, record.fault or list(FAULTS), end)
             finally:  # what was played counts, whatever ends it
-                print(json.dumps({**asdict(told), "load": os.getloadavg()[0]}, indent=1))
-    return int(any(run.wrong for run in told.runs))
+                print(json.dumps({**asdict(tally), "load": os.getloadavg()[0]}, indent=1))
+    return int(any(run.wrong for run in tally.runs))
 
 
 if __name__ == "__main__":

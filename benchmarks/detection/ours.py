@@ -32,7 +32,7 @@ class _Series:
     modes: BootModes | None = None
     known: Noise = field(default_factory=lambda: Noise(image_weight=0.0))
     """That all of its history shows."""
-    told: set[AlertKind] = field(default_factory=set)
+    alerted: set[AlertKind] = field(default_factory=set)
     """Of modes and drift."""
 
 
@@ -72,9 +72,9 @@ class Watch:
                 image_sd=grouping.expected_image_sd(one.known),
             )
             if found.suspicious and found.kind is AlertKind.MODES:
-                self._tell_once(night, index, AlertKind.MODES)
+                self._alert_once(night, index, AlertKind.MODES)
             if trend.drift(one.levels, one.known) is not None:
-                self._tell_once(night, index, AlertKind.DRIFT)
+                self._alert_once(night, index, AlertKind.DRIFT)
             if found.asks:
                 self.suspicious += 1
             if found.asks and grouping.retest_decides(found, one.known):
@@ -90,9 +90,9 @@ class Watch:
                 alerts += [(index, since)] * drop
         return alerts
 
-    def _tell_once(self, night: int, index: int, kind: AlertKind) -> None:
-        if kind not in self.series[index].told:
-            self.series[index].told.add(kind)
+    def _alert_once(self, night: int, index: int, kind: AlertKind) -> None:
+        if kind not in self.series[index].alerted:
+            self.series[index].alerted.add(kind)
             self.alerts.append((night, index, kind))
 
     def _retest(self, index: int, found: ScreenResult, night: int) -> int | None:

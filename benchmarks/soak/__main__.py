@@ -69,7 +69,7 @@ class SoakError(Exception):
 
 
 @dataclass
-class Told:
+class SoakReport:
     """The results."""
 
     nights: int
@@ -170,7 +170,7 @@ class Soak(ServiceRun):
     heads: list[int]
     """Number of commits before each night."""
     luck: random.Random
-    told: Told
+    report: SoakReport
     broken: dict[str, float] = field(default_factory=dict)
     """Machines with a fault, and the time of its repair."""
     struck: Counter[str] = field(default_factory=Counter)
@@ -234,26 +234,26 @@ class Soak(ServiceRun):
 
     def measure(self) -> None:
         """Records memory and databases after a night."""
-        told = self.told
+        report = self.report
         master = control.master_pid(self.service.place)
         assert master is not None
-        told.master.append(resident(master))
+        report.master.append(resident(master))
         workers = [path.stem for path in self.service.processes.glob("worker-*.pid")]
-        told.workers.append(sum(resident(self._number(name)) for name in workers))
-        for sizes, name in ((told.ledger, "netbisect.sqlite"), (told.buildbot, "state.sqlite")):
+        report.workers.append(sum(resident(self._number(name)) for name in workers))
+        for sizes, name in ((report.ledger, "netbisect.sqlite"), (report.buildbot, "state.sqlite")):
             files = self.service.place.glob(f"{name}*")  # with what is not yet in its place
             sizes.append(sum(one.stat().st_size for one in files))
 
     def judge(self) -> None:
         """The alerts, and the false ones."""
-        told, ledger, line = self.told, self.ledger, list(self.tree.revisions)
+        report, ledger, line = self.report, self.ledger, list(self.tree.revisions)
         planted = [one for one, role in self.tree.roles.items() if role == "culprit"]
-        told.culprits = len(planted)
-        told.faults = dict(self.struck)
-        told.boots = sum(event.kind == "boot" for event in ledger.events.since(0)[0])
+        report.culprits = len(planted)
+        report.faults = dict(self.struck)
+        report.boots = sum(event.kind == "boot" for event in ledger.events.since(0)[0])
         record = self.jobs()
-        told.record = dict(Counter(serialization.tag_of(one.job) for one in record))
-        told.complete, told.without = nights_of(record)
+        report.record = dict(Counter(serialization.tag_of(one.job) for one in record))
+        report.complete, report.without = nights_of(record)
         slowed = dict(zip(planted, _SLOWED, strict=True))
         for alert in ledger.alerts.all():
             here = [one for one, kind in slowed.items() if alert.testbed.startswith(kind)]
@@ -264,17 +264,20 @@ class Soak(ServiceRun):
                 ends = sorted((line.index(job.good), line.index(job.bad)))
                 right = any(ends[0] < line.index(one) <= ends[1] for one in here)
             said = f"{alert.testbed}, {alert.kind.value}, {alert.state.value}, {alert.culprit}"
-            told.named[str(alert.id)] = f"{said}: {'right' if right else 'wrong'}"
+            report.named[str(alert.id)] = f"{said}: {'right' if right else 'wrong'}"
             if not right:
-                (told.wrong if alert.culprit else told.none).append(said)
-        told.found = len({one.culprit for one in ledger.alerts.all()} & {*planted})
-        told.quarantines = sum(
+                (report.wrong if alert.culprit else report.none).append(said)
+        report.found = len({one.culprit for one in ledger.alerts.all()} & {*planted})
+        report.quarantines = sum(
             len(ledger.quarantines.of_testbed(one.name)) for one in self.lab.testbeds
         )
-        told.mails = len(read(self.service.mails))
-        told.master_a_night, told.workers_a_night = a_night(told.master), a_night(told.workers)
-        told.ledger_a_night = a_night(told.ledger)[0] / 1024
-        told.buildbot_a_night = a_night(told.buildbot)[0] / 1024
+        report.mails = len(read(self.service.mails))
+        report.master_a_night, report.workers_a_night = (
+            a_night(report.master),
+            a_night(report.workers),
+        )
+        report.ledger_a_night = a_night(report.ledger)[0] / 1024
+        report.buildbot_a_night = a_night(report.buildbot)[0] / 1024
 
 
 def build(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Soak:
@@ -291,10 +294,10 @@ def build(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Soa
     file.write_text(re.sub(r"(?m)^boots = .*", f"boots = {boots}", text))
     heads = [1 + sum(map(len, landing[: night + 1])) for night in range(nights)]
     luck = random.Random(seed)  # noqa: S311 - it plays a lab
-    return Soak(service, tree, heads=heads, luck=luck, told=Told(nights, testbeds))
+    return Soak(service, tree, heads=heads, luck=luck, report=SoakReport(nights, testbeds))
 
 
-def soak(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Told:
+def soak(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> SoakReport:
     """Runs all nights."""
     began = time.monotonic()
     one = build(place, nights, testbeds, boots, seed)
@@ -304,18 +307,19 @@ def soak(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Told
             one.pass_night(night)
             one.measure()
             print(
-                f"night {night + 1}: master {one.told.master[-1]:.0f} MiB, "
-                f"workers {one.told.workers[-1]:.0f} MiB, ledger {one.told.ledger[-1] / 1e6:.1f} "
-                f"MB, Buildbot {one.told.buildbot[-1] / 1e6:.1f} MB, "
+                f"night {night + 1}: master {one.report.master[-1]:.0f} MiB, "
+                f"workers {one.report.workers[-1]:.0f} MiB, "
+                f"ledger {one.report.ledger[-1] / 1e6:.1f} MB, "
+                f"Buildbot {one.report.buildbot[-1] / 1e6:.1f} MB, "
                 f"{time.monotonic() - began:.0f} s",
                 file=sys.stderr,
                 flush=True,
             )
-        one.told.seconds = time.monotonic() - began
+        one.report.seconds = time.monotonic() - began
         one.judge()
     finally:
         one.service.stop()
-    return one.told
+    return one.report
 
 
 @click.command(help=__doc__)
@@ -331,9 +335,9 @@ def main(nights: int, testbeds: int, boots: int, seed: int, keep: Path | None) -
     load_before = os.getloadavg()[0]
     # A short path, for sockets.
     with tempfile.TemporaryDirectory(prefix="nb-soak-") as folder:
-        told = soak(keep or Path(folder) / "service", nights, testbeds, boots, seed)
-    click.echo(json.dumps({**asdict(told), "load_before": load_before}, indent=1))
-    sys.exit(told.found < told.culprits or bool(told.wrong))
+        report = soak(keep or Path(folder) / "service", nights, testbeds, boots, seed)
+    click.echo(json.dumps({**asdict(report), "load_before": load_before}, indent=1))
+    sys.exit(report.found < report.culprits or bool(report.wrong))
 
 
 if __name__ == "__main__":
