@@ -36,7 +36,7 @@ def left_running(place: Path) -> list[int]:
 
 
 @pytest.fixture
-def stranger(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def unrelated(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process with a group of its own that has nothing to do with netbisect."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
@@ -46,11 +46,11 @@ def stranger(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def folder_is_there(place: Path) -> bool:
+def folder_exists(place: Path) -> bool:
     return (place / "upstream" / "src.git").exists()
 
 
-def workers_are_made(place: Path) -> bool:
+def workers_exist(place: Path) -> bool:
     return (place / "workers").exists()
 
 
@@ -58,17 +58,17 @@ def master_starts(place: Path) -> bool:
     return (place / "twistd.log").exists()
 
 
-def kernel_is_there(place: Path) -> bool:
+def kernel_exists(place: Path) -> bool:
     return len(list((place / "lab" / "builder" / "kernels").glob("*/"))) > 1
 
 
 @pytest.mark.parametrize(
     ("command", "moment", "number"),
     [
-        ("lab", folder_is_there, signal.SIGINT),
-        ("play", workers_are_made, signal.SIGINT),
+        ("lab", folder_exists, signal.SIGINT),
+        ("play", workers_exist, signal.SIGINT),
         pytest.param("play", master_starts, signal.SIGTERM, marks=pytest.mark.long),
-        pytest.param("play", kernel_is_there, signal.SIGINT, marks=pytest.mark.long),
+        pytest.param("play", kernel_exists, signal.SIGINT, marks=pytest.mark.long),
     ],
 )
 def test_an_interruption_leaves_no_process(
@@ -78,7 +78,7 @@ def test_an_interruption_leaves_no_process(
     place = tmp_path / "service"
     makefile = tmp_path / "Makefile"
     makefile.write_text(f"demo:\n\t@{' '.join(MODULE)} {command} --place {place}\n")
-    with (tmp_path / "said").open("wb") as stream:
+    with (tmp_path / "output").open("wb") as stream:
         make = subprocess.Popen(
             ["make", "-f", str(makefile), "demo"],
             env=ENVIRONMENT,
@@ -88,13 +88,13 @@ def test_an_interruption_leaves_no_process(
         )
     try:
         while not moment(place):
-            assert make.poll() is None, (tmp_path / "said").read_text()
+            assert make.poll() is None, (tmp_path / "output").read_text()
             time.sleep(0.01)
         os.killpg(make.pid, number)
         time.sleep(0.1)
         os.killpg(make.pid, number)
         assert make.wait() != 0
-        output = (tmp_path / "said").read_text()
+        output = (tmp_path / "output").read_text()
         assert f"interrupted by {number.name}; everything is stopped" in output
         assert "Traceback" not in output
         assert left_running(place) == []
@@ -107,7 +107,7 @@ def test_down_ends_processes_of_a_killed_demonstration(tmp_path: Path) -> None:
     with subprocess.Popen(
         [*MODULE, "play", "--place", str(place)], env=ENVIRONMENT, stdout=subprocess.DEVNULL
     ) as process:
-        while not workers_are_made(place):
+        while not workers_exist(place):
             assert process.poll() is None
             time.sleep(0.01)
         process.kill()
@@ -132,26 +132,26 @@ def test_a_folder_without_the_mark_is_left_alone(tmp_path: Path, command: str) -
 
 
 def test_a_reused_process_number_is_not_taken_for_the_master(
-    tmp_path: Path, stranger: subprocess.Popen[bytes]
+    tmp_path: Path, unrelated: subprocess.Popen[bytes]
 ) -> None:
     """As after a reboot."""
-    (tmp_path / "twistd.pid").write_text(str(stranger.pid))
-    assert has_working_directory(stranger.pid, tmp_path / "elsewhere")
+    (tmp_path / "twistd.pid").write_text(str(unrelated.pid))
+    assert has_working_directory(unrelated.pid, tmp_path / "elsewhere")
     assert control.master_pid(tmp_path) is None
     assert not control.stop(tmp_path)
-    assert stranger.poll() is None
+    assert unrelated.poll() is None
 
 
 def test_a_reused_process_number_is_not_killed(
-    tmp_path: Path, stranger: subprocess.Popen[bytes]
+    tmp_path: Path, unrelated: subprocess.Popen[bytes]
 ) -> None:
     service = DemoService(tmp_path / "service")
     service.build_lab(testbeds=["c2558"])
     service.processes.mkdir()
     for path in (service.processes / "worker-c2558.pid", service.place / "twistd.pid"):
-        path.write_text(str(stranger.pid))
+        path.write_text(str(unrelated.pid))
     service.stop()
-    assert stranger.poll() is None
+    assert unrelated.poll() is None
     assert not list(service.processes.glob("*.pid"))
 
 

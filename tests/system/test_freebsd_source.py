@@ -86,12 +86,12 @@ class Built:
     compiled: int
     """Objects that were made."""
 
-    def did(self, word: str) -> bool:
+    def reached(self, word: str) -> bool:
         return any(stage.startswith(word) for stage in self.stages)
 
 
 @dataclass
-class Place:
+class Checkout:
     folder: Path
     repository: Path
 
@@ -138,7 +138,7 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(tmp_path: Path) -> Iterator[Checkout]:
     if not SOURCE:
         pytest.skip("NETBISECT_FREEBSD_SRC names no FreeBSD tree")
     source = Path(SOURCE).resolve()
@@ -167,11 +167,11 @@ def place(tmp_path: Path) -> Iterator[Place]:
     (configs / "ROUTER").write_text(CONFIG)
     lab = LAB.format(repository=repository, jobs=os.cpu_count() or 1, cross=cross)
     (folder / "lab.toml").write_text(lab)
-    yield Place(folder, repository)
+    yield Checkout(folder, repository)
     shutil.rmtree(folder)
 
 
-def test_real_source_is_built_as_the_builder_promises(place: Place) -> None:
+def test_real_source_is_built_as_the_builder_promises(place: Checkout) -> None:
     """The same identity in any folder and for a changed comment, another for a changed line.
 
     What was built before is built upon, and a revision that does not compile spoils nothing.
@@ -196,7 +196,7 @@ def test_real_source_is_built_as_the_builder_promises(place: Place) -> None:
     assert done.status == 0
     assert done.fact["identity"] != first.fact["identity"]
     for one in (again, commented, done):
-        assert not one.did("kernel-toolchain")
+        assert not one.reached("kernel-toolchain")
         assert one.compiled < first.compiled / 20
 
     failed = place.build(broken)

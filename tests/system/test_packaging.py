@@ -155,11 +155,11 @@ HEAVY = [
 ]
 WITHOUT = f"""
 import importlib, pkgutil, sys
-class Absent:
+class MissingModules:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {HEAVY!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Absent())
+sys.meta_path.insert(0, MissingModules())
 """
 
 

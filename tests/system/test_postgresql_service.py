@@ -39,7 +39,7 @@ class OnPostgresql(RealMaster):
         self.ledger = open_ledger(f"{self.database}&application_name=look")
         return done
 
-    async def cut(self) -> int:
+    async def cut_connections(self) -> int:
         """Ends all connections whenever something was written, now at once and now later."""
         cuts, seen, self.over = 0, 0, False
         while not self.over:
@@ -55,9 +55,9 @@ class OnPostgresql(RealMaster):
         """Nothing is measured twice, and nothing ends without an answer."""
         self.script({one: {"pps": SLOW if n >= CULPRIT else FAST} for n, one in enumerate(LINE)})
         await self.start()
-        cutting = defer.ensureDeferred(self.cut())
+        cutting = defer.ensureDeferred(self.cut_connections())
         job = bisect_job(LINE, math.log(SLOW / FAST), Noise(boot=0.004))
-        night = await self.closed(self.ask(LINE[-1], boots=1))
+        night = await self.closed(self.add_night(LINE[-1], boots=1))
         searched = await self.closed(self.ledger.jobs.add(job, key="bisect", priority=200))
         self.over = True
         assert await cutting > 10

@@ -51,14 +51,14 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def service(tmp_path: Path, bare_environment: None) -> Iterator[DemoService]:
     service = DemoService(tmp_path / "service")
-    with Watched(service.place):
+    with LeakCheck(service.place):
         yield service
         service.stop()
     assert control.master_pid(service.place) is None
 
 
-class Watched:
-    """Of a whole run: no secret is on any command line, nor in any file but its own."""
+class LeakCheck:
+    """Checks that no secret is on a command line or in another file, during a whole run."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -109,16 +109,16 @@ def begin(
     service: DemoService, testbeds: Sequence[str | SimulatedTestbed] = ("c2558", "e5-2650")
 ) -> DemoRun:
     tree = service.build(seed=3, testbeds=testbeds)
-    add_a_builder(service.place / "lab" / "lab.toml")
-    make_twins(service.place / "lab")
+    add_builder(service.place / "lab" / "lab.toml")
+    group_testbeds(service.place / "lab")
     service.start()
     play = DemoRun(service, tree)
-    come_with_a_token(play)
+    use_token(play)
     return play
 
 
-def come_with_a_token(play: DemoRun) -> None:
-    """As somebody does who asks by the API."""
+def use_token(play: DemoRun) -> None:
+    """Calls the API with a token."""
     token = tokens.create(play.ledger, "ann", parse_rights(["read"]), by="root", days=1)[1]
     (play.service.place / "ann.token").write_text(token)
     address = f"{play.settings.web.url}plugins/netbisect/api/v1/caller"
@@ -127,16 +127,16 @@ def come_with_a_token(play: DemoRun) -> None:
         assert json.loads(answer.read())["who"] == "ann"
 
 
-def add_a_builder(lab: Path) -> None:
-    """Like the one that is there, so that kernels are built ahead."""
+def add_builder(lab: Path) -> None:
+    """Adds a second builder, so that kernels are prefetched."""
     before, mark, rest = lab.read_text().partition("[[builders]]")
     first, _, _ = rest.partition("[[")
     another = first.replace('"amd64"', '"amd64-2"', 1).replace('"builder"', '"another"')
     lab.write_text(before + mark + first + mark + another + rest.removeprefix(first))
 
 
-def make_twins(lab: Path) -> None:
-    """Copies of one testbed are a group, one of them 3 % above its kind and one below."""
+def group_testbeds(lab: Path) -> None:
+    """Makes the copies of a testbed a group, one 3 % faster and one 3 % slower."""
     text = (lab / "lab.toml").read_text()
     for copy, speed in ((1, 1.03), (2, 0.97)):
         name = f'name = "c2558-{copy}"'
@@ -148,8 +148,8 @@ def make_twins(lab: Path) -> None:
     (lab / "lab.toml").write_text(text)
 
 
-def watch(play: DemoRun, wanted: Callable[[LedgerEvent], bool] | None = None) -> None:
-    """Until something has happened; or until nothing is left to do."""
+def wait_for(play: DemoRun, wanted: Callable[[LedgerEvent], bool] | None = None) -> None:
+    """Waits for an event, or until nothing is left to do."""
 
     def is_over() -> bool:
         idle = not play.ledger.jobs.all_open() and not play.ledger.mails.waiting()
@@ -174,14 +174,14 @@ def during(play: DemoRun, kind: type, stage: str) -> Callable[[LedgerEvent], boo
 
 
 def environment_of(process: int) -> set[str]:
-    """Names of the variables that a process was started with, where /proc tells."""
+    """Names of the environment variables of a process, if there is /proc."""
     path = Path(f"/proc/{process}/environ")
     lines = path.read_bytes().decode().split("\0") if path.exists() else []
     return {line.partition("=")[0] for line in lines if line}
 
 
 def kill(service: DemoService) -> None:
-    """The master, in the middle of whatever it does."""
+    """Kills the master."""
     master = control.master_pid(service.place)
     assert master is not None
     assert environment_of(master) <= {"PATH", "HOME", *service.environment, *_SET_BY_PYTHON}
@@ -210,7 +210,7 @@ def trial_runs(play: DemoRun) -> bool:
 
 
 def abort_downloads(play: DemoRun, times: int) -> None:
-    """Asks for a log and goes away, as people do who close a tab."""
+    """Requests logs and closes the connections early, like a closed tab."""
     for log in range(1, times + 1):
         with socket.create_connection(("127.0.0.1", play.settings.web.port)) as one:
             one.sendall(f"GET /api/v2/logs/{log}/raw HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -218,30 +218,30 @@ def abort_downloads(play: DemoRun, times: int) -> None:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
-def is_way_home(order: dict[str, Any]) -> bool:
-    return bool(order["external_idstring"].startswith("nb:recover:"))
+def is_recovery(buildset: dict[str, Any]) -> bool:
+    return bool(buildset["external_idstring"].startswith("nb:recover:"))
 
 
-def check_orders(play: DemoRun, alert: Alert) -> None:
-    """Every decision has its order, no order was given twice, and no kernel was built in vain.
+def check_buildsets(play: DemoRun, alert: Alert) -> None:
+    """Checks that each decision has one buildset, and that no kernel was built in vain.
 
-    A testbed is sent home again where the way there was cut short.
+    An interrupted recovery is repeated.
     """
     given = rest(play, "buildsets")["buildsets"]
-    names = [one["external_idstring"] for one in given if not is_way_home(one)]
+    names = [one["external_idstring"] for one in given if not is_recovery(one)]
     assert len(given) == rest(play, "buildsets")["meta"]["total"]
     assert len(set(names)) == len(names)
-    orders = {one["external_idstring"]: one for one in given}
-    ahead = {name.split(":")[5]: one for name, one in orders.items() if "ahead" in name}
-    assert ahead
+    buildsets = {one["external_idstring"]: one for one in given}
+    prefetched = {name.split(":")[5]: one for name, one in buildsets.items() if "ahead" in name}
+    assert prefetched
     for job in (alert.comparison, alert.bisection):
         assert job is not None
         for decision in play.ledger.actions.of_job(job):
             assert decision.outcome is not None
-            adopted = decision.buildset == ahead.get(decision.revision, {}).get("bsid")
-            assert adopted or decision.external_id in orders
+            adopted = decision.buildset == prefetched.get(decision.revision, {}).get("bsid")
+            assert adopted or decision.external_id in buildsets
             if decision.stage is ActionStage.KERNEL and not adopted:
-                assert ahead.get(decision.revision, {}).get("results") != SUCCESS
+                assert prefetched.get(decision.revision, {}).get("results") != SUCCESS
 
 
 @pytest.mark.long
@@ -251,7 +251,7 @@ def test_the_culprit_alone_is_named_although_the_master_is_killed(service: DemoS
     for landed in (QUIET_WEEKS, CULPRIT_AT - 5):
         play.tree.land(landed)
         play.begin_night()
-        watch(play)
+        wait_for(play)
     nights = [play.ledger.jobs.get(number).result for number in range(1, 5)]
     assert all(isinstance(one, NightlyResult) for one in nights)
     assert play.ledger.alerts.all() == []
@@ -259,16 +259,16 @@ def test_the_culprit_alone_is_named_although_the_master_is_killed(service: DemoS
     play.tree.land(len(play.tree.revisions))
     play.begin_night()
 
-    watch(play, during(play, CompareJob, "trial"))
+    wait_for(play, during(play, CompareJob, "trial"))
     kill(service)
     control.start(service.place, service.environment)
-    watch(play, during(play, BisectJob, "kernel"))
+    wait_for(play, during(play, BisectJob, "kernel"))
     abort_downloads(play, 10)
-    watch(play, during(play, BisectJob, "trial"))
+    wait_for(play, during(play, BisectJob, "trial"))
     wait_until(lambda: trial_runs(play), LIMIT)
     assert control.stop(service.place)
     control.start(service.place, service.environment)
-    watch(play)
+    wait_for(play)
 
     (planted,) = (one for one, role in play.tree.roles.items() if role == "culprit")
     (alert,) = play.ledger.alerts.all()
@@ -297,13 +297,13 @@ def test_the_culprit_alone_is_named_although_the_master_is_killed(service: DemoS
         get(play, "plugins/netbisect/reports/..%2fnetbisect.toml")
     assert "registerRoute" in get(play, "plugins/netbisect/scripts.js")
 
-    check_orders(play, alert)
+    check_buildsets(play, alert)
     stopped = [one for one in play.ledger.actions.of_job(alert.bisection) if one.attempt > 1]
     assert stopped, "the stop has cancelled nothing"
 
 
-def search_on_twins(play: DemoRun) -> JobRecord:
-    """For the commit of the story, whose effect was confirmed on the first one."""
+def add_group_search(play: DemoRun) -> JobRecord:
+    """Adds a search on both testbeds of the group; the effect was confirmed on the first."""
     play.tree.land(len(play.tree.revisions))
     history = History(play.settings.mirror, play.lab.source.repository)
     history.update()
@@ -322,8 +322,8 @@ def search_on_twins(play: DemoRun) -> JobRecord:
     return play.ledger.jobs.add(job, key="bisect:main:c2558-1", priority=200)
 
 
-def both_at_work(play: DemoRun, record: JobRecord) -> bool:
-    """Whether visits to both are under way at once, which are not their first ones."""
+def both_measure(play: DemoRun, record: JobRecord) -> bool:
+    """Whether trials run on both testbeds at once, after the first ones."""
     decided = play.ledger.actions.of_job(record.id)
     under_way = {one.target for one in decided if not one.outcome and one.buildset}
     ended = sum(one.stage is ActionStage.TRIAL and one.outcome is not None for one in decided)
@@ -334,11 +334,11 @@ def both_at_work(play: DemoRun, record: JobRecord) -> bool:
 def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(service: DemoService) -> None:
     """Killed while both measure: verified, on both, with no order given twice."""
     play = begin(service, copies(TESTBEDS["c2558"], 2))
-    record = search_on_twins(play)
-    wait_until(lambda: both_at_work(play, record), LIMIT)
+    record = add_group_search(play)
+    wait_until(lambda: both_measure(play, record), LIMIT)
     kill(service)
     control.start(service.place, service.environment)
-    watch(play)
+    wait_for(play)
 
     (planted,) = (one for one, role in play.tree.roles.items() if role == "culprit")
     result = play.ledger.jobs.get(record.id).result

@@ -19,7 +19,7 @@ OFFSETS = (0.011, -0.016, 0.004, 0.013, -0.009, -0.002, 0.017, -0.013, 0.006, -0
 """Of images, in turn; ratios."""
 
 
-class Relinking(RealMaster):
+class LinkOrder(RealMaster):
     """Kernels of one revision differ by where their code lies."""
 
     def begin(self, *, broken: bool = False) -> JobRecord:
@@ -65,13 +65,13 @@ class Relinking(RealMaster):
         await self.start()
         record = self.begin(broken=True)
 
-        def went_on() -> bool:
+        def has_continued() -> bool:
             """Something was measured after the second layout that failed."""
             made = [one.revision for one in self.ledger.actions.of_job(record.id)]
             failed = [place for place, name in enumerate(made) if "#" in name]
             return len(failed) > 1 and len(made) > failed[1] + 2
 
-        await self.until(went_on)
+        await self.until(has_continued)
         decisions = self.ledger.actions.of_job(record.id)
         orders = [one.revision for one in decisions if "#" in one.revision]
         assert all(name.endswith("#1") for name in orders)

@@ -48,7 +48,7 @@ ODD = (
 )
 
 
-class Answering(Machine):
+class ConstantMachine(Machine):
     """A machine that answers everything with the same text, as a broken or a hostile one might."""
 
     def __init__(self, text: str) -> None:
@@ -60,7 +60,7 @@ class Answering(Machine):
         yield lambda: f"{self.text}{_END}\n" * line.count(_END) or self.text
 
 
-class Terse(Answering):
+class UnmarkedMachine(ConstantMachine):
     """A machine that answers less than it was asked."""
 
     @contextlib.contextmanager
@@ -83,7 +83,7 @@ def read_console(data: bytes) -> None:
 
 
 def read_ports(text: str) -> None:
-    found = ports.read_inventory(Answering(text), [PortSelector(pci="pci0:2:0:0")])
+    found = ports.read_inventory(ConstantMachine(text), [PortSelector(pci="pci0:2:0:0")])
     for port in (
         PortSelector(pci="pci0:2:0:0"),
         PortSelector(mac="00:1b:21:c4:95:7a"),
@@ -94,8 +94,8 @@ def read_ports(text: str) -> None:
 
 
 def read_running(text: str) -> None:
-    running_kernel.read_running_kernel(Answering(text))
-    userland.use_shipped_tools(Answering(text))
+    running_kernel.read_running_kernel(ConstantMachine(text))
+    userland.use_shipped_tools(ConstantMachine(text))
 
 
 def read_sensors(text: str) -> None:
@@ -123,18 +123,18 @@ def read_partitions(text: str) -> None:
     dut = Dut(
         "d", PortSelector(interface="a"), PortSelector(interface="b"), deploy="nanobsd", nanobsd=gpt
     )
-    connections = SimpleNamespace(machine=lambda _: Answering(text))
+    connections = SimpleNamespace(machine=lambda _: ConstantMachine(text))
     NanoBsdBoot(dut, connections)._partitions()  # type: ignore[arg-type]  # all it calls
 
 
 def read_kernel_folder(text: str) -> None:
-    place = kernel_folder.BootFolder(Answering(text), "/boot", 2, "kernel")
+    place = kernel_folder.BootFolder(ConstantMachine(text), "/boot", 2, "kernel")
     kernel_folder._make_room(place, "kernel.nb-0123456789ab", 0)
     kernel_folder._hashes(text)
 
 
 def read_counters(text: str) -> None:
-    profile._counter(Answering(text))
+    profile._counter(ConstantMachine(text))
     profile.choose(text)
 
 
@@ -248,7 +248,7 @@ PARSERS: dict[
     "interrupts": (of_text(freebsd_tools.parse_vmstat), (), (SYSCTL,)),
     "doctor": (of_text(read_checks), (), (DF, IFCONFIG)),
     "kldstat": (
-        of_text(lambda text: firewall.switch_off(Answering(text))),
+        of_text(lambda text: firewall.switch_off(ConstantMachine(text))),
         (CommandError,),
         (KLDSTAT,),
     ),
@@ -352,13 +352,13 @@ def test_numbers_without_end_are_none() -> None:
         patches.read("D1", f"@@ -1,{DIGITS} +1 @@\n".encode())
     with pytest.raises(CommandError):
         running_kernel.read_running_kernel(
-            Answering(f"kern.bootfile=/k\nkern.boottime={{ sec = {DIGITS}, usec = 1 }}")
+            ConstantMachine(f"kern.bootfile=/k\nkern.boottime={{ sec = {DIGITS}, usec = 1 }}")
         )
 
 
 def test_missing_answers_of_a_machine_are_reported() -> None:
     """Instead of an answer being taken for another's."""
     with pytest.raises(CommandError, match="answers are missing"):
-        ports.read_inventory(Terse("only this"), [PortSelector(pci="pci0:2:0:0")])
+        ports.read_inventory(UnmarkedMachine("only this"), [PortSelector(pci="pci0:2:0:0")])
     with pytest.raises(CommandError):
-        firewall.switch_off(Answering("Id Refs\n\n \n"))
+        firewall.switch_off(ConstantMachine("Id Refs\n\n \n"))

@@ -181,16 +181,16 @@ def test_nightly_job_is_queued_once(written: Path) -> None:
     assert "Night on c2558, main" in run("status", written).output
 
 
-def wishes(ledger: Ledger) -> list[JobRecord]:
+def profile_jobs(ledger: Ledger) -> list[JobRecord]:
     return [one for one in ledger.jobs.all_open() if isinstance(one.job, ProfileJob)]
 
 
 def test_profile_is_queued_once(written: Path) -> None:
-    wish = ("profile", "--testbed", "c2558", "main~3", "main", "--folder", written)
-    first = run(*wish)
+    command = ("profile", "--testbed", "c2558", "main~3", "main", "--folder", written)
+    first = run(*command)
     settings, _ = load(written / control.SETTINGS)
     ledger = open_ledger(settings.database)
-    [record] = wishes(ledger)
+    [record] = profile_jobs(ledger)
 
     assert f"netbisect/profile-{record.id}.html" in first.output
     assert isinstance(record.job, ProfileJob)
@@ -200,20 +200,20 @@ def test_profile_is_queued_once(written: Path) -> None:
     assert run("profile", "--testbed", "c2558", *hashes, "--folder", written).output == first.output
     with ledger.jobs.closing(record, ProfileResult(hashes)):
         pass
-    assert "done before" in run(*wish).output
-    assert wishes(ledger) == []
+    assert "done before" in run(*command).output
+    assert profile_jobs(ledger) == []
 
 
 def test_failed_profile_is_queued_again(written: Path) -> None:
-    wish = ("profile", "--testbed", "c2558", "main", "--folder", written)
-    run(*wish)
+    command = ("profile", "--testbed", "c2558", "main", "--folder", written)
+    run(*command)
     settings, _ = load(written / control.SETTINGS)
     ledger = open_ledger(settings.database)
-    [first] = wishes(ledger)
+    [first] = profile_jobs(ledger)
     with ledger.jobs.closing(first, Unfinished("no event")):
         pass
-    run(*wish)
-    [second] = wishes(ledger)
+    run(*command)
+    [second] = profile_jobs(ledger)
 
     assert second.id != first.id
     assert second.job == first.job

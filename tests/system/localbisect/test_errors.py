@@ -75,7 +75,7 @@ def test_commands_without_a_number_are_refused(slower: Repository) -> None:
         assert re.match(end, error_text)
         assert message in error_text
         slower.log.unlink()
-    assert slower.untouched()
+    assert slower.is_clean()
 
 
 def test_unlimited_output_is_refused(slower: Repository) -> None:
@@ -83,7 +83,7 @@ def test_unlimited_output_is_refused(slower: Repository) -> None:
     error_text = wrong(slower.search("--", sys.executable, "-c", endless))
 
     assert "cannot be measured: the command printed more than 256 MB" in error_text
-    assert slower.untouched()
+    assert slower.is_clean()
 
 
 def test_search_resumes_once_the_command_is_fixed(slower: Repository) -> None:

@@ -24,7 +24,7 @@ OPTIONS = ("--setup", LINK, "--effect", "6", "--image-noise", "1.5", "--noise", 
 
 
 @pytest.fixture
-def lucky(make_repository: MakeRepository) -> Repository:
+def repository(make_repository: MakeRepository) -> Repository:
     """Thirty commits, the 17th of which costs 6 %."""
     changes: dict[int, Files] = {0: {"program.sh": PROGRAM}, 17: {"level": "940\n"}}
     return make_repository(numbered(31, changes))
@@ -41,32 +41,32 @@ def named(found: dict[str, Any]) -> list[str]:
     return found["suspects"] if found["result"] == "suspects" else [found["culprit"]]
 
 
-def test_culprit_and_parent_are_measured_in_several_layouts(lucky: Repository) -> None:
-    done = lucky.search(*OPTIONS, "--layouts", "9", "--json", "--", "./program.sh")
+def test_culprit_and_parent_are_measured_in_several_layouts(repository: Repository) -> None:
+    done = repository.search(*OPTIONS, "--layouts", "9", "--json", "--", "./program.sh")
     found = json.loads(done.stdout)
-    printed = lucky.search(*OPTIONS, "--layouts", "9", "--", "./program.sh").stdout
+    printed = repository.search(*OPTIONS, "--layouts", "9", "--", "./program.sh").stdout
 
     assert done.returncode == 0, done.stderr
-    assert found["culprit"] == lucky.revisions[17]
+    assert found["culprit"] == repository.revisions[17]
     sides = (found["culprit"], found["parent"])
     assert all(found["layouts"][revision] > 1 for revision in sides)
     for revision in sides:
-        layouts = {layout for name, layout in orders(lucky) if name == revision}
+        layouts = {layout for name, layout in orders(repository) if name == revision}
         assert layouts == {str(i) for i in range(found["layouts"][revision])}
     assert f"in {found['layouts'][sides[0]]} layouts" in printed
-    assert " in layout 1" in lucky.replay()
-    assert lucky.untouched()
+    assert " in layout 1" in repository.replay()
+    assert repository.is_clean()
 
 
 @pytest.mark.long
-def test_failing_layouts_do_not_skip_the_revision(lucky: Repository) -> None:
+def test_failing_layouts_do_not_skip_the_revision(repository: Repository) -> None:
     setup = f'[ "$NETBISECT_LAYOUT" = 0 ] || {{ echo "no such option" >&2; exit 1; }}; {LINK}'
     options = ("--setup", setup, *OPTIONS[2:], "--layouts", "3", "--json")
-    done = lucky.search(*options, "--", "./program.sh")
+    done = repository.search(*options, "--", "./program.sh")
     found = json.loads(done.stdout)
-    failures = lucky.facts("dud")
+    failures = repository.facts("dud")
 
-    assert lucky.revisions[17] in named(found), done.stderr
+    assert repository.revisions[17] in named(found), done.stderr
     assert found["skipped"] == {}
     assert len(failures) == len({failure["revision"] for failure in failures}) > 0
     assert all(failure["layout"] for failure in failures)

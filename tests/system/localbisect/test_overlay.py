@@ -23,7 +23,7 @@ LINKS = ("--setup", "grep -q lm Makefile || { echo 'undefined reference to sqrt'
 
 
 @pytest.fixture
-def stretch(make_repository: MakeRepository) -> Repository:
+def broken_range(make_repository: MakeRepository) -> Repository:
     """Forty commits, of which those from 10 to 25 do not build; the 17th costs 5 %."""
     changes: dict[int, Files] = {0: {"Makefile": BUILT}, 10: {"Makefile": UNBUILT}}
     changes |= {17: {"level": "950\n"}, 26: {"Makefile": BUILT}}
@@ -31,49 +31,49 @@ def stretch(make_repository: MakeRepository) -> Repository:
 
 
 @pytest.mark.long
-def test_overlay_makes_a_broken_range_measurable(stretch: Repository) -> None:
-    without = stretch.search(*LINKS, "--json")
-    fix = stretch.place.parent / "link.patch"
+def test_overlay_makes_a_broken_range_measurable(broken_range: Repository) -> None:
+    without = broken_range.search(*LINKS, "--json")
+    fix = broken_range.place.parent / "link.patch"
     fix.write_text(FIX)
-    done = stretch.search(*LINKS, "--overlay", str(fix), "--reset")
-    explained = stretch.explain()
-    stretch.replay()
-    found = json.loads(stretch.search(*LINKS, "--overlay", str(fix), "--json").stdout)
+    done = broken_range.search(*LINKS, "--overlay", str(fix), "--reset")
+    explained = broken_range.explain()
+    broken_range.replay()
+    found = json.loads(broken_range.search(*LINKS, "--overlay", str(fix), "--json").stdout)
     range_ = json.loads(without.stdout)
 
     assert without.returncode == 3
     assert range_["result"] == "suspects"
-    assert range_["suspects"] == stretch.revisions[10:27]
+    assert range_["suspects"] == broken_range.revisions[10:27]
     assert done.returncode == 0, done.stderr
-    assert found["culprit"] == stretch.revisions[17]
+    assert found["culprit"] == broken_range.revisions[17]
     assert not found["skipped"]
     (overlaid,) = found["overlays"].values()
-    assert set(overlaid) == set(found["measured"]) & set(stretch.revisions[10:26])
+    assert set(overlaid) == set(found["measured"]) & set(broken_range.revisions[10:26])
     assert "with link.patch applied" in done.stderr
     for text in (done.stdout, explained):
         assert f"link.patch was applied to {len(overlaid)} of the" in " ".join(text.split())
         assert overlaid[0][:12] in text
-    Path(f"{stretch.log}.old").unlink()
-    assert stretch.untouched()
+    Path(f"{broken_range.log}.old").unlink()
+    assert broken_range.is_clean()
 
 
-def test_revisions_are_skipped_if_the_overlay_does_not_apply(stretch: Repository) -> None:
-    fix = stretch.place.parent / "link.patch"
+def test_revisions_are_skipped_if_the_overlay_does_not_apply(broken_range: Repository) -> None:
+    fix = broken_range.place.parent / "link.patch"
     fix.write_text(FIX.replace(" all: prog", " all: other"))
-    ends = stretch.search(*LINKS, "--overlay", str(fix))
-    limited = f"{fix}@{stretch.revisions[10]}..{stretch.revisions[25]}"
-    done = stretch.search(*LINKS, "--overlay", limited, "--reset", "--json")
+    ends = broken_range.search(*LINKS, "--overlay", str(fix))
+    limited = f"{fix}@{broken_range.revisions[10]}..{broken_range.revisions[25]}"
+    done = broken_range.search(*LINKS, "--overlay", limited, "--reset", "--json")
     found = json.loads(done.stdout)
 
     assert ends.returncode == 2
-    good, bad = stretch.revisions[0][:12], stretch.revisions[-1][:12]
+    good, bad = broken_range.revisions[0][:12], broken_range.revisions[-1][:12]
     which = rf"the (good end, {good}|bad end, {bad}), cannot be measured: --overlay link"
     assert re.search(which, ends.stderr)
     assert "link.patch@FIRST..LAST restricts it to a range" in ends.stderr
     assert found["result"] == "suspects"
     assert found["overlays"] == {"link.patch": []}
-    assert "link.patch was applied to none of the " in stretch.explain()
-    assert set(found["skipped"]) == set(stretch.revisions[10:26])
+    assert "link.patch was applied to none of the " in broken_range.explain()
+    assert set(found["skipped"]) == set(broken_range.revisions[10:26])
     for why in found["skipped"].values():
         assert "--overlay link.patch neither applies nor is already present: " in why
 
@@ -86,8 +86,8 @@ def test_overlay_is_restricted_to_its_range(make_repository: MakeRepository) -> 
     fix.write_text("--- /dev/null\n+++ b/extra\n@@ -0,0 +1 @@\n+here\n")
     seen = repository.place.parent / "seen"
     note = f'echo "$NETBISECT_REVISION $(cat extra)" >> {seen}'
-    stretch = f"{fix}@{repository.revisions[3]}..{repository.revisions[6]}"
-    done = repository.search("--setup", note, "--overlay", stretch)
+    limited = f"{fix}@{repository.revisions[3]}..{repository.revisions[6]}"
+    done = repository.search("--setup", note, "--overlay", limited)
     lines = [line.split(" ") for line in seen.read_text().splitlines()]
 
     assert done.returncode == 0, done.stderr
@@ -113,12 +113,12 @@ def test_overlay_is_not_applied_where_it_is_committed(make_repository: MakeRepos
     )
 
 
-def test_changed_overlay_is_another_search(stretch: Repository) -> None:
-    fix = stretch.place.parent / "link.patch"
+def test_changed_overlay_is_another_search(broken_range: Repository) -> None:
+    fix = broken_range.place.parent / "link.patch"
     fix.write_text(FIX)
-    stretch.search("--overlay", str(fix), "--", "true")
+    broken_range.search("--overlay", str(fix), "--", "true")
     fix.write_text(FIX.replace("-lm", "-lm -lz"))
-    done = stretch.search("--overlay", str(fix), "--", "true")
+    done = broken_range.search("--overlay", str(fix), "--", "true")
 
     assert done.returncode == 2
     assert "is the log of another search: --overlay was 'link.patch (" in done.stderr
@@ -133,12 +133,14 @@ WRONG_OVERLAYS = [
 ]
 
 
-def test_invalid_overlays_are_refused(stretch: Repository) -> None:
-    fix = stretch.place.parent / "link.patch"
+def test_invalid_overlays_are_refused(broken_range: Repository) -> None:
+    fix = broken_range.place.parent / "link.patch"
     fix.write_text(FIX)
-    stretch.git("branch", "side", stretch.git("commit-tree", "-m", "Beside", "main^{tree}"))
+    broken_range.git(
+        "branch", "side", broken_range.git("commit-tree", "-m", "Beside", "main^{tree}")
+    )
     for given, message in WRONG_OVERLAYS:
-        done = stretch.search("--overlay", given.format(fix=fix))
+        done = broken_range.search("--overlay", given.format(fix=fix))
         assert done.returncode == 2
         assert message in done.stderr
-    assert not stretch.log.exists()
+    assert not broken_range.log.exists()

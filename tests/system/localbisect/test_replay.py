@@ -39,11 +39,11 @@ def tampered(path: Path, change: Tamper) -> tuple[Path, int]:
     return copy, line
 
 
-def places(entries: list[dict[str, object]], noun: str) -> list[int]:
-    return [place for place, entry in enumerate(entries) if entry["is"] == noun]
+def places(entries: list[dict[str, object]], kind: str) -> list[int]:
+    return [place for place, entry in enumerate(entries) if entry["is"] == kind]
 
 
-def another_visit(entries: list[dict[str, object]]) -> int:
+def another_trial(entries: list[dict[str, object]]) -> int:
     """The first trial of the search has another revision."""
     search = places(entries, "bisection")[0]
     trial = next(place for place in places(entries, "visit") if place > search)
@@ -101,10 +101,10 @@ def test_replay_repeats_all_decisions_and_finds_modifications(log: Path) -> None
     assert replay(log).exit_code == 0
     log.write_bytes(log.read_bytes().rpartition(b"\n")[0] + b"\n")
 
-    path, line = tampered(log, another_visit)
+    path, line = tampered(log, another_trial)
     data = json.loads(replay(path, "--json").stdout)
     assert (data["same"], data["first_difference"]) == (False, line)
-    for change in (another_visit, another_number, another_end, another_fact, another_run):
+    for change in (another_trial, another_number, another_end, another_fact, another_run):
         path, line = tampered(log, change)
         done = replay(path)
 

@@ -32,7 +32,7 @@ def test_search_reports_culprit_with_author_effect_and_proof(slower: Repository)
     assert re.search(line + r"[\w. ]+ so far; about [\w. ]+ left$", done.stderr, re.MULTILINE)
     assert "boot" not in done.stdout + done.stderr
     assert "kernel" not in done.stdout + done.stderr
-    assert slower.untouched()
+    assert slower.is_clean()
 
     ran = len(slower.runs())
     again = slower.search("--json")
@@ -64,7 +64,7 @@ def test_equal_ends_are_not_searched(make_repository: MakeRepository) -> None:
     assert done.returncode == 1
     assert done.stdout.startswith("No relevant change between the two ends")
     assert set(repository.runs()) == {repository.revisions[0], repository.revisions[-1]}
-    assert repository.untouched()
+    assert repository.is_clean()
 
 
 @pytest.mark.long
@@ -171,7 +171,7 @@ def test_killed_search_resumes_from_its_log(slower: Repository) -> None:
     assert slower.log.read_bytes().startswith(before)
     assert len(slower.runs()) == 1 + len(slower.facts("sample"))
     assert f"Commit {slower.revisions[CULPRIT][:12]}" in done.stdout
-    assert slower.untouched()
+    assert slower.is_clean()
 
 
 def test_interruption_removes_worktree_and_processes(slower: Repository) -> None:
@@ -187,7 +187,7 @@ def test_interruption_removes_worktree_and_processes(slower: Repository) -> None
     assert "Interrupted. The same call resumes" in errors
     with pytest.raises(ProcessLookupError):
         os.kill(slower.holding, 0)
-    assert slower.untouched()
+    assert slower.is_clean()
 
 
 def in_the_background() -> None:
@@ -211,7 +211,7 @@ def test_background_search_is_interrupted_only_by_sigterm(slower: Repository) ->
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate()
     assert process.returncode == 130, errors
-    assert slower.untouched()
+    assert slower.is_clean()
 
 
 def test_spent_budget_is_inconclusive(slower: Repository) -> None:
@@ -220,18 +220,18 @@ def test_spent_budget_is_inconclusive(slower: Repository) -> None:
     assert done.returncode == 3
     assert "the budget of 1 s is spent" in done.stdout
     assert len(slower.facts("sample")) in (len(slower.runs()) - 1, len(slower.runs()))
-    assert slower.untouched()
+    assert slower.is_clean()
 
 
 WITHOUT = """
 import sys
 
-class Absent:
+class MissingModules:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {names}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 
-sys.meta_path.insert(0, Absent())
+sys.meta_path.insert(0, MissingModules())
 sys.argv = ["netbisect", *sys.argv[1:]]
 from netbisect.cli.main import main
 main()
@@ -244,7 +244,8 @@ def test_search_needs_no_service_dependencies(slower: Repository) -> None:
     ends = ["--good", slower.revisions[CULPRIT - 1], "--bad", slower.revisions[CULPRIT]]
     calls = [["bisect", "run", *ends, "--", "./bench.sh"], ["detect"], ["--help"]]
     searched, detect, helped = (
-        captured([*python, *call], cwd=slower.place, env=slower.everything()) for call in calls
+        captured([*python, *call], cwd=slower.place, env=slower.environment_with())
+        for call in calls
     )
 
     assert searched.returncode == 0, searched.stderr

@@ -33,7 +33,7 @@ def test_devices_with_different_levels_find_the_culprit(make_repository: MakeRep
     assert -5 < found["effects"][0]["percent"] < -3
     assert boots == {"1", "2"}
     assert set(found["duts"]) == {"1", "2"}
-    assert repository.untouched()
+    assert repository.is_clean()
     repository.replay()
 
 
@@ -71,5 +71,5 @@ def test_interruption_removes_worktrees_and_processes(make_repository: MakeRepos
     _, errors = process.communicate()
 
     assert process.returncode == 130, errors
-    assert repository.untouched()
+    assert repository.is_clean()
     assert "DUT" in repository.explain()

@@ -74,7 +74,7 @@ class DeadMasterTest(RealMaster):
     async def test_requests_of_a_dead_master_are_started_again(self: Any) -> None:
         self.builders = ()
         await self.start(more_workers=[worker.Worker("builder", "password", missing_timeout=0)])
-        record = self.ask()
+        record = self.add_night()
         requests = self.master.db.buildrequests
         while not (found := await requests.getBuildRequests(complete=False)):
             await task.deferLater(reactor, 0.05)
@@ -130,9 +130,9 @@ class LostWorkerTest(RealMaster):
         its = self.master.workers.workers["c2558"]
         its.conn.loseConnection()
         await self.until(lambda: not its.workerforbuilders)
-        reactor.callLater(0.3, lambda: defer.ensureDeferred(self.come_back(its)))  # type: ignore[attr-defined]
+        reactor.callLater(0.3, lambda: defer.ensureDeferred(self.reconnect(its)))  # type: ignore[attr-defined]
 
-    async def come_back(self, its: Any) -> None:
+    async def reconnect(self, its: Any) -> None:
         connection = null.Connection(its.remote_worker)
         await self.master.workers.newConnection(connection, "c2558")
         await its.attached(connection)
@@ -162,7 +162,7 @@ class LostWorkerTest(RealMaster):
             (2, "setStepStateString", answered),
         ):
             lost = self.lose_at(method, moment)
-            record = await self.closed(self.ask("abc"[number] * 40, boots=1))
+            record = await self.closed(self.add_night("abc"[number] * 40, boots=1))
             self.flushLoggedErrors()  # Buildbot's own
             assert lost
             assert isinstance(record.result, NightlyResult)
@@ -190,8 +190,8 @@ class CancelledRequestTest(RealMaster):
             return await add_build(buildrequestid=buildrequestid, **more)
 
         self.patch(updates, "addBuild", lambda **what: defer.ensureDeferred(add(**what)))
-        await self.closed(self.ask(boots=1))
-        record = await self.closed(self.ask("b" * 40, boots=1))
+        await self.closed(self.add_night(boots=1))
+        record = await self.closed(self.add_night("b" * 40, boots=1))
 
         [build] = await self.master.data.get(("buildrequests", cancelled[0], "builds"))
         assert build["results"] == CANCELLED

@@ -32,7 +32,7 @@ MORNING = datetime(2026, 11, 21, 8).astimezone().timestamp()
 HOUR = 3600.0
 
 
-class Desk:
+class DigestCase:
     """A service's ledger, at a time of the test's choice."""
 
     def __init__(self, place: Path, ledger: Ledger) -> None:
@@ -87,12 +87,12 @@ class Desk:
 
 
 @pytest.fixture
-def desk(service_folder: Path, tmp_path: Path) -> Iterator[Desk]:
+def case(service_folder: Path, tmp_path: Path) -> Iterator[DigestCase]:
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
-    desk = Desk(service_folder, ledger)
-    yield desk
+    case = DigestCase(service_folder, ledger)
+    yield case
     ledger.engine.dispose()
-    shutil.rmtree(desk.settings.reports, ignore_errors=True)
+    shutil.rmtree(case.settings.reports, ignore_errors=True)
 
 
 def test_it_is_due_at_its_hour_by_the_clock_on_the_wall() -> None:
@@ -101,41 +101,41 @@ def test_it_is_due_at_its_hour_by_the_clock_on_the_wall() -> None:
     assert last_due(MORNING + 15 * HOUR, 8) == MORNING
 
 
-def test_it_comes_once_a_day_and_also_when_all_is_quiet(desk: Desk) -> None:
-    night = desk.night()
-    desk.measure(night)
-    with desk.ledger.jobs.closing(night, NightlyResult(1)):
+def test_it_comes_once_a_day_and_also_when_all_is_quiet(case: DigestCase) -> None:
+    night = case.night()
+    case.measure(night)
+    with case.ledger.jobs.closing(night, NightlyResult(1)):
         pass
-    assert desk.digests() == [], "it is not due yet"
+    assert case.digests() == [], "it is not due yet"
 
-    desk.at(MORNING + 60)
-    [first] = desk.digests()
-    assert desk.digests() == [first], "a second call sends no second mail"
-    count = len(desk.scenarios)
+    case.at(MORNING + 60)
+    [first] = case.digests()
+    assert case.digests() == [first], "a second call sends no second mail"
+    count = len(case.scenarios)
     assert first.subject == f"[netbisect] 2026-11-21: {count} of {count} series, nothing new"
     assert f"measured {count} of {count} series" in first.body
     assert "No changes. No open drops." in " ".join(first.body.split())
 
-    desk.at(MORNING + 24 * HOUR)
-    second = desk.digest()
+    case.at(MORNING + 24 * HOUR)
+    second = case.digest()
     assert second.key != first.key
     assert second.subject.endswith("nothing to measure, nothing new")
     assert f"No new commits for main on {TESTBED}" in " ".join(second.body.split())
 
 
-def test_missing_measurements_have_reasons(desk: Desk) -> None:
+def test_missing_measurements_have_reasons(case: DigestCase) -> None:
     """By scenario, or for the whole night; a sample that does not count is none."""
-    first, second = desk.scenarios[:2]
-    desk.measure(desk.night(0), without=first)
-    desk.measure(desk.night(1), without=second, problem="the link of igb0 went down")
-    failed = desk.night(2)
-    with desk.ledger.jobs.closing(failed, Unfinished("the worker was lost")):
+    first, second = case.scenarios[:2]
+    case.measure(case.night(0), without=first)
+    case.measure(case.night(1), without=second, problem="the link of igb0 went down")
+    failed = case.night(2)
+    with case.ledger.jobs.closing(failed, Unfinished("the worker was lost")):
         pass
-    desk.night(3)
-    desk.at(MORNING)
-    body = " ".join(desk.digest().body.split())
+    case.night(3)
+    case.at(MORNING)
+    body = " ".join(case.digest().body.split())
 
-    count = len(desk.scenarios)
+    count = len(case.scenarios)
     assert f"measured {2 * count - 2} of {4 * count} series" in body
     assert "bench: pfctl: no such module" in body
     assert "the link of igb0 went down" in body
@@ -143,19 +143,19 @@ def test_missing_measurements_have_reasons(desk: Desk) -> None:
     assert "still running" in body
 
 
-def test_drops_and_gains_are_new_once_and_then_open(desk: Desk) -> None:
-    desk.night()
+def test_drops_and_gains_are_new_once_and_then_open(case: DigestCase) -> None:
+    case.night()
     for number, ln_ratio in enumerate((-0.1, 0.2), 1):
-        scenario = desk.scenarios[number]
-        job = comparison(desk.line[0], desk.line[2], scenario, ln_ratio)
-        record = desk.ledger.jobs.add(job, key=f"compare {number}")
+        scenario = case.scenarios[number]
+        job = comparison(case.line[0], case.line[2], scenario, ln_ratio)
+        record = case.ledger.jobs.add(job, key=f"compare {number}")
         effect = Effect(scenario, ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 1e-6, 5, 6)
-        with desk.ledger.jobs.closing(record, Confirmed((effect,))) as closing:
-            closing.open_alert((effect,), what="confirmed", ends=(desk.line[0], desk.line[2]))
-    desk.at(MORNING)
-    first = desk.digest()
-    desk.at(MORNING + 24 * HOUR)
-    second = desk.digest()
+        with case.ledger.jobs.closing(record, Confirmed((effect,))) as closing:
+            closing.open_alert((effect,), what="confirmed", ends=(case.line[0], case.line[2]))
+    case.at(MORNING)
+    first = case.digest()
+    case.at(MORNING + 24 * HOUR)
+    second = case.digest()
 
     assert first.subject.endswith("1 new drop, 1 improvement")
     new, gains = first.body.split("New drops\n\n")[1].split("Improvements\n\n")
@@ -168,12 +168,12 @@ def test_drops_and_gains_are_new_once_and_then_open(desk: Desk) -> None:
     assert "22.1" not in second.body, "a gain is not open"
 
 
-def test_it_can_be_switched_off(desk: Desk) -> None:
-    desk.measure(desk.night())
-    desk.at(MORNING)
-    desk.settings = replace(desk.settings, mail=replace(desk.settings.mail, digest=False))
+def test_it_can_be_switched_off(case: DigestCase) -> None:
+    case.measure(case.night())
+    case.at(MORNING)
+    case.settings = replace(case.settings, mail=replace(case.settings.mail, digest=False))
 
-    assert desk.digests() == []
+    assert case.digests() == []
 
 
 def test_a_long_day_fits_the_columns() -> None:

@@ -65,7 +65,7 @@ class Alerts:
         assert followers in ([search], [])
         return search
 
-    def add_twin(self, name: str = "c2558-2") -> None:
+    def add_group_testbed(self, name: str = "c2558-2") -> None:
         """A second testbed like c2558, of one group with it."""
         one, *others = (
             replace(bed, group="atoms" * (bed.name == "c2558")) for bed in self.lab.testbeds
@@ -163,7 +163,7 @@ def test_alerts_with_the_same_culprit_are_merged(alerts: Alerts) -> None:
 
 def test_testbeds_of_a_group_share_a_search(alerts: Alerts) -> None:
     """Each alert gets a mail about its own testbed, and they are merged."""
-    alerts.add_twin()
+    alerts.add_group_testbed()
     search = alerts.confirm("c2558", 1, 6)
     assert search.job.testbeds == ("c2558", "c2558-2")
     # Without measurements it gets the noise of its peer, but as an unknown one.
@@ -188,7 +188,7 @@ def test_testbeds_of_a_group_share_a_search(alerts: Alerts) -> None:
 def test_a_change_in_another_range_has_a_search_of_its_own(alerts: Alerts) -> None:
     """Also without `use_groups`, or if the search is from before the group."""
     before = alerts.confirm("c2558", 3, 6)
-    alerts.add_twin()
+    alerts.add_group_testbed()
     assert alerts.confirm("c2558-2", 3, 6).id != before.id
     search = alerts.confirm("c2558", 1, 6)
     assert alerts.confirm("c2558-2", 2, 6).id != search.id

@@ -42,12 +42,12 @@ class QuarantinePolicyTest(RealMaster):
         held = self.ledger.quarantines.current()["c2558"]
         assert (held.fault, held.why) == (Fault.HOST_KEY.value, "as the script says")
         assert held.log == "the last words of the machine"
-        night = await self.closed(self.ask(THIRD))
+        night = await self.closed(self.add_night(THIRD))
         assert isinstance(night.result, Unfinished)
         assert "c2558 is in quarantine since " in night.result.why
         assert night.result.why.endswith("as the script says")
-        await self.closed(self.ask("d" * 40))
-        other = await self.closed(self.ask(THIRD, testbed="e5-2650"))
+        await self.closed(self.add_night("d" * 40))
+        other = await self.closed(self.add_night(THIRD, testbed="e5-2650"))
 
         assert other.result == NightlyResult(2)
         assert self.ledger.jobs.get(waiting.id).result is None
@@ -89,7 +89,7 @@ class QuarantinePolicyTest(RealMaster):
         """So does a failed recovery."""
         self.script({"c2558": {"trial": "infra"}, "e5-2650": {"recover": "lab"}})
         await self.start()
-        waiting = self.ask(boots=IN_A_ROW)
+        waiting = self.add_night(boots=IN_A_ROW)
         await self.until(lambda: bool(self.ledger.quarantines.current()))
         held = self.ledger.quarantines.current()["c2558"]
 
@@ -100,7 +100,7 @@ class QuarantinePolicyTest(RealMaster):
         assert held.fault == Fault.THROTTLING.value
         evidence = self.ledger.evidence.gather(waiting, config="GENERIC", arch="amd64")
         assert evidence.skipped == {}
-        await self.closed(self.ask(boots=1, testbed="e5-2650"))
+        await self.closed(self.add_night(boots=1, testbed="e5-2650"))
         await self.until(lambda: len(self.ledger.quarantines.current()) == 2)
         held = self.ledger.quarantines.current()["e5-2650"]
         assert held.fault == Fault.NO_GOOD_KERNEL.value
@@ -110,9 +110,9 @@ class QuarantinePolicyTest(RealMaster):
     async def test_a_quarantine_withdraws_trials_that_have_not_begun(self) -> None:
         self.script({REVISION: {"trial": "wait"}})
         await self.start()
-        first = self.ask(boots=1)
+        first = self.add_night(boots=1)
         await self.until((self.folder / "waiting").exists)
-        second = self.ask(OTHER, boots=1)
+        second = self.add_night(OTHER, boots=1)
 
         def ordered() -> bool:
             decisions = self.ledger.actions.of_job(second.id)
@@ -135,7 +135,7 @@ class QuarantinePolicyTest(RealMaster):
     async def test_a_recovery_without_a_result_is_repeated(self) -> None:
         self.script({"c2558": {"recover": ["crash", "crash", "ok"]}})
         await self.start()
-        await self.closed(self.ask(boots=1))
+        await self.closed(self.add_night(boots=1))
         await self.until(lambda: self.places().count("recover c2558") == 3)
         await task.deferLater(reactor, 4 * self.settings.tick)
 
@@ -148,7 +148,7 @@ class QuarantinePolicyTest(RealMaster):
         """A trial with a wrong lab file is not repeated."""
         self.script({"builder": {"build": "lab"}, "another": {"build": "lab"}})
         await self.start()
-        spoilt = await self.closed(self.ask(THIRD))
+        spoilt = await self.closed(self.add_night(THIRD))
         assert isinstance(spoilt.result, Unfinished)
         assert "in 3 tries" in spoilt.result.why
         assert {"build builder", "build another"} <= set(self.places())
@@ -156,12 +156,12 @@ class QuarantinePolicyTest(RealMaster):
         for broken in ("builder", "another"):
             self.script({broken: {"build": "lab"}})
             revision = {"builder": OTHER, "another": REVISION}[broken]
-            record = await self.closed(self.ask(revision, boots=1))
+            record = await self.closed(self.add_night(revision, boots=1))
             assert record.result == NightlyResult(1)
 
         trials = self.places().count("trial c2558")
         self.script({"c2558": {"trial": "usage"}})
-        record = await self.closed(self.ask("d" * 40))
+        record = await self.closed(self.add_night("d" * 40))
         assert isinstance(record.result, Unfinished)
         assert "lab.toml: there is no such testbed" in record.result.why
         assert self.places().count("trial c2558") == trials + 1
@@ -173,10 +173,10 @@ class QuarantinePolicyTest(RealMaster):
         """Its trial is repeated when it returns."""
         self.script({"c2558": {"trial": "wait"}})
         await self.start()
-        record = self.ask(boots=1)
+        record = self.add_night(boots=1)
         await self.until((self.folder / "waiting").exists)
         worker = await self.lose_worker("c2558")
-        other = await self.closed(self.ask(OTHER, boots=1, testbed="e5-2650"))
+        other = await self.closed(self.add_night(OTHER, boots=1, testbed="e5-2650"))
         assert other.result == NightlyResult(1)
         assert self.ledger.jobs.get(record.id).result is None
         (self.folder / "go").touch()

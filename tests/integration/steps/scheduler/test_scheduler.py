@@ -31,7 +31,7 @@ class BisectSchedulerTest(RealMaster):
         """One buildset per decision, one recovery; the kernel stays for the job only."""
         self.settings = replace(self.settings, kernel_space="1 B")
         await self.start()
-        record = await self.closed(self.ask(boots=2))
+        record = await self.closed(self.add_night(boots=2))
 
         assert record.result == NightlyResult(2)
         assert self.calls() == [f"build {REVISION}", *[f"trial {REVISION}"] * 2]
@@ -60,7 +60,7 @@ class BisectSchedulerTest(RealMaster):
     async def test_builds_are_shared_and_start_by_priority(self) -> None:
         self.script({REVISION: {"build": "wait"}})
         await self.start()
-        self.ask(boots=1)
+        self.add_night(boots=1)
         await self.until((self.folder / "waiting").exists)
         nights = [(100, "main", "b" * 40), (200, "main", "c" * 40), (100, "stable/15", REVISION)]
         waiting = [
@@ -112,7 +112,7 @@ class BisectSchedulerTest(RealMaster):
             (last, "the lab needs its owner", 1),
         ]
         for revision, why, trials in expected:
-            record = await self.closed(self.ask(revision))
+            record = await self.closed(self.add_night(revision))
 
             assert isinstance(record.result, Unfinished)
             assert why in record.result.why
@@ -147,7 +147,7 @@ class BisectSchedulerTest(RealMaster):
     @case
     async def test_an_orphan_is_adopted(self) -> None:
         """After a kill between submission and its record, nothing is submitted twice."""
-        record = self.ask(boots=1)
+        record = self.add_night(boots=1)
         decision = self.ledger.actions.intend(
             record.id,
             ActionStage.KERNEL,
@@ -192,7 +192,7 @@ class BisectSchedulerTest(RealMaster):
     async def test_stops_of_the_master_do_not_count_as_tries(self) -> None:
         self.script({REVISION: {"trial": "wait"}})
         await self.start()
-        record = self.ask(boots=1)
+        record = self.add_night(boots=1)
         await self.stop_builds(MOST_TRIES)
         await self.until((self.folder / "waiting").exists)
         self.script({REVISION: {"trial": "crash"}})
@@ -209,14 +209,14 @@ class BisectSchedulerTest(RealMaster):
         other = "b" * 40
         self.script({REVISION: {"build": "wait"}, other: {"build": "wait"}})
         await self.start()
-        record = self.ask()
+        record = self.add_night()
         await self.stop_builds(1, "wrong tree")
         record = await self.closed(record)
         assert isinstance(record.result, Unfinished)
         assert "cancelled by a user" in record.result.why
         assert self.calls() == [f"build {REVISION}"]
 
-        record = self.ask(other, boots=1)
+        record = self.add_night(other, boots=1)
         await self.stop_builds(1)
         await self.until((self.folder / "waiting").exists)
         (self.folder / "go").touch()
@@ -237,7 +237,7 @@ class BisectSchedulerTest(RealMaster):
         other = await self.master.db.masters.findMasterId("other")
         await schedulers.setSchedulerMaster(scheduler.serviceid, None)
         await schedulers.setSchedulerMaster(scheduler.serviceid, other)
-        self.ask()
+        self.add_night()
         self.ledger.mails.post(
             "one", subject="a drop", recipients=["people@lab.invalid"], body="drop"
         )

@@ -59,7 +59,7 @@ class Group(RealMaster):
         job = bisect_job(LINE, math.log(SLOW / FAST), NOISE, others={PEER: NOISE})
         return self.ledger.jobs.add(job, key="bisect", priority=200)
 
-    def visits(self, record: JobRecord, testbed: str) -> list[Action]:
+    def trials(self, record: JobRecord, testbed: str) -> list[Action]:
         return [
             one
             for one in self.ledger.actions.of_job(record.id)
@@ -69,14 +69,14 @@ class Group(RealMaster):
     def samples(self, decision: Action) -> list[Sample]:
         return [one for one in self.ledger.facts.of_action(decision.id) if isinstance(one, Sample)]
 
-    def found(self, record: JobRecord) -> None:
+    def assert_culprit(self, record: JobRecord) -> None:
         """Asserts that the search ended with the culprit, and all decisions ended."""
         assert isinstance(record.result, Culprit)
         assert record.result.revision == LINE[CULPRIT]
         assert all(one.outcome for one in self.ledger.actions.of_job(record.id))
 
-    async def until_visited(self, record: JobRecord, testbed: str) -> None:
-        await self.until(lambda: any(one.outcome for one in self.visits(record, testbed)))
+    async def until_trial_ended(self, record: JobRecord, testbed: str) -> None:
+        await self.until(lambda: any(one.outcome for one in self.trials(record, testbed)))
 
     async def until_idle(self) -> None:
         """Waits for builds that ran when the search ended."""
@@ -87,7 +87,7 @@ class Group(RealMaster):
         return [one["external_idstring"] for one in await self.buildsets()]
 
 
-class Clinic:
+class GroupCase:
     """A ledger, and a lab in which c2558 has two peers."""
 
     def __init__(self, place: Path, ledger: Ledger) -> None:
@@ -102,7 +102,7 @@ class Clinic:
         )
         self.record = self.ledger.jobs.add(job, key="bisect", priority=200)
 
-    def shut(self) -> dict[str, str]:
+    def unavailable(self) -> dict[str, str]:
         return unavailable_peers(self.ledger, self.settings, self.lab, self.record)
 
     def trial(self, record: JobRecord, testbed: str, outcome: Outcome | None) -> None:
@@ -112,51 +112,51 @@ class Clinic:
 
 
 @pytest.fixture
-def clinic(service_folder: Path, empty_ledger: Ledger) -> Clinic:
-    return Clinic(service_folder, empty_ledger)
+def group_case(service_folder: Path, empty_ledger: Ledger) -> GroupCase:
+    return GroupCase(service_folder, empty_ledger)
 
 
-def test_a_peer_with_a_job_of_its_own_is_unavailable(clinic: Clinic) -> None:
+def test_a_peer_with_a_job_of_its_own_is_unavailable(group_case: GroupCase) -> None:
     night = NightlyJob("main", PEER, "r1", ("s",), 1)
-    tonight = clinic.ledger.jobs.add(night, key="night", priority=1)
-    assert clinic.shut() == {PEER: f"{PEER} has a night of its own"}
-    with clinic.ledger.jobs.closing(tonight, NightlyResult(1)):
+    tonight = group_case.ledger.jobs.add(night, key="night", priority=1)
+    assert group_case.unavailable() == {PEER: f"{PEER} has a night of its own"}
+    with group_case.ledger.jobs.closing(tonight, NightlyResult(1)):
         pass
-    assert clinic.shut() == {}
+    assert group_case.unavailable() == {}
 
 
-def test_a_peer_is_available_to_one_search_at_a_time(clinic: Clinic) -> None:
-    job = replace(clinic.record.job, testbed=THIRD)
-    other = clinic.ledger.jobs.add(job, key="another search")
-    clinic.trial(other, PEER, None)
-    assert clinic.shut() == {
+def test_a_peer_is_available_to_one_search_at_a_time(group_case: GroupCase) -> None:
+    job = replace(group_case.record.job, testbed=THIRD)
+    other = group_case.ledger.jobs.add(job, key="another search")
+    group_case.trial(other, PEER, None)
+    assert group_case.unavailable() == {
         PEER: f"{PEER} measures for another job",
         THIRD: f"{THIRD} has a bisection of its own",
     }
 
 
-def test_a_peer_in_quarantine_or_with_failed_trials_is_unavailable(clinic: Clinic) -> None:
-    clinic.ledger.quarantines.start(PEER, why="too hot")
-    clinic.trial(clinic.record, THIRD, Outcome.UNMEASURABLE)
-    assert clinic.shut() == {PEER: f"{PEER} is in quarantine: too hot"}
-    clinic.trial(clinic.record, THIRD, Outcome.LOST)
-    assert clinic.shut()[THIRD] == f"the last 2 trials on {THIRD} failed"
+def test_a_peer_in_quarantine_or_with_failed_trials_is_unavailable(group_case: GroupCase) -> None:
+    group_case.ledger.quarantines.start(PEER, why="too hot")
+    group_case.trial(group_case.record, THIRD, Outcome.UNMEASURABLE)
+    assert group_case.unavailable() == {PEER: f"{PEER} is in quarantine: too hot"}
+    group_case.trial(group_case.record, THIRD, Outcome.LOST)
+    assert group_case.unavailable()[THIRD] == f"the last 2 trials on {THIRD} failed"
 
 
-def test_a_peer_that_left_the_group_is_unavailable(clinic: Clinic) -> None:
+def test_a_peer_that_left_the_group_is_unavailable(group_case: GroupCase) -> None:
     """Without `use_groups` all are."""
-    *rest, last = clinic.lab.testbeds
-    clinic.lab = replace(clinic.lab, testbeds=(*rest, replace(last, group="")))
-    assert clinic.shut() == {THIRD: f"{THIRD} is no longer in a group with {OWN}"}
-    clinic.settings = replace(clinic.settings, search=SearchSettings(use_groups=False))
-    assert set(clinic.shut()) == {PEER, THIRD}
+    *rest, last = group_case.lab.testbeds
+    group_case.lab = replace(group_case.lab, testbeds=(*rest, replace(last, group="")))
+    assert group_case.unavailable() == {THIRD: f"{THIRD} is no longer in a group with {OWN}"}
+    group_case.settings = replace(group_case.settings, search=SearchSettings(use_groups=False))
+    assert set(group_case.unavailable()) == {PEER, THIRD}
 
 
-def test_progress_shows_trials_on_peers(clinic: Clinic) -> None:
-    clinic.trial(clinic.record, OWN, None)
-    clinic.trial(clinic.record, PEER, None)
-    [record] = clinic.ledger.jobs.all_open()
-    running = progress_of(clinic.ledger, LabContext("", clinic.lab), record)
+def test_progress_shows_trials_on_peers(group_case: GroupCase) -> None:
+    group_case.trial(group_case.record, OWN, None)
+    group_case.trial(group_case.record, PEER, None)
+    [record] = group_case.ledger.jobs.all_open()
+    running = progress_of(group_case.ledger, LabContext("", group_case.lab), record)
     assert (running.testbed, running.now) == (OWN, f"trial r1: a look; trial r1 on {PEER}: a look")
 
 
@@ -168,8 +168,8 @@ class TestbedGroupsTest(Group):
         await self.start()
         record = await self.closed(self.begin({PEER: {"trial": "crash"}}))
 
-        self.found(record)
-        assert [one.outcome for one in self.visits(record, PEER)] == [Outcome.LOST] * 2
+        self.assert_culprit(record)
+        assert [one.outcome for one in self.trials(record, PEER)] == [Outcome.LOST] * 2
         assert set(self.ledger.quarantines.current()) == set()
 
     @pytest.mark.long
@@ -178,22 +178,22 @@ class TestbedGroupsTest(Group):
         await self.start()
         record = await self.closed(self.begin({PEER: {"trial": "lab"}}))
 
-        self.found(record)
+        self.assert_culprit(record)
         assert set(self.ledger.quarantines.current()) == {PEER}
-        assert len(self.visits(record, PEER)) == 1
+        assert len(self.trials(record, PEER)) == 1
 
     @pytest.mark.long
     @case
     async def test_the_search_continues_on_a_peer_during_a_quarantine_of_its_testbed(self) -> None:
         await self.start()
         record = self.begin()
-        await self.until_visited(record, OWN)
+        await self.until_trial_ended(record, OWN)
         self.ledger.quarantines.start(OWN, why="too hot")
         record = await self.closed(record)
 
-        self.found(record)
-        last = self.visits(record, PEER)[-1]
-        own = [one for one in self.visits(record, OWN) if one.outcome is Outcome.OK]
+        self.assert_culprit(record)
+        last = self.trials(record, PEER)[-1]
+        own = [one for one in self.trials(record, OWN) if one.outcome is Outcome.OK]
         assert max(one.id for one in own) < last.id
 
     @pytest.mark.long
@@ -206,8 +206,8 @@ class TestbedGroupsTest(Group):
         await self.lose_worker(PEER)
         record = await self.closed(record)
 
-        self.found(record)
-        [lost] = self.visits(record, PEER)
+        self.assert_culprit(record)
+        [lost] = self.trials(record, PEER)
         assert (lost.outcome, lost.note) == (
             Outcome.WITHDRAWN,
             f"the worker of {PEER} is not connected",
@@ -221,11 +221,11 @@ class TestbedGroupsTest(Group):
         worker = self.master.workers.workers[PEER]
         await self.master.data.control("pause", {"reason": "mine"}, ("workers", worker.workerid))
         record = self.begin()
-        await self.until(lambda: len(self.visits(record, OWN)) > 2)
-        assert self.visits(record, PEER) == []
+        await self.until(lambda: len(self.trials(record, OWN)) > 2)
+        assert self.trials(record, PEER) == []
         await self.master.data.control("unpause", {"reason": ""}, ("workers", worker.workerid))
-        await self.until_visited(record, PEER)
-        self.found(await self.closed(record))
+        await self.until_trial_ended(record, PEER)
+        self.assert_culprit(await self.closed(record))
 
     @pytest.mark.long
     @case
@@ -234,28 +234,28 @@ class TestbedGroupsTest(Group):
         await self.start()
         scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
         record = self.begin({OWN: {"trial": "wait"}, PEER: {"trial": "wait"}})
-        await self.until(lambda: len(self.visits(record, OWN)) == 1)
+        await self.until(lambda: len(self.trials(record, OWN)) == 1)
         await self.until_running(2)
         await scheduler._lock.acquire()
-        self.ledger.actions.finish(self.visits(record, PEER)[0].id, Outcome.WITHDRAWN)
+        self.ledger.actions.finish(self.trials(record, PEER)[0].id, Outcome.WITHDRAWN)
         kernel = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64").kernels[
             LINE[0]
         ]
-        guest = intend(self.ledger, record, kernel.revision, PEER)
-        given = await scheduler._submit(record, guest)
+        peer_trial = intend(self.ledger, record, kernel.revision, PEER)
+        given = await scheduler._submit(record, peer_trial)
         night = NightlyJob("main", PEER, LINE[0], ("inet4-forwarding",), 1)
         tonight = self.ledger.jobs.add(night, key="night", priority=100)
         scheduler._lock.release()
         await scheduler.advance()
 
-        taken = self.ledger.actions.get(guest.id)
+        taken = self.ledger.actions.get(peer_trial.id)
         assert (taken.outcome, taken.note) == (Outcome.WITHDRAWN, f"{PEER} has a night of its own")
         assert (await self.master.data.get(("buildsets", given)))["results"] != SUCCESS
         (self.folder / "go").touch()
         tonight = await self.closed(tonight)
         assert tonight.result == NightlyResult(1)
-        self.found(await self.closed(record))
-        later = [one.intended_at for one in self.visits(record, PEER) if one.id > guest.id]
+        self.assert_culprit(await self.closed(record))
+        later = [one.intended_at for one in self.trials(record, PEER) if one.id > peer_trial.id]
         assert tonight.closed_at is not None
         assert min(later, default=math.inf) >= tonight.closed_at
 
@@ -278,21 +278,21 @@ class TestbedGroupsTest(Group):
         await self.start()
         kills = self.kill_often()
         record = await self.closed(self.begin())
-        self.found(record)
+        self.assert_culprit(record)
         kills.clear()
         await self.until_idle()
 
         names = await self.names()
         assert len(names) == len(set(names))
-        visits = [self.visits(record, name) for name in (OWN, PEER)]
-        assert min(map(len, visits)) >= 3
+        trials_by_testbed = [self.trials(record, name) for name in (OWN, PEER)]
+        assert min(map(len, trials_by_testbed)) >= 3
         evidence = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64")
         fresh = Counter(one.testbed for one in evidence.observations if one.fresh)
-        measured = [{one.id for one in its if self.samples(one)} for its in visits]
+        measured = [{one.id for one in its if self.samples(one)} for its in trials_by_testbed]
         assert [fresh[OWN], fresh[PEER]] == [len(its) for its in measured]
         assert isinstance(record.result, Culprit)
         assert abs(record.result.effects[0].ln_ratio - math.log(SLOW / FAST)) < 0.01
-        trials = [one for its in visits for one in its]
+        trials = [one for its in trials_by_testbed for one in its]
         begun = [one for one in trials if self.ledger.facts.of_action(one.id)]
         assert self.calls_of("trial") == len(begun)
         ended = {one.id for one in trials if one.outcome is Outcome.OK}

@@ -18,7 +18,7 @@ class WorkerMonitorTest(RealMaster):
         self.testbeds = tuple(one for one in self.testbeds if one != missing)
         await self.start(more_workers=[worker.Worker(missing, "password")])
 
-    async def comes(self, name: str) -> None:
+    async def connect_worker(self, name: str) -> None:
         config = self.master.config_loader.config_dict
         others = [one for one in config["workers"] if one.workername != name]
         there = worker.LocalWorker(name, max_builds=1, missing_timeout=0)
@@ -34,12 +34,12 @@ class WorkerMonitorTest(RealMaster):
         await self.without("builder", patience=0.0)
         await task.deferLater(reactor, 2 * self.settings.tick)
         assert self.mails() == [], "no work is queued"
-        record = self.ask(boots=1)
+        record = self.add_night(boots=1)
         away = ("[netbisect] builder: worker offline, work is queued",)
         await self.until(lambda: self.mails() != [])
         await task.deferLater(reactor, 2 * self.settings.tick)
         assert self.mails() == [(*away, ("people@lab.invalid",))]
-        await self.comes("builder")
+        await self.connect_worker("builder")
         await self.closed(record)
         back = ("[netbisect] builder: worker back online",)
         await self.until(lambda: len(self.mails()) > 1)
@@ -50,7 +50,7 @@ class WorkerMonitorTest(RealMaster):
     @case
     async def test_the_owner_of_a_testbed_gets_the_mail_after_the_patience(self: Any) -> None:
         await self.without("c2558", patience=30.0)
-        self.ask()
+        self.add_night()
         await self.until(lambda: any(one.testbed for one in self.ledger.actions.all_open()))
         await task.deferLater(reactor, 2 * self.settings.tick)
         assert self.mails() == []

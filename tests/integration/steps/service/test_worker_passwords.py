@@ -114,7 +114,7 @@ def test_several_masters_create_no_passwords(service: Path) -> None:
 class SeparatePasswords(RealMaster):
     """A master with separate passwords."""
 
-    def come(self, name: str, password: str) -> Path:
+    def start_worker(self, name: str, password: str) -> Path:
         """Starts a worker; returns its log."""
         place = self.folder / f"{name} with {password}"
         port = self.master.workers.registrations[name].getPBPort()
@@ -147,11 +147,11 @@ class SeparatePasswords(RealMaster):
         def attached() -> set[str]:
             return {one.worker.workername for builder in there() for one in builder.workers}
 
-        log = self.come("c2558", "secret-of-builder")
+        log = self.start_worker("c2558", "secret-of-builder")
         await self.until(lambda: log.is_file() and "nauthorized" in log.read_text())
         assert attached() == set()
         assert self.flushLoggedErrors(UnauthorizedLogin)
-        self.come("builder", "secret-of-builder")
-        self.come("c2558", "secret-of-c2558")
+        self.start_worker("builder", "secret-of-builder")
+        self.start_worker("c2558", "secret-of-c2558")
         await self.until(lambda: attached() == {*NAMES})
         self.flushLoggedErrors(UnauthorizedLogin)  # it has tried again

@@ -47,8 +47,8 @@ pytestmark = [
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a browser made of a page."""
+class Rendering:
+    """A page as rendered by a browser."""
 
     dom: str
     console: list[str]
@@ -99,20 +99,20 @@ def pixels(path: Path) -> tuple[int, int, set[bytes]]:
 
 
 @pytest.fixture(scope="module")
-def looked_at(
+def render(
     whole_site: Any, artefacts: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Look]:
+) -> Callable[[str], Rendering]:
     """A page in the dark: each is loaded once for its picture, its paper and its console."""
     profile = tmp_path_factory.mktemp("browser")
 
     @functools.cache
-    def look(page: str) -> Look:
+    def look(page: str) -> Rendering:
         path = artefacts / page.removesuffix(".html")
         picture, paper = path.with_suffix(".png"), path.with_suffix(".pdf")
         options = ("--window-size=1300,1800", f"--screenshot={picture}", "--dump-dom")
         paging = ("--no-pdf-header-footer", f"--print-to-pdf={paper}", "--enable-logging=stderr")
         done = browse(whole_site, page, profile, *SCHEME["dark"], *options, *paging)
-        return Look(done.stdout, console(done), picture, paper)
+        return Rendering(done.stdout, console(done), picture, paper)
 
     return look
 
@@ -123,10 +123,10 @@ def console(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_renders_and_prints_without_requests(
-    looked_at: Callable[[str], Look], page: str
+    render: Callable[[str], Rendering], page: str
 ) -> None:
     """What it may load is nothing; a request for more would be a word on the console."""
-    look = looked_at(page)
+    look = render(page)
     width, height, lines = pixels(look.picture)
     data = look.paper.read_bytes()
 
@@ -141,13 +141,13 @@ def test_a_page_renders_and_prints_without_requests(
 
 @pytest.mark.long
 def test_light_and_dark_differ(
-    whole_site: Any, looked_at: Callable[[str], Look], tmp_path: Path
+    whole_site: Any, render: Callable[[str], Rendering], tmp_path: Path
 ) -> None:
     picture = tmp_path / "light.png"
     options = ("--window-size=1300,1800", f"--screenshot={picture}")
     browse(whole_site, "index.html", tmp_path, *SCHEME["light"], *options)
 
-    light, dark = pixels(picture), pixels(looked_at("index.html").picture)
+    light, dark = pixels(picture), pixels(render("index.html").picture)
     assert light[:2] == dark[:2]
     assert light[2] != dark[2]
 

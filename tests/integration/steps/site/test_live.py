@@ -28,7 +28,7 @@ from netbisect.store.db.records import ActionStage, AlertSeries, JobRecord
 HOSTILE = "]]> <script>alert(1)</script> \x07 \u202e & \"'"
 
 
-class Watch:
+class LiveCase:
     """Live pages of a ledger with nights, alerts and searches."""
 
     def __init__(self, folder: Path, database: Path) -> None:
@@ -67,14 +67,14 @@ class Watch:
 
 
 @pytest.fixture
-def watch(service_folder: Path, filled: Path, tmp_path: Path) -> Watch:
-    return Watch(service_folder, Path(shutil.copy(filled, tmp_path)))
+def live(service_folder: Path, filled: Path, tmp_path: Path) -> LiveCase:
+    return LiveCase(service_folder, Path(shutil.copy(filled, tmp_path)))
 
 
-def test_it_shows_the_state_of_the_watch(watch: Watch) -> None:
-    watch.night("testbed-00", why="the generator does not answer")
-    page = Page(watch.index())
-    alerts = [one for one in watch.ledger.alerts.all() if one.state.standing]
+def test_it_shows_the_state_of_the_watch(live: LiveCase) -> None:
+    live.night("testbed-00", why="the generator does not answer")
+    page = Page(live.index())
+    alerts = [one for one in live.ledger.alerts.all() if one.state.standing]
     links = page.values("href")
 
     assert "0 of 3 series measured, 3 missing." in page.text
@@ -90,12 +90,12 @@ def test_it_shows_the_state_of_the_watch(watch: Watch) -> None:
     assert "Queue empty." in page.text
 
 
-def test_only_confirmed_alerts_are_coloured(watch: Watch) -> None:
-    page = Page(watch.index())
+def test_only_confirmed_alerts_are_coloured(live: LiveCase) -> None:
+    page = Page(live.index())
     looks = [one.get("class") or "" for one in page.all("td") if one.get("class") in {"down", "up"}]
     moved = {
         (one.testbed, one.scenario)
-        for alert in watch.ledger.alerts.all()
+        for alert in live.ledger.alerts.all()
         if alert.state.standing
         for one in alert.series
         if one.moved
@@ -104,14 +104,14 @@ def test_only_confirmed_alerts_are_coloured(watch: Watch) -> None:
     assert looks == ["down"] * len(moved)
 
 
-def test_running_jobs_have_progress_and_time_left(watch: Watch) -> None:
-    alert = watch.ledger.alerts.all()[-1]
-    watch.night(alert.testbed)
-    revisions = watch.ledger.commits.booted()[-6:]
+def test_running_jobs_have_progress_and_time_left(live: LiveCase) -> None:
+    alert = live.ledger.alerts.all()[-1]
+    live.night(alert.testbed)
+    revisions = live.ledger.commits.booted()[-6:]
     compared = comparison(alert.good, alert.bad, alert.lead, testbed=alert.testbed)
-    watch.ledger.jobs.add(compared, key="compare")
-    watch.search(revisions)
-    view = watch.pages.overview()
+    live.ledger.jobs.add(compared, key="compare")
+    live.search(revisions)
+    view = live.pages.overview()
     jobs = {one.kind: one for one in view.running}
 
     assert set(jobs) == {"night", "comparison", "bisection"}
@@ -119,113 +119,111 @@ def test_running_jobs_have_progress_and_time_left(watch: Watch) -> None:
     assert (jobs["comparison"].done, jobs["comparison"].progress) == (0.0, "0 of about 16 boots")
     assert "6 commits; likeliest" in jobs["bisection"].progress
     assert all(one.left is not None and one.left > 60 for one in view.running)
-    page = Page(watch.index())
+    page = Page(live.index())
     assert len(page.all("progress")) == 3
     assert "is running: 0 of 3 series measured." in page.text
 
 
 @pytest.mark.parametrize("work", [None, ActionStage.TRIAL, ActionStage.KERNEL])
 def test_a_search_at_work_is_not_about_to_end(
-    watch: Watch, monkeypatch: pytest.MonkeyPatch, work: ActionStage | None
+    live: LiveCase, monkeypatch: pytest.MonkeyPatch, work: ActionStage | None
 ) -> None:
     """What it works at takes its time, even where no further trial is expected."""
-    alert, revisions = watch.ledger.alerts.all()[-1], watch.ledger.commits.booted()[-6:]
-    record = watch.search(revisions)
-    prices = watch.ledger.costs.prices(alert.testbed)
+    alert, revisions = live.ledger.alerts.all()[-1], live.ledger.commits.booted()[-6:]
+    record = live.search(revisions)
+    prices = live.ledger.costs.prices(alert.testbed)
     least = {None: None, ActionStage.TRIAL: prices.boot + prices.run}.get(work, prices.build)
     if work is not None:
-        intend(watch.ledger, record, revisions[0], stage=work)
+        intend(live.ledger, record, revisions[0], stage=work)
     monkeypatch.setattr(progress, "_search", lambda *_: (0.9, 0.0, "6 commits"))
-    view = watch.pages.overview()
+    view = live.pages.overview()
 
     assert [one.left for one in view.running] == [least]
-    assert "about 0 s" not in watch.index()
+    assert "about 0 s" not in live.index()
 
 
-def test_only_changed_series_are_read_again(watch: Watch) -> None:
-    assert len(watch.pages.stale()) == 6
-    first = watch.pages.overview().series
-    assert watch.pages.stale() == []
-    assert watch.pages.overview().series == first
+def test_only_changed_series_are_read_again(live: LiveCase) -> None:
+    assert len(live.pages.stale()) == 6
+    first = live.pages.overview().series
+    assert live.pages.stale() == []
+    assert live.pages.overview().series == first
 
-    alert = next(one for one in watch.ledger.alerts.all() if one.state.standing)
-    watch.ledger.alerts.change(alert.id, who="a", what="b", culprit="c" * 40)
-    assert {place[0] for place, _ in watch.pages.stale()} == {alert.testbed}
+    alert = next(one for one in live.ledger.alerts.all() if one.state.standing)
+    live.ledger.alerts.change(alert.id, who="a", what="b", culprit="c" * 40)
+    assert {place[0] for place, _ in live.pages.stale()} == {alert.testbed}
 
 
-def test_all_series_of_a_changed_alert_are_read_again(watch: Watch) -> None:
-    watch.pages.overview()
-    alert = next(one for one in watch.ledger.alerts.all() if one.state.standing)
-    other = next(one for one in watch.ledger.series.names() if one.testbed != alert.testbed)
-    with watch.ledger.writing() as writing:
+def test_all_series_of_a_changed_alert_are_read_again(live: LiveCase) -> None:
+    live.pages.overview()
+    alert = next(one for one in live.ledger.alerts.all() if one.state.standing)
+    other = next(one for one in live.ledger.series.names() if one.testbed != alert.testbed)
+    with live.ledger.writing() as writing:
         series = AlertSeries(
             alert=alert.id, testbed=other.testbed, scenario=other.scenario, branch=other.branch,
             good=alert.good, bad=alert.bad, effect=None, at=writing.now,
         )  # fmt: skip
         writing.session.add(series)
-    watch.ledger.alerts.change(alert.id, who="a", what="b")
+    live.ledger.alerts.change(alert.id, who="a", what="b")
 
-    stale = {place for place, _ in watch.pages.stale()}
+    stale = {place for place, _ in live.pages.stale()}
     assert (other.testbed, other.scenario) in stale
-    assert stale == {
-        (one.testbed, one.scenario) for one in watch.ledger.alerts.get(alert.id).series
-    }
+    assert stale == {(one.testbed, one.scenario) for one in live.ledger.alerts.get(alert.id).series}
 
 
-def test_old_closed_alerts_are_not_on_the_overview(watch: Watch) -> None:
-    watch.now += 40 * 86400
-    links = set(Page(watch.index()).values("href"))
+def test_old_closed_alerts_are_not_on_the_overview(live: LiveCase) -> None:
+    live.now += 40 * 86400
+    links = set(Page(live.index()).values("href"))
 
-    for one in watch.ledger.alerts.all():
+    for one in live.ledger.alerts.all():
         assert (f"alert-{one.id}.html" in links) == one.state.standing
 
 
-def test_missing_series_of_a_night_are_updated(watch: Watch) -> None:
-    watch.night("testbed-00")
-    assert watch.pages.overview().night.measured == 0
-    [night] = [one for one in watch.ledger.jobs.all_open() if isinstance(one.job, NightlyJob)]
-    first = watch.names[0]
-    decision = intend(watch.ledger, night, night.job.revision)
-    facts = measured("new", "testbed-00", "k", night.job.revision, watch.now, {first: 1e6})
+def test_missing_series_of_a_night_are_updated(live: LiveCase) -> None:
+    live.night("testbed-00")
+    assert live.pages.overview().night.measured == 0
+    [night] = [one for one in live.ledger.jobs.all_open() if isinstance(one.job, NightlyJob)]
+    first = live.names[0]
+    decision = intend(live.ledger, night, night.job.revision)
+    facts = measured("new", "testbed-00", "k", night.job.revision, live.now, {first: 1e6})
     for fact in facts:
-        watch.ledger.facts.record(fact, decision.id)
+        live.ledger.facts.record(fact, decision.id)
 
-    view = watch.pages.overview()
+    view = live.pages.overview()
     assert view.night.measured == 1
     assert sum(len(one.scenarios) for one in view.night.missing) == 2
 
 
-def test_unread_series_are_counted(watch: Watch) -> None:
-    watch.pages.patience = 0.0
-    empty = watch.index()
+def test_unread_series_are_counted(live: LiveCase) -> None:
+    live.pages.patience = 0.0
+    empty = live.index()
 
     assert "6 series are still loading" in Page(empty).text
     assert '<meta http-equiv="refresh" content="5">' in empty
-    watch.pages.patience = math.inf
-    assert '<meta http-equiv="refresh" content="60">' in watch.index()
+    live.pages.patience = math.inf
+    assert '<meta http-equiv="refresh" content="60">' in live.index()
 
 
-def test_failed_mails_are_counted(watch: Watch) -> None:
-    assert "could not be sent" not in watch.page("health.html")
-    mail = watch.ledger.mails.post("one", subject="s", recipients=["a@lab.invalid"], body="b")
-    watch.ledger.mails.failed(mail.id, "550 no such user", None)
+def test_failed_mails_are_counted(live: LiveCase) -> None:
+    assert "could not be sent" not in live.page("health.html")
+    mail = live.ledger.mails.post("one", subject="s", recipients=["a@lab.invalid"], body="b")
+    live.ledger.mails.failed(mail.id, "550 no such user", None)
 
-    assert "1 mail could not be sent (netbisect mails)" in Page(watch.page("health.html")).text
-    assert "health.html" in Page(watch.index()).values("href")
+    assert "1 mail could not be sent (netbisect mails)" in Page(live.page("health.html")).text
+    assert "health.html" in Page(live.index()).values("href")
 
 
-def test_all_links_of_live_pages_lead_to_pages(watch: Watch) -> None:
+def test_all_links_of_live_pages_lead_to_pages(live: LiveCase) -> None:
     """As the static site: the same pages, with a search field and Buildbot's builds."""
     seen, left = set(), ["index.html"]
     while left and len(seen) < 40:
         name = left.pop(0)
         seen.add(name)
         if not name.endswith(".html"):
-            assert json.loads(watch.page(name))["format"]
+            assert json.loads(live.page(name))["format"]
             continue
-        page = Page(watch.page(name))
+        page = Page(live.page(name))
         assert next(one.get("action") for one in page.all("form")) == "search"
-        assert f"{watch.settings.web.url}#/builders" in page.values("href")
+        assert f"{live.settings.web.url}#/builders" in page.values("href")
         links = {link.partition("#")[0] for link in page.values("href")}
         links = {one for one in links if re.fullmatch(r"[a-z]+(-[\w.-]+)?[.](html|json)", one)}
         left += sorted(links - seen - set(left))
@@ -234,16 +232,16 @@ def test_all_links_of_live_pages_lead_to_pages(watch: Watch) -> None:
     assert kinds >= {"alert", "bisection", "comparison", "series", "testbed", "revisions", "health"}
 
 
-def test_a_search_leads_to_a_revision_or_to_a_comparison(watch: Watch) -> None:
-    one, other = sorted(watch.ledger.commits.booted())[:2]
+def test_a_search_leads_to_a_revision_or_to_a_comparison(live: LiveCase) -> None:
+    one, other = sorted(live.ledger.commits.booted())[:2]
 
-    page = watch.pages.search([one[:9]])
+    page = live.pages.search([one[:9]])
     assert page == f"revision-{one[:12]}.html"
-    assert one in Page(watch.page(page)).text
-    pair = watch.pages.search([one, other])
-    assert "against" in Page(watch.page(pair)).text
+    assert one in Page(live.page(page)).text
+    pair = live.pages.search([one, other])
+    assert "against" in Page(live.page(pair)).text
     with pytest.raises(SiteRevisionError, match="no kernel of it was measured"):
-        watch.pages.search(["nothing"])
+        live.pages.search(["nothing"])
 
 
 @pytest.mark.parametrize(
@@ -251,8 +249,8 @@ def test_a_search_leads_to_a_revision_or_to_a_comparison(watch: Watch) -> None:
     ["alert-99.html", "alert-x.html", "bisection-1.html", "series-x.y.z.html", "revision-0.html",
      "compare-zz.b.html", "../netbisect.toml", "x.html"],
 )  # fmt: skip
-def test_other_names_have_no_page(watch: Watch, name: str) -> None:
-    assert watch.pages.file(name) is None
+def test_other_names_have_no_page(live: LiveCase, name: str) -> None:
+    assert live.pages.file(name) is None
 
 
 def test_an_empty_database_has_pages(service_folder: Path, url: str) -> None:
@@ -266,10 +264,10 @@ def test_an_empty_database_has_pages(service_folder: Path, url: str) -> None:
         assert pages.file(f"{name}.html")
 
 
-def test_external_text_is_escaped(watch: Watch) -> None:
-    watch.ledger.quarantines.start(HOSTILE, why=HOSTILE)
-    watch.night("testbed-01", why=HOSTILE)
-    text = watch.index()
+def test_external_text_is_escaped(live: LiveCase) -> None:
+    live.ledger.quarantines.start(HOSTILE, why=HOSTILE)
+    live.night("testbed-01", why=HOSTILE)
+    text = live.index()
     page = Page(text)
 
     assert [one.get("src") for one in page.all("script")] == ["live.js"]

@@ -52,8 +52,8 @@ class Web(RealMaster):
     async def test_the_page_of_a_trial_has_ministat_and_links(self) -> None:
         self.learn()
         await self.serve()
-        await self.closed(self.ask(GOOD, boots=3))
-        await self.closed(self.ask(BAD, boots=3))
+        await self.closed(self.add_night(GOOD, boots=3))
+        await self.closed(self.add_night(BAD, boots=3))
         builder = await self.master.data.updates.findBuilderId("bench-c2558")
         builds = (await self.rest(f"builders/{builder}/builds?order=buildid"))["builds"]
         assert [one["results"] for one in builds] == [0] * 6
@@ -80,7 +80,7 @@ class Web(RealMaster):
         self.learn()
         await self.serve()
         assert "No night yet." in await self.text("plugins/netbisect/dashboard")
-        await self.closed(self.ask(GOOD, boots=1))
+        await self.closed(self.add_night(GOOD, boots=1))
         await self.check_documents()
         await self.check_missing()
         await self.check_caching()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from alert_ledger import DAY, DROP, FORWARDING, GAIN, Clock, announce, to
+from alert_ledger import DAY, DROP, FORWARDING, GAIN, Clock, announce, set_state
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Boot, Kernel, Sample
@@ -64,10 +64,10 @@ def test_a_baseline_begins_with_a_change_that_stands(
     alert = announce(ledger)
     assert baseline(ledger) == [20, 25, 30, 35]
 
-    to(ledger, alert, state, culprit="r15", until=DAY, recovery="r30")
+    set_state(ledger, alert, state, culprit="r15", until=DAY, recovery="r30")
     assert baseline(ledger) == expected
     if state.ended:
-        again = to(ledger, alert, AlertState.REOPENED)
+        again = set_state(ledger, alert, AlertState.REOPENED)
         assert again.culprit == "r15"
         assert baseline(ledger) == SINCE_CULPRIT
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from alert_ledger import DAY, DROP, PF, Clock, announce, named, suspect, to
+from alert_ledger import DAY, DROP, PF, Clock, announce, set_culprit, set_state, suspect
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +26,7 @@ def test_every_change_has_a_time_a_reason_an_author_and_a_state(
     """In the history, and among the events."""
     alert = announce(ledger)
     clock.now = 2000.0
-    to(ledger, alert, AlertState.MUTED, until=5000.0)
+    set_state(ledger, alert, AlertState.MUTED, until=5000.0)
 
     changes = [(one.at, one.who, one.what, one.state) for one in ledger.alerts.changes(alert.id)]
     assert changes == [
@@ -60,7 +60,7 @@ def test_any_sequence_of_changes_is_recorded_or_refused(
         before = ledger.alerts.get(pair[which].id)
         written = len(ledger.alerts.changes(before.id))
         try:
-            after = to(ledger, before, state, culprit="r15", until=clock.now + DAY)
+            after = set_state(ledger, before, state, culprit="r15", until=clock.now + DAY)
         except StoreError:
             assert ledger.alerts.get(before.id) == before
             assert len(ledger.alerts.changes(before.id)) == written
@@ -84,8 +84,8 @@ def test_alerts_are_found_by_how_they_are_and_by_when_something_was_done(
     clock.now = 3 * DAY
     candidate, _ = suspect(ledger)
     clock.now = 50 * DAY
-    to(ledger, first, AlertState.ACKNOWLEDGED)
-    over = to(ledger, second, AlertState.INVALID)
+    set_state(ledger, first, AlertState.ACKNOWLEDGED)
+    over = set_state(ledger, second, AlertState.INVALID)
 
     def ids(alerts: Sequence[Alert]) -> list[int]:
         return [one.id for one in alerts]
@@ -128,9 +128,9 @@ def test_nothing_measured_is_nothing_to_announce(ledger: Ledger) -> None:
 @pytest.mark.both_databases
 def test_one_culprit_is_one_event(ledger: Ledger, clock: Clock) -> None:
     """The alert that was announced first has the series of both from then on."""
-    first = named(ledger, announce(ledger))
+    first = set_culprit(ledger, announce(ledger))
     clock.now = 2000.0
-    second = named(ledger, announce(ledger, "r12", "r18", testbed="apu2"))
+    second = set_culprit(ledger, announce(ledger, "r12", "r18", testbed="apu2"))
     night = ledger.jobs.add(NightlyJob("main", "apu2", "r20", (PF,), 3), key="night")
     with ledger.jobs.closing(night, NightlyResult(3)) as closing:
         stands = closing.join_same_culprit(second.id)
@@ -144,12 +144,12 @@ def test_one_culprit_is_one_event(ledger: Ledger, clock: Clock) -> None:
     assert ledger.alerts.of_culprit("r15") == [stands, later]
     assert "alert 2 is the same event" in ledger.alerts.changes(first.id)[-1].what
     with pytest.raises(StoreError, match="alert 2 was merged into alert 1; it is alert 1 that"):
-        to(ledger, second, AlertState.MUTED, until=9000.0)
+        set_state(ledger, second, AlertState.MUTED, until=9000.0)
 
 
 def test_different_events_are_not_merged(ledger: Ledger) -> None:
     """Nor is an alert with itself."""
-    one, two = named(ledger, announce(ledger)), announce(ledger, testbed="apu2")
+    one, two = set_culprit(ledger, announce(ledger)), announce(ledger, testbed="apu2")
     night = ledger.jobs.add(NightlyJob("main", "apu2", "r20", (PF,), 3), key="night")
 
     with ledger.jobs.closing(night, NightlyResult(3)) as closing:
@@ -163,9 +163,9 @@ def test_a_drop_that_returns_within_thirty_days_reopens_its_alert(
     ledger: Ledger, clock: Clock
 ) -> None:
     """With its new numbers beside the old ones, and its culprit to be found anew."""
-    alert = named(ledger, announce(ledger))
+    alert = set_culprit(ledger, announce(ledger))
     clock.now = 2000.0
-    to(ledger, alert, AlertState.FIXED, recovery="r25")
+    set_state(ledger, alert, AlertState.FIXED, recovery="r25")
     clock.now += REOPENING_SECONDS
     worse = replace(DROP, ln_ratio=-0.2, low=-0.22)
     again = announce(ledger, "r25", "r30", worse, what="confirmed again")
@@ -199,7 +199,7 @@ def test_a_drop_that_returns_within_thirty_days_reopens_its_alert(
 def test_an_alert_reopens_for_a_range_with_a_common_commit(
     ledger: Ledger, good: str, bad: str, reopened: bool
 ) -> None:
-    alert = to(ledger, announce(ledger), AlertState.WITHDRAWN)
+    alert = set_state(ledger, announce(ledger), AlertState.WITHDRAWN)
 
     again = announce(ledger, good, bad, replace(DROP, scenario=PF))
 

@@ -23,7 +23,7 @@ from netbisect.bisect.model.entities import Boot, Sample, Stage
 
 
 def test_a_night_sees_only_the_boots_that_were_made_for_it(lab: Lab) -> None:
-    earlier, tonight = lab.ask(night()), lab.ask(night())
+    earlier, tonight = lab.add_job(night()), lab.add_job(night())
     lab.boot(earlier, "r1", {FORWARDING: 1e5})
     lab.boot(None, "r1", {FORWARDING: 1e5})
     lab.boot(tonight, "r1", {FORWARDING: 1e5})
@@ -34,10 +34,10 @@ def test_a_night_sees_only_the_boots_that_were_made_for_it(lab: Lab) -> None:
 
 
 def test_a_bisection_inherits_earlier_measurements(lab: Lab) -> None:
-    before = lab.ask(comparison())
+    before = lab.add_job(comparison())
     lab.boot(before, "r1", {FORWARDING: 1e5})
     lab.boot(before, "r9", {FORWARDING: 1e5})
-    record = lab.ask(bisection(), parent=before.id)
+    record = lab.add_job(bisection(), parent=before.id)
     lab.boot(record, "r5", {FORWARDING: 1e5})
     lab.boot(record, "r0", {FORWARDING: 1e5})
 
@@ -46,7 +46,7 @@ def test_a_bisection_inherits_earlier_measurements(lab: Lab) -> None:
 
 @pytest.mark.both_databases
 def test_unlike_conditions_never_meet(lab: Lab) -> None:
-    record = lab.ask(comparison())
+    record = lab.add_job(comparison())
     lab.boot(record, "r1", {FORWARDING: 1e5, PF: 1e5})
     lab.conditions = "a new generator"
     lab.boot(record, "r9", {FORWARDING: 2e5})
@@ -61,7 +61,7 @@ def test_unlike_conditions_never_meet(lab: Lab) -> None:
 
 @pytest.mark.both_databases
 def test_of_two_builds_the_newest_one_is_used_and_old_boots_keep_their_own(lab: Lab) -> None:
-    record = lab.ask(comparison())
+    record = lab.add_job(comparison())
     old = lab.build("r1", "first image")
     lab.boot(record, "r1", {FORWARDING: 1e5}, kernel=old.key)
     new = lab.build("r1", "second image")
@@ -78,7 +78,7 @@ def test_of_two_builds_the_newest_one_is_used_and_old_boots_keep_their_own(lab: 
 
 
 def test_the_order_in_which_facts_arrive_does_not_matter(lab: Lab) -> None:
-    record = lab.ask(comparison())
+    record = lab.add_job(comparison())
     visits = [
         (
             Boot(f"boot {i}", "c2558", "key", "r1", float(i), 180.0),
@@ -104,8 +104,8 @@ def test_the_order_in_which_facts_arrive_does_not_matter(lab: Lab) -> None:
 @pytest.mark.both_databases
 def test_layouts_of_a_revision_are_visible_to_its_search_only(lab: Lab) -> None:
     """They are images of the revision to the search, and of no revision to all others."""
-    searching = lab.ask(dataclasses.replace(bisection(), layouts=3))
-    plain, comparing = lab.ask(bisection()), lab.ask(comparison("r1", "r5"))
+    searching = lab.add_job(dataclasses.replace(bisection(), layouts=3))
+    plain, comparing = lab.add_job(bisection()), lab.add_job(comparison("r1", "r5"))
     ordinary, relinked = lab.build("r5", "five"), lab.build("r5#2", "five again")
     lab.boot(searching, "r5", {FORWARDING: 100.0}, kernel=ordinary.key)
     lab.boot(searching, "r5#2", {FORWARDING: 90.0}, kernel=relinked.key)
@@ -135,7 +135,7 @@ def test_layouts_of_a_revision_are_visible_to_its_search_only(lab: Lab) -> None:
 @pytest.mark.parametrize("first", [True, False])
 def test_a_revision_that_boots_on_another_testbed_is_not_skipped(lab: Lab, *, first: bool) -> None:
     """Whichever came first; but what the testbed of the job says of itself stands."""
-    record = lab.ask(group())
+    record = lab.add_job(group())
     places = [("r1", "c2558", OTHER), ("r5", OTHER, "c2558")]
     for revision, works, fails in places:
         if first:

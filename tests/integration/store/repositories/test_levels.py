@@ -14,7 +14,7 @@ def test_a_series_has_a_level_for_every_image_in_the_order_of_the_branch(lab: La
     first, second = lab.build("r1", "one"), lab.build("r1", "two")
     for kernel in (first, second, first):
         lab.boot(None, "r1", {FORWARDING: 1e5, PF: 9e5}, kernel=kernel.key)
-    record = lab.ask(comparison())
+    record = lab.add_job(comparison())
     lab.boot(record, "r9", {FORWARDING: 3e5})
     lab.boot(record, "r5", {FORWARDING: 2e5})
     lab.boot(record, "r7", {FORWARDING: 2e5})

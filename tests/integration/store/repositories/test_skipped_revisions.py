@@ -15,8 +15,8 @@ def test_a_build_failure_is_skipped_by_all_testbeds_and_a_boot_failure_on_its_ow
     lab: Lab, stage: Stage
 ) -> None:
     """Of the same configuration and architecture, and in later jobs too."""
-    record, later = lab.ask(bisection()), lab.ask(comparison("r5", "r9"))
-    elsewhere = lab.ask(dataclasses.replace(bisection(), testbed="c2558-2"))
+    record, later = lab.add_job(bisection()), lab.add_job(comparison("r5", "r9"))
+    elsewhere = lab.add_job(dataclasses.replace(bisection(), testbed="c2558-2"))
     lab.failure(record, "r5", stage)
     skipped, built = {"r5": f"{stage.value} trouble"}, stage in (Stage.DEPLOY, Stage.BOOT)
 
@@ -28,7 +28,7 @@ def test_a_build_failure_is_skipped_by_all_testbeds_and_a_boot_failure_on_its_ow
 
 @pytest.mark.both_databases
 def test_a_crash_after_the_leading_scenario_was_measured_does_not_skip(lab: Lab) -> None:
-    record = lab.ask(comparison())
+    record = lab.add_job(comparison())
     trial = lab.decide(record, "r1")
     boot = Boot("boot", "c2558", "key", "r1", 1.0, 1.0)
     lab.ledger.facts.record(boot, trial)
@@ -41,7 +41,7 @@ def test_a_crash_after_the_leading_scenario_was_measured_does_not_skip(lab: Lab)
 
 
 def test_a_night_skips_revisions_that_fail_all_its_scenarios(lab: Lab) -> None:
-    record = lab.ask(night())
+    record = lab.add_job(night())
     lab.failure(record, "r1", Stage.BENCH, scenario=PF)
     assert lab.skipped(record) == {}
 
@@ -51,7 +51,7 @@ def test_a_night_skips_revisions_that_fail_all_its_scenarios(lab: Lab) -> None:
 
 @pytest.mark.both_databases
 def test_passing_trouble_skips_after_three_trials_for_one_job(lab: Lab) -> None:
-    record, other = lab.ask(bisection()), lab.ask(bisection())
+    record, other = lab.add_job(bisection()), lab.add_job(bisection())
     lab.failure(other, "r5", Stage.BOOT, Reaction.RETRY)
     lab.failure(record, "r5", Stage.CHECKOUT, Reaction.RETRY)
     trial = lab.decide(record, "r5")
@@ -67,7 +67,7 @@ def test_passing_trouble_skips_after_three_trials_for_one_job(lab: Lab) -> None:
 
 @pytest.mark.both_databases
 def test_visits_without_a_single_sample_skip_after_three(lab: Lab) -> None:
-    record = lab.ask(comparison())
+    record = lab.add_job(comparison())
     for _ in range(2):
         lab.boot(record, "r1", {FORWARDING: 1e5}, problems=["the generator offered too little"])
     assert lab.skipped(record) == {}

@@ -25,8 +25,8 @@ FASTFWD = "sys/netinet/ip_fastfwd.c"
 TOOL = "tools/build/kernel.py"
 
 
-class Shop:
-    """A builder whose calls of make are written down, and a repository to add commits to."""
+class RecordedBuilds:
+    """A builder that records its calls of make, and a repository to add commits to."""
 
     def __init__(self, folder: Path, tree: SampleTree) -> None:
         self.folder = folder
@@ -36,13 +36,13 @@ class Shop:
         self.first = tree.revisions[4]
         self.next = tree.revisions[5]
         self.script = folder / "make.sh"
-        self.instead("")
+        self.before_make("")
         self.builder = Builder("amd64", "amd64", folder / "builder", make=(str(self.script),))
         self.source = Source(str(self.repository))
         self.messages: list[str] = []
 
-    def instead(self, script: str) -> None:
-        """What make does before it does what it should."""
+    def before_make(self, script: str) -> None:
+        """Has make run a script first."""
         calls = self.folder / "calls"
         self.script.write_text(f'#!/bin/sh\necho "$@" >> {calls}\n{script}\nexec make "$@"\n')
         self.script.chmod(0o755)
@@ -97,112 +97,114 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, sample_tree: SampleTree) -> Shop:
-    return Shop(tmp_path, sample_tree)
+def builds(tmp_path: Path, sample_tree: SampleTree) -> RecordedBuilds:
+    return RecordedBuilds(tmp_path, sample_tree)
 
 
-def test_only_changed_objects_are_built(shop: Shop) -> None:
+def test_only_changed_objects_are_built(builds: RecordedBuilds) -> None:
     """The tools are made once, and the configuration step is left out."""
-    shop.kernel()
-    assert shop.targets == ["kernel-toolchain", "buildkernel", "installkernel"]
-    assert len(shop.compiled()) > 10
-    assert "KERNFAST=1" not in shop.arguments("buildkernel")
-    assert "WITHOUT_CLEAN=yes" in shop.arguments("buildkernel")
-    revision = shop.commit(FASTFWD, lambda text: text.replace("{\n", "{\n\tx++;\n", 1))
-    shop.kernel(revision)
-    assert shop.targets == ["buildkernel", "installkernel"]
-    assert shop.compiled(revision) == [FASTFWD]
-    assert "KERNFAST=1" in shop.arguments("buildkernel")
+    builds.kernel()
+    assert builds.targets == ["kernel-toolchain", "buildkernel", "installkernel"]
+    assert len(builds.compiled()) > 10
+    assert "KERNFAST=1" not in builds.arguments("buildkernel")
+    assert "WITHOUT_CLEAN=yes" in builds.arguments("buildkernel")
+    revision = builds.commit(FASTFWD, lambda text: text.replace("{\n", "{\n\tx++;\n", 1))
+    builds.kernel(revision)
+    assert builds.targets == ["buildkernel", "installkernel"]
+    assert builds.compiled(revision) == [FASTFWD]
+    assert "KERNFAST=1" in builds.arguments("buildkernel")
 
 
 def test_another_compiler_takes_no_objects_of_the_last_one(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+    builds: RecordedBuilds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop.kernel()
-    programs = shop.folder / "bin"
+    builds.kernel()
+    programs = builds.folder / "bin"
     programs.mkdir()
     (programs / "cc").write_text("#!/bin/sh\necho cc version 99\n")
     (programs / "cc").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    shop.kernel(shop.next)
-    assert shop.targets[0] == "kernel-toolchain"
-    assert len(shop.compiled(shop.next)) > 10
+    builds.kernel(builds.next)
+    assert builds.targets[0] == "kernel-toolchain"
+    assert len(builds.compiled(builds.next)) > 10
 
 
-def test_a_compile_error_is_retried_without_old_objects(shop: Shop) -> None:
+def test_a_compile_error_is_retried_without_old_objects(builds: RecordedBuilds) -> None:
     """The reported error is that of the second attempt; the next revision builds on the objects.
 
     From nothing it is tried once. The configuration step is made again: it may be what failed.
     """
-    broken = shop.commit(FASTFWD, lambda text: text + "}\n")
-    assert isinstance(shop.build(broken), Failure)
-    assert shop.targets == ["kernel-toolchain", "buildkernel"]
-    shop.kernel()
-    failure = shop.build(broken)
+    broken = builds.commit(FASTFWD, lambda text: text + "}\n")
+    assert isinstance(builds.build(broken), Failure)
+    assert builds.targets == ["kernel-toolchain", "buildkernel"]
+    builds.kernel()
+    failure = builds.build(broken)
     assert isinstance(failure, Failure)
     assert (failure.stage, failure.reaction) == (Stage.BUILD, Reaction.SKIP)
     assert f"{FASTFWD}:" in failure.why
-    assert shop.targets == ["buildkernel", "kernel-toolchain", "buildkernel"]
-    mended = shop.commit(FASTFWD, lambda text: text.removesuffix("}\n"), broken)
-    shop.kernel(mended)
-    assert shop.compiled(mended) == [FASTFWD]
-    assert "KERNFAST=1" not in shop.arguments("buildkernel")
+    assert builds.targets == ["buildkernel", "kernel-toolchain", "buildkernel"]
+    mended = builds.commit(FASTFWD, lambda text: text.removesuffix("}\n"), broken)
+    builds.kernel(mended)
+    assert builds.compiled(mended) == [FASTFWD]
+    assert "KERNFAST=1" not in builds.arguments("buildkernel")
 
 
-def test_a_configuration_of_ones_own_is_built(shop: Shop) -> None:
+def test_a_configuration_of_ones_own_is_built(builds: RecordedBuilds) -> None:
     """A change in it shows at once."""
-    configs = shop.folder / "configs"
+    configs = builds.folder / "configs"
     configs.mkdir()
     (configs / "ROUTER").write_text("ident ROUTER\ndevice em\ndevice ix\n")
-    shop.source = replace(shop.source, kernel_configs=configs)
-    both = shop.kernel(config="ROUTER")
-    assert "sys/dev/ixgbe/ix_txrx.c" in shop.compiled(config="ROUTER")
+    builds.source = replace(builds.source, kernel_configs=configs)
+    both = builds.kernel(config="ROUTER")
+    assert "sys/dev/ixgbe/ix_txrx.c" in builds.compiled(config="ROUTER")
     (configs / "ROUTER").write_text("ident ROUTER\ndevice em\n")
-    assert shop.kernel(config="ROUTER").identity != both.identity
-    shop.kernel()
-    assert not [one for one in shop.arguments("buildkernel") if one.startswith("KERNCONFDIR")]
+    assert builds.kernel(config="ROUTER").identity != both.identity
+    builds.kernel()
+    assert not [one for one in builds.arguments("buildkernel") if one.startswith("KERNCONFDIR")]
 
 
-def kill_in(shop: Shop, target: str) -> None:
+def kill_in(builds: RecordedBuilds, target: str) -> None:
     """Kills a build and its make once make was asked for a target."""
-    flag = shop.folder / "flag"
-    shop.instead(f'for a; do test "$a" = {target} && echo $$ > {flag} && exec sleep 600; done')
-    command = by_hand(shop.builder, shop.repository, shop.first)
+    flag = builds.folder / "flag"
+    builds.before_make(
+        f'for a; do test "$a" = {target} && echo $$ > {flag} && exec sleep 600; done'
+    )
+    command = by_hand(builds.builder, builds.repository, builds.first)
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         while not (flag.exists() and flag.read_text().strip()):
             assert process.poll() is None
             time.sleep(0.02)
         process.kill()
     os.kill(int(flag.read_text()), signal.SIGKILL)
-    shop.instead("")
+    builds.before_make("")
 
 
-def test_objects_of_a_build_that_was_killed_are_not_used(shop: Shop) -> None:
+def test_objects_of_a_build_that_was_killed_are_not_used(builds: RecordedBuilds) -> None:
     """They may be cut short."""
-    shop.kernel()
-    kill_in(shop, "buildkernel")
-    shop.kernel()
-    assert len(shop.compiled()) > 10
-    assert shop.targets == ["buildkernel", "installkernel"]
+    builds.kernel()
+    kill_in(builds, "buildkernel")
+    builds.kernel()
+    assert len(builds.compiled()) > 10
+    assert builds.targets == ["buildkernel", "installkernel"]
 
 
 FAILS = 'for a; do test "$a" = kernel-toolchain && { echo "x.c:1:1: error: no"; exit 1; }; done'
 
 
-def test_tools_that_fail_on_a_builder_that_works_are_the_revisions(shop: Shop) -> None:
+def test_tools_that_fail_on_a_builder_that_works_are_the_revisions(builds: RecordedBuilds) -> None:
     """They are tried once more from nothing."""
-    shop.kernel()
-    bump = shop.commit(TOOL, lambda text: text + "# more\n")
-    shop.instead(FAILS)
-    failure = shop.build(bump)
+    builds.kernel()
+    bump = builds.commit(TOOL, lambda text: text + "# more\n")
+    builds.before_make(FAILS)
+    failure = builds.build(bump)
     assert isinstance(failure, Failure)
     assert (failure.reaction, failure.why) == (
         Reaction.SKIP,
         "kernel-toolchain: x.c:1:1: error: no",
     )
-    assert shop.targets == ["kernel-toolchain", "kernel-toolchain"]
-    shop.instead("")
-    shop.kernel()
+    assert builds.targets == ["kernel-toolchain", "kernel-toolchain"]
+    builds.before_make("")
+    builds.kernel()
 
 
 def test_ccache_is_used_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,11 +218,11 @@ def test_ccache_is_used_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert build_host.fast_options(["WITHOUT_CCACHE_BUILD=yes"]) == []
 
 
-def test_two_builders_build_at_once(shop: Shop) -> None:
+def test_two_builders_build_at_once(builds: RecordedBuilds) -> None:
     """Each waits within its build until the other builds."""
-    here, there = shop.folder / "here", shop.folder / "there"
+    here, there = builds.folder / "here", builds.folder / "there"
     programs = []
-    for mine, other, revision in ((here, there, shop.first), (there, here, shop.next)):
+    for mine, other, revision in ((here, there, builds.first), (there, here, builds.next)):
         script = mine.with_suffix(".sh")
         script.write_text(
             f'#!/bin/sh\nfor a; do if test "$a" = buildkernel; then touch {mine}\n'
@@ -229,7 +231,7 @@ def test_two_builders_build_at_once(shop: Shop) -> None:
         script.chmod(0o755)
         place, make = mine.with_suffix(".d"), (str(script),)
         builder = Builder("amd64", "amd64", place, make=make, build_timeout=60)
-        command = by_hand(builder, shop.repository, revision)
+        command = by_hand(builder, builds.repository, revision)
         programs.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
     for program in programs:
         assert "Kernel(revision=" in program.communicate()[0]

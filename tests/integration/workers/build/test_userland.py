@@ -166,7 +166,7 @@ def test_invalid_combinations_are_refused(changes: dict[str, str], complaint: st
 
 
 @dataclass
-class _Desk:
+class _CommandLine:
     """Where somebody types netbisect-lab."""
 
     lab: Path
@@ -190,10 +190,12 @@ class _Desk:
 
 
 @pytest.fixture
-def desk(files: LabFiles, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> _Desk:
+def command_line(
+    files: LabFiles, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> _CommandLine:
     (tmp_path / "ssh").symlink_to(files.ssh_config.parent)
     (tmp_path / "lab.toml").write_text(files.lab.read_text())
-    return _Desk(tmp_path / "lab.toml", capfd)
+    return _CommandLine(tmp_path / "lab.toml", capfd)
 
 
 def problems(facts: list[dict[str, object]]) -> object:
@@ -212,11 +214,11 @@ def problems(facts: list[dict[str, object]]) -> object:
     ],
 )
 def test_a_sample_needs_programs_that_fit_the_kernel(
-    desk: _Desk, tree: SampleTree, place: int, scenario: str, message: str
+    command_line: _CommandLine, tree: SampleTree, place: int, scenario: str, message: str
 ) -> None:
     """The kernel does not take what the programs on the machine say to it."""
     revision = tree.revisions[place]
-    status, facts = desk.trial(revision, scenario)
+    status, facts = command_line.trial(revision, scenario)
     (failure,) = [fact for fact in facts if fact["is"] == "dud"]
 
     assert status == options.EXIT_DUD
@@ -228,12 +230,12 @@ def test_a_sample_needs_programs_that_fit_the_kernel(
     assert message in str(failure["why"])
     assert "sample" not in {fact["is"] for fact in facts}
 
-    text = desk.lab.read_text().replace(
+    text = command_line.lab.read_text().replace(
         "[testbeds.dut]", f'[testbeds.dut]\nuserland = "{tree.revisions[BASE]}"'
     )
-    desk.lab.write_text(text)
-    status, facts = desk.trial(revision, scenario)
+    command_line.lab.write_text(text)
+    status, facts = command_line.trial(revision, scenario)
     assert (status, problems(facts)) == (0, [])
     # The kernel before them is served by the machine's own programs again.
-    status, facts = desk.trial(tree.revisions[BASE], scenario)
+    status, facts = command_line.trial(tree.revisions[BASE], scenario)
     assert (status, problems(facts)) == (0, [])

@@ -124,7 +124,7 @@ def test_silent_server_is_unreachable(server: Server) -> None:
 
 
 def test_changed_host_key_is_refused(server: Server, connections: Connections) -> None:
-    server.die()
+    server.kill()
     key(server.folder / "host_key")
     server.start()
     with pytest.raises(HostKeyError, match="dut: the host key is not the known one"):
@@ -141,7 +141,7 @@ def test_unknown_host_key_is_refused(server: Server, connections: Connections) -
 
 def test_connection_returns_after_power_loss(server: Server, dut: Machine) -> None:
     assert dut.run(["true"]) == ""
-    server.die()
+    server.kill()
     with pytest.raises(UnreachableError):
         dut.run(["true"])
     server.start()

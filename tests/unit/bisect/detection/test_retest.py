@@ -52,7 +52,7 @@ def blocks(
     return found
 
 
-def ask(job: CompareJob, observations: Sequence[Observation], **kernels: Kernel) -> Move | Wait:
+def decide(job: CompareJob, observations: Sequence[Observation], **kernels: Kernel) -> Move | Wait:
     return next_move(job, Evidence(tuple(observations), kernels), Prices())
 
 
@@ -156,7 +156,7 @@ def test_drop_below_min_effect_is_not_confirmed() -> None:
 def test_inherited_boots_do_not_count() -> None:
     night = blocks([14.0] * 8, [13.9] * 8, fresh=False)
 
-    assert ask(DROP, night) == ask(DROP, [])
+    assert decide(DROP, night) == decide(DROP, [])
 
 
 def test_boots_out_of_turn_do_not_count() -> None:
@@ -164,7 +164,7 @@ def test_boots_out_of_turn_do_not_count() -> None:
     order = blocks([14.0] * 4, [13.9] * 4)
     bad = [one for one in order if one.revision == "bad"]
 
-    assert isinstance(ask(DROP, bad), Trial)
+    assert isinstance(decide(DROP, bad), Trial)
 
 
 SIDE = st.lists(st.floats(13, 15), min_size=8, max_size=8)
@@ -172,7 +172,7 @@ SIDE = st.lists(st.floats(13, 15), min_size=8, max_size=8)
 
 @given(SIDE, SIDE, st.sampled_from([2, 4, 8]))
 def test_confirmed_drop_is_significant(good: list[float], bad: list[float], boots: int) -> None:
-    move = ask(DROP, blocks(good[:boots], bad[:boots]))
+    move = decide(DROP, blocks(good[:boots], bad[:boots]))
     if isinstance(move, Confirmed):
         assert move.effects[0].ln_ratio <= -LEAST
         assert move.effects[0].p <= 0.01
@@ -181,8 +181,8 @@ def test_confirmed_drop_is_significant(good: list[float], bad: list[float], boot
 @given(SIDE, SIDE)
 def test_gains_and_drops_are_symmetric(good: list[float], bad: list[float]) -> None:
     """The other way round, the same."""
-    drop = ask(DROP, blocks(good, bad))
-    gain = ask(GAIN, blocks([28 - x for x in good], [28 - x for x in bad]))
+    drop = decide(DROP, blocks(good, bad))
+    gain = decide(GAIN, blocks([28 - x for x in good], [28 - x for x in bad]))
 
     assert type(drop) is type(gain)
     if isinstance(drop, NotConfirmed) and isinstance(gain, NotConfirmed):
@@ -191,8 +191,8 @@ def test_gains_and_drops_are_symmetric(good: list[float], bad: list[float]) -> N
 
 @pytest.mark.parametrize(("job", "by"), [(DROP, -0.1), (GAIN, 0.1)])
 def test_only_the_suspected_sign_is_confirmed(job: CompareJob, by: float) -> None:
-    found = ask(job, blocks(side(8), side(8, by=by)))
-    opposite = ask(job, blocks(side(8), side(8, by=-by)))
+    found = decide(job, blocks(side(8), side(8, by=by)))
+    opposite = decide(job, blocks(side(8), side(8, by=-by)))
 
     assert isinstance(found, Confirmed)
     assert found.effects[0].ln_ratio == pytest.approx(by)
@@ -201,13 +201,13 @@ def test_only_the_suspected_sign_is_confirmed(job: CompareJob, by: float) -> Non
 
 
 def test_identical_kernels_need_no_boot() -> None:
-    move = ask(DROP, [], **built("same", "same"))
+    move = decide(DROP, [], **built("same", "same"))
 
     assert move == NotConfirmed((), "both revisions build the same kernel")
 
 
 def test_unknown_identities_are_not_identical() -> None:
-    assert isinstance(ask(DROP, [], **built("", "")), Trial)
+    assert isinstance(decide(DROP, [], **built("", "")), Trial)
 
 
 @pytest.mark.parametrize("revision", ["good", "bad"])
@@ -223,8 +223,8 @@ def test_boots_without_samples_are_unfinished() -> None:
     bad = [replace(one, ln_pps={"pf": 13.9}) for one in order if one.revision == "bad"]
     good = [one for one in order if one.revision == "good"]
 
-    assert isinstance(ask(DROP, [*good[:1], *bad[:2]]), Trial)
-    move = ask(DROP, [*good[:1], *bad[:3]])
+    assert isinstance(decide(DROP, [*good[:1], *bad[:2]]), Trial)
+    move = decide(DROP, [*good[:1], *bad[:3]])
     assert isinstance(move, Unfinished)
     assert LEAD in move.why
 
@@ -232,7 +232,7 @@ def test_boots_without_samples_are_unfinished() -> None:
 def test_boots_are_compared_within_their_testbed() -> None:
     """However far apart the levels of the testbeds are."""
     far = blocks(side(4, by=-0.5), side(4, by=-0.56), testbed="2")
-    found = ask(DROP, [*blocks(side(4), side(4, by=-0.06)), *far])
+    found = decide(DROP, [*blocks(side(4), side(4, by=-0.06)), *far])
 
     assert isinstance(found, Confirmed)
     assert found.effects[0].ln_ratio == pytest.approx(-0.06, abs=0.005)
@@ -249,16 +249,16 @@ def test_slow_boots_of_one_side_are_not_a_change() -> None:
     """Four of four, where three of ten are expected; eight of eight are."""
     job = replace(DROP, noise=MODES)
 
-    assert isinstance(ask(DROP, blocks(side(4), side(4, 4))), Confirmed)
-    assert isinstance(ask(job, blocks(side(4), side(4, 4))), Trial)
-    assert isinstance(ask(job, blocks(side(8), side(8, 8))), Confirmed)
+    assert isinstance(decide(DROP, blocks(side(4), side(4, 4))), Confirmed)
+    assert isinstance(decide(job, blocks(side(4), side(4, 4))), Trial)
+    assert isinstance(decide(job, blocks(side(8), side(8, 8))), Confirmed)
     job = replace(GAIN, noise=MODES)
-    assert isinstance(ask(job, blocks(side(4, 4), side(4))), Trial)
+    assert isinstance(decide(job, blocks(side(4, 4), side(4))), Trial)
 
 
 def test_one_fast_boot_shows_the_mode() -> None:
     """The two kernels are as fast as each other, in their fast mode."""
-    ended = ask(replace(DROP, noise=MODES), blocks(side(8), side(8, 7)))
+    ended = decide(replace(DROP, noise=MODES), blocks(side(8), side(8, 7)))
 
     assert isinstance(ended, NotConfirmed)
     assert ended.effects[0].ln_ratio == pytest.approx(0, abs=0.01)
@@ -268,7 +268,7 @@ def test_one_fast_boot_shows_the_mode() -> None:
 def test_slow_boots_do_not_hide_a_drop(good: int, bad: int) -> None:
     """Of a third of the gap, whichever boots were slow."""
     job = replace(DROP, noise=MODES)
-    ended = ask(job, blocks(side(4, good), side(4, bad, by=-0.04)))
+    ended = decide(job, blocks(side(4, good), side(4, bad, by=-0.04)))
 
     assert isinstance(ended, Confirmed)
     assert ended.effects[0].ln_ratio == pytest.approx(-0.04, abs=0.005)
@@ -278,7 +278,7 @@ def test_drop_unlike_the_gap_is_confirmed_at_once() -> None:
     """No mode explains it."""
     for drop in (-0.05, -0.2):
         job = replace(DROP, noise=MODES)
-        assert isinstance(ask(job, blocks(side(4), side(4, by=drop))), Confirmed)
+        assert isinstance(decide(job, blocks(side(4), side(4, by=drop))), Confirmed)
 
 
 def test_modes_are_not_a_drop() -> None:
@@ -296,7 +296,7 @@ def test_two_unknown_modes_are_no_change() -> None:
             levels = 14.0 + 0.2 * (np.random.default_rng(seed).random(16) < 0.5)
             for boots in (4, 8, 12, 16):
                 half = boots // 2
-                move = ask(job, blocks(levels[:half].tolist(), levels[8 : 8 + half].tolist()))
+                move = decide(job, blocks(levels[:half].tolist(), levels[8 : 8 + half].tolist()))
                 if not isinstance(move, Trial):
                     wrong[weight] += isinstance(move, Confirmed)
                     break

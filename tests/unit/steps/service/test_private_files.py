@@ -39,13 +39,13 @@ def folder(tmp_path: Path, _open_umask: None) -> Path:
     return tmp_path / "service"
 
 
-def told(folder: Path) -> tuple[bool, str]:
+def checked(folder: Path) -> tuple[bool, str]:
     [found] = [one for one in check_folder(folder) if one.what == "modes of files"]
     return found.good, found.found
 
 
 def test_a_new_service_is_private(folder: Path) -> None:
-    assert told(folder) == (True, f"{folder} is private")
+    assert checked(folder) == (True, f"{folder} is private")
     assert (mode(folder), mode(folder / "workers")) == (0o700, 0o700)
     engine = open_database(load_settings(folder / "netbisect.toml").database)
     migrate(engine)
@@ -78,12 +78,12 @@ def test_exposed_files_are_reported_and_restricted(folder: Path) -> None:
         state / "netbisect.sqlite": 0o600,
     }
 
-    good, said = told(folder)
+    good, said = checked(folder)
     assert not good
     assert all(str(path) in said for path in wanted)
     private_files.restrict(folder, settings)
     assert {path: mode(path) for path in wanted} == wanted
-    assert told(folder)[0]
+    assert checked(folder)[0]
     buildbots.close()
 
 

@@ -187,7 +187,7 @@ GPART = """=>      40  31277152  da0  GPT  (15G)
 """
 
 
-class Obliging(Machine):
+class RecordingMachine(Machine):
     """Answers so that everything goes on, and keeps what it was asked."""
 
     def __init__(self, hashes: str) -> None:
@@ -241,7 +241,7 @@ def test_guard_accepts_the_commands_of_boot_methods(tmp_path: Path, deploy: str,
     key = key_of(archive)
     kernel = Kernel(40 * "a", "GENERIC", "amd64", 64 * "b", key, "n1", 1, 0.0, 1.0)
     running = RunningKernel("/boot/kernel/kernel", 0.0, "FreeBSD", {"vfs.root.mountfrom": root})
-    machine = Obliging(f"{hashlib.sha256(b'x').hexdigest()} kernel\n")
+    machine = RecordingMachine(f"{hashlib.sha256(b'x').hexdigest()} kernel\n")
     ports = PortSelector(interface="a"), PortSelector(interface="b")
     dut = Dut("d", *ports, kept_kernels=1, deploy=deploy, **_TABLES.get(deploy, {}))
     method = pkgutil.resolve_name(BOOT_METHODS[deploy])
