@@ -31,7 +31,7 @@ _LATER = ("comparison", "bisection", _PROFILING)
 STORIES = (_QUIET, _NIGHT, *_LATER)
 """A first night; the night after the slow commit; and that one from each of its phases on. All go
 on to their end."""
-_TOGETHER = (script.MASTER, script.WORKER, script.VISIT, script.DATABASE, script.DISK)
+_TOGETHER = (script.MASTER, script.WORKER, script.TRIAL, script.DATABASE, script.DISK)
 _APART = (script.LAB,)
 """Faults that are mixed in a run; and one after which testbeds may go into quarantine."""
 _MOST = 100
@@ -41,7 +41,7 @@ _IDLE_RUNS = 2
 SHORT = (
     (script.MASTER, "before commit of night 1: decided"),
     (script.DATABASE, "after commit of night 1: submitted"),
-    (script.VISIT, "before c2558-dut runs sysctl"),
+    (script.TRIAL, "before c2558-dut runs sysctl"),
     (script.WORKER, "after commit of night 1: boot"),
     (script.DISK, "before step keep logs"),
     (script.MASTER, "after the order nb:recover"),

@@ -19,11 +19,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-MASTER, WORKER, VISIT, LAB, DATABASE, DISK = "master", "worker", "visit", "lab", "database", "disk"
+MASTER, WORKER, TRIAL, LAB, DATABASE, DISK = "master", "worker", "visit", "lab", "database", "disk"
 FAULTS = {
     MASTER: "the master is killed",
     WORKER: "the worker of this step is killed",
-    VISIT: "the command netbisect-lab of this step is killed",
+    TRIAL: "the command netbisect-lab of this step is killed",
     LAB: "all simulated machines are killed in a visit, with the power switch",
     DATABASE: "the connection to the database is lost in a commit",
     DISK: "no file grows for half a second; then there is room again",
@@ -197,7 +197,7 @@ class Script:
     def _possible(self, fault: str, step: str) -> bool:
         if fault == DATABASE:
             return " commit of " in step
-        if fault == VISIT:
+        if fault == TRIAL:
             return any(self._commands(self._name_of(step)))
         if fault == LAB:
             return (" runs " in step or " does " in step) and _alive(self._number(LAB))
@@ -210,7 +210,7 @@ class Script:
     def _hit(self, fault: str, step: str) -> bool:
         if fault == DATABASE:
             return True
-        if fault == VISIT:
+        if fault == TRIAL:
             for command in self._commands(self._name_of(step)):
                 _kill(command)
         elif fault == DISK:

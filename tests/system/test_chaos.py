@@ -13,7 +13,7 @@ from programs import captured
 
 from benchmarks.chaos import __main__ as benchmark
 from benchmarks.chaos import script
-from benchmarks.chaos.script import DATABASE, LAB, MASTER, VISIT, Plan, Script
+from benchmarks.chaos.script import DATABASE, LAB, MASTER, TRIAL, Plan, Script
 from benchmarks.chaos.tally import Run, Tally
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +48,7 @@ def test_the_database_is_lost_in_a_commit(begin: Begin) -> None:
 
 
 @pytest.mark.parametrize("fault", script.FAULTS)
-def test_every_fault_does_something(
+def test_every_fault_has_an_effect(
     begin: Begin, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     """It kills, takes the room of files, or has the commit fail."""
@@ -70,10 +70,10 @@ def test_every_fault_has_its_runs() -> None:
     assert {fault for fault, _ in benchmark.SHORT} == {*faults} - {LAB}
 
 
-def test_steps_of_a_failed_run_are_hit_again() -> None:
+def test_steps_of_a_failed_run_are_repeated() -> None:
     """It has not survived until then; only what is possible at a step is still to be hit there."""
     tally = Tally()
-    tally.see("quiet", {"boot 1": {MASTER, VISIT}, "boot 2": {DATABASE}, "end": {MASTER}})
+    tally.see("quiet", {"boot 1": {MASTER, TRIAL}, "boot 2": {DATABASE}, "end": {MASTER}})
     assert tally.left_in("quiet", [MASTER, LAB]) == 2
     failed = Run("quiet", [MASTER], [("boot 1", MASTER)], 1.0, 1, ["two mails came"])
     tally.runs.append(failed)
