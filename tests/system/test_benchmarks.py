@@ -79,7 +79,7 @@ def test_results_depend_on_the_seed_and_not_on_the_number_of_processes() -> None
     assert rows(5, 1) != rows(6, 1)
 
 
-def test_all_engines_meet_the_same_luck() -> None:
+def test_random_numbers_are_independent_of_the_engine() -> None:
     """A boot and a run of a revision are the same, whatever was run before."""
     noisy = replace(world(), boot=BootNoise(0.01, 0.3, 0.02, 0.1, 0.1), image_sd=0.01)
     one, other = Lab(noisy, (7,)), Lab(noisy, (7,))
@@ -96,7 +96,7 @@ def test_all_engines_meet_the_same_luck() -> None:
     assert one.run() == other.run()
 
 
-def test_the_account_is_kept_in_the_prices_of_the_lab() -> None:
+def test_costs_use_the_prices_of_the_lab() -> None:
     """The ends are built; a failed build costs as much, and is not tried again."""
     lab = Lab(replace(world(), broken=frozenset({5})), (1,))
     lab.boot(0)
@@ -136,7 +136,7 @@ def test_planted_culprits_match_the_description(name: str) -> None:
         ("drift", Verdict((9,)), False, True),
     ],
 )
-def test_a_verdict_is_held_against_the_truth(
+def test_a_verdict_is_compared_with_the_truth(
     case: str, verdict: Verdict, *, right: bool, wrong: bool
 ) -> None:
     """Nobody named is right where nobody did it; "nothing changed" has to be said."""
@@ -162,7 +162,7 @@ def test_our_search_solves_noiseless_cases() -> None:
     assert played.verdict.posterior >= 0.99
 
 
-def test_rows_played_again_replace_the_old_rows(
+def test_repeated_rows_replace_the_old_rows(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """One case or engine can be played again; all other rows stay, in the order of the page."""
@@ -186,7 +186,7 @@ def test_rows_played_again_replace_the_old_rows(
     assert "is of seed 1, not 2" in other.output
 
 
-def test_every_case_and_every_engine_is_described_on_the_page() -> None:
+def test_every_case_and_engine_is_documented() -> None:
     """What is printed can be looked up."""
     page = report.PAGE.read_text()
 

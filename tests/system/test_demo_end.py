@@ -118,7 +118,7 @@ def test_down_ends_processes_of_a_killed_demonstration(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["play", "up", "down"])
-def test_a_folder_without_the_mark_is_left_alone(tmp_path: Path, command: str) -> None:
+def test_a_folder_without_the_mark_is_not_removed(tmp_path: Path, command: str) -> None:
     thesis = tmp_path / "work" / "thesis.tex"
     thesis.parent.mkdir()
     thesis.write_text("years")
@@ -131,7 +131,7 @@ def test_a_folder_without_the_mark_is_left_alone(tmp_path: Path, command: str) -
     assert thesis.read_text() == "years"
 
 
-def test_a_reused_process_number_is_not_taken_for_the_master(
+def test_a_reused_process_id_is_not_the_master(
     tmp_path: Path, unrelated: subprocess.Popen[bytes]
 ) -> None:
     """As after a reboot."""
@@ -142,7 +142,7 @@ def test_a_reused_process_number_is_not_taken_for_the_master(
     assert unrelated.poll() is None
 
 
-def test_a_reused_process_number_is_not_killed(
+def test_a_process_with_a_reused_id_is_not_killed(
     tmp_path: Path, unrelated: subprocess.Popen[bytes]
 ) -> None:
     service = DemoService(tmp_path / "service")
@@ -155,7 +155,7 @@ def test_a_reused_process_number_is_not_killed(
     assert not list(service.processes.glob("*.pid"))
 
 
-def test_the_working_directory_that_procstat_prints_is_found() -> None:
+def test_working_directory_is_read_from_procstat() -> None:
     """On FreeBSD there is no /proc."""
     output = (
         "  PID COMM                FD T V FLAGS    REF  OFFSET PRO NAME\n"

@@ -33,7 +33,7 @@ rules = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
 
 
 @rules
-def test_a_rule_finds_a_drop_where_it_is(rule: Rule) -> None:
+def test_a_rule_finds_a_drop_at_its_night(rule: Rule) -> None:
     """As soon as its window allows, at most two nights off: 1, 12 or something in between."""
     nights = planted()
     first = next((known, at) for known in range(1, 43) if (at := rule(nights[:known])) is not None)
@@ -44,7 +44,7 @@ def test_a_rule_finds_a_drop_where_it_is(rule: Rule) -> None:
 
 @rules
 @pytest.mark.parametrize("level", [14.0, 14.5, 0.0])
-def test_a_rule_finds_nothing_where_nothing_differs(rule: Rule, level: float) -> None:
+def test_a_rule_finds_nothing_in_equal_levels(rule: Rule, level: float) -> None:
     """After any number of nights, from the first one on; and no error either."""
     nights = [np.full(BOOTS, level)] * 40
 
@@ -52,7 +52,7 @@ def test_a_rule_finds_nothing_where_nothing_differs(rule: Rule, level: float) ->
         assert [rule(nights[:known]) for known in range(1, 41)] == [None] * 40
 
 
-def test_all_engines_meet_the_same_luck() -> None:
+def test_random_numbers_are_independent_of_the_engine() -> None:
     """Whatever they ask for, in whatever order."""
     one, other = small(), small()
     record = list(itertools.product(range(6), (0, 7, 59), (0, 1)))
@@ -86,7 +86,7 @@ def test_an_alert_without_a_drop_is_false() -> None:
     assert [delay for _, delay, _ in judged((39, 0, 38), (43, 0, 40)).told] == [3, None]
 
 
-def test_labs_are_summed_up_per_300_series_nights() -> None:
+def test_rates_are_per_300_series_nights() -> None:
     one = game.Count(150, 1, [(3.0, 2, 1), (5.0, None, 0)], boots=30, retests=4, suspicious=6)
     other = game.Count(150, 0, [(3.0, 4, 0), (5.0, 0, 0)], boots=0, retests=0, suspicious=1)
     row = game.summary("engine", "case", [one, other])

@@ -25,7 +25,7 @@ def environment(**more: str) -> dict[str, str]:
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_a_search_by_hand_ends(slower: Repository) -> None:
+def test_bisect_run_ends_with_the_culprit(slower: Repository) -> None:
     """It computes before each of its runs, and each run is a process."""
     done = captured(
         [NETBISECT, *slower.arguments(())],

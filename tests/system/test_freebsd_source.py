@@ -171,7 +171,7 @@ def place(tmp_path: Path) -> Iterator[Checkout]:
     shutil.rmtree(folder)
 
 
-def test_real_source_is_built_as_the_builder_promises(place: Checkout) -> None:
+def test_freebsd_source_is_built_incrementally(place: Checkout) -> None:
     """The same identity in any folder and for a changed comment, another for a changed line.
 
     What was built before is built upon, and a revision that does not compile spoils nothing.

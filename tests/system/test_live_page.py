@@ -22,7 +22,7 @@ pytestmark = [
 PAGE = "/plugins/netbisect/index.html"
 
 
-def test_a_page_is_renewed_while_the_lab_measures(tmp_path: Path) -> None:
+def test_a_page_is_updated_while_the_lab_measures(tmp_path: Path) -> None:
     service = DemoService(tmp_path / "demo")
     tree = service.build(seed=3, testbeds=("e5-2650",))
     service.start()

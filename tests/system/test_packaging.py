@@ -113,7 +113,9 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path, checkout: Path) ->
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_it_works_outside_of_the_checkout(installed: Path, tmp_path: Path) -> None:
+def test_the_installed_package_works_outside_of_the_checkout(
+    installed: Path, tmp_path: Path
+) -> None:
     """From the help to a folder with settings, and Python's own modules beside it."""
     assert "Finds the commit" in output_of(installed / "netbisect", "--help")
     where = output_of(
@@ -131,7 +133,7 @@ def test_it_works_outside_of_the_checkout(installed: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.long
-def test_its_demonstration_has_all_that_it_needs(installed: Path, tmp_path: Path) -> None:
+def test_the_installed_demonstration_is_complete(installed: Path, tmp_path: Path) -> None:
     """A tree, a lab and a first kernel are made; master.cfg, settings and tree pass the check."""
     folder = tmp_path / "demo"
     code = "import sys; from pathlib import Path; from netbisect.demo.service import DemoService; "
@@ -167,7 +169,7 @@ def without(code: str, *arguments: str | Path, status: int = 0) -> str:
     return output_of(sys.executable, "-c", WITHOUT + code, *arguments, status=status)
 
 
-def test_the_hosts_of_a_lab_need_nothing_heavy() -> None:
+def test_lab_hosts_need_few_dependencies() -> None:
     """Every module of workers/ comes without numpy, a database, Buildbot or pictures."""
     names = without(
         "import netbisect.workers\n"
@@ -182,7 +184,7 @@ LAB = "from netbisect.workers.cli.main import main; sys.exit(main(sys.argv[1:]))
 MAIN = "from netbisect.cli.main import main; main(sys.argv[1:], prog_name='netbisect')"
 
 
-def test_a_command_runs_on_such_a_host(tmp_path: Path) -> None:
+def test_commands_of_lab_hosts_run_without_other_dependencies(tmp_path: Path) -> None:
     """The lab's own, and those of netbisect that such a host wants."""
     assert "Usage: netbisect-lab" in without(LAB, "--help")
     assert "cannot be read" in without(LAB, "--lab", tmp_path / "none", "doctor", status=2)

@@ -51,7 +51,7 @@ class OnPostgresql(RealMaster):
         return cuts
 
     @case
-    async def test_a_night_and_a_search_end_well_however_often_connections_end(self) -> None:
+    async def test_a_night_and_a_search_survive_lost_connections(self) -> None:
         """Nothing is measured twice, and nothing ends without an answer."""
         self.script({one: {"pps": SLOW if n >= CULPRIT else FAST} for n, one in enumerate(LINE)})
         await self.start()

@@ -60,7 +60,7 @@ def test_a_range_is_searched(service: PlayedService) -> None:
 
 
 @pytest.mark.long
-def test_an_answer_says_how_much_a_fix_gains(service: PlayedService) -> None:
+def test_an_improvement_is_reported_with_its_size(service: PlayedService) -> None:
     service.request("compare", "r300003", "r300002", "--testbed", "c2558")
     service.run()
     shown = service.show(1)
@@ -102,7 +102,7 @@ def test_the_good_end_is_found_in_earlier_measurements(service: PlayedService) -
 
 
 @pytest.mark.long
-def test_a_search_that_is_out_of_hours_is_extended(service: PlayedService) -> None:
+def test_a_search_without_remaining_hours_is_extended(service: PlayedService) -> None:
     """Nothing of what was measured is lost."""
     service.request("bisect", "r300001..r300005", "--testbed", "c2558", "--hours", "0.1")
     service.run()
@@ -121,7 +121,7 @@ def test_a_search_that_is_out_of_hours_is_extended(service: PlayedService) -> No
     assert service.ledger.requests.get(1).state is RequestState.ANSWERED
 
 
-def test_a_range_is_of_the_branch_that_it_is_on(service: PlayedService) -> None:
+def test_a_range_belongs_to_the_branch_of_its_commits(service: PlayedService) -> None:
     """Its commits get their places there, whatever is watched first; another branch is refused."""
     service.request("bisect", "r320896..r320897", "--testbed", "c2558")
     [record] = service.ledger.requests.jobs(1)
@@ -133,7 +133,7 @@ def test_a_range_is_of_the_branch_that_it_is_on(service: PlayedService) -> None:
     assert "is on stable/11, not on main" in refused
 
 
-def test_many_subjects_are_refused_before_any_is_looked_up(service: PlayedService) -> None:
+def test_too_many_subjects_are_refused_before_their_resolution(service: PlayedService) -> None:
     """Each of them could be a review to be fetched."""
     many = [f"D{number}" for number in range(1, 100)]
 

@@ -84,7 +84,7 @@ LOOKS: dict[str, Callable[[Ledger], Any]] = {
 
 
 @pytest.mark.xdist_group("postgresql")
-def test_both_databases_give_the_same_answers(
+def test_sqlite_and_postgresql_give_the_same_results(
     migrated: Path, tmp_path: Path, postgresql_url: str
 ) -> None:
     """Of a ledger that was filled alike, with words that no database likes."""

@@ -245,7 +245,7 @@ def check_buildsets(play: DemoRun, alert: Alert) -> None:
 
 
 @pytest.mark.long
-def test_the_culprit_alone_is_named_although_the_master_is_killed(service: DemoService) -> None:
+def test_only_the_culprit_is_named_despite_a_killed_master(service: DemoService) -> None:
     """No mail about weeks without it; then killed in the comparison, stopped in the bisection."""
     play = begin(service)
     for landed in (QUIET_WEEKS, CULPRIT_AT - 5):
@@ -331,7 +331,7 @@ def both_measure(play: DemoRun, record: JobRecord) -> bool:
 
 
 @pytest.mark.long
-def test_a_search_on_two_testbeds_of_a_group_goes_on_after_a_kill(service: DemoService) -> None:
+def test_a_search_on_two_testbeds_continues_after_a_kill(service: DemoService) -> None:
     """Killed while both measure: verified, on both, with no order given twice."""
     play = begin(service, copies(TESTBEDS["c2558"], 2))
     record = add_group_search(play)

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.soak import __main__ as service
 
 
-def test_the_tree_of_a_real_service_has_a_culprit_for_each_kind_of_testbed(tmp_path: Path) -> None:
+def test_the_tree_has_a_culprit_for_each_kind_of_testbed(tmp_path: Path) -> None:
     """Each lands before a night of its own; what does not build or boot lands among others."""
     landing = service.commits(8)
     run = service.build(tmp_path / "service", nights=8, testbeds=2, boots=5, seed=3)
@@ -22,7 +22,7 @@ def test_the_tree_of_a_real_service_has_a_culprit_for_each_kind_of_testbed(tmp_p
     assert run.settings.night.boots == 5
 
 
-def test_growth_is_that_of_the_nights_after_the_first_third() -> None:
+def test_growth_excludes_the_first_third_of_the_nights() -> None:
     """What is done for the first time then does not count."""
     values = [0.0, 50.0, 90.0, *(100 + 2.0 * night for night in range(6))]
 
@@ -31,7 +31,7 @@ def test_growth_is_that_of_the_nights_after_the_first_third() -> None:
 
 
 @pytest.mark.long
-def test_a_real_service_finds_all_culprits_of_four_nights(tmp_path: Path) -> None:
+def test_a_service_finds_all_culprits_of_four_nights(tmp_path: Path) -> None:
     """With Buildbot, and with whatever goes wrong meanwhile."""
     run = service.soak(tmp_path / "service", nights=4, testbeds=2, boots=2, seed=3)
 

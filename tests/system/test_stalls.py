@@ -118,7 +118,7 @@ def supervised(tmp_path: Path) -> Iterator[Supervised]:
         supervised.stop()
 
 
-def test_stalled_processes_are_ended_and_the_service_goes_on(supervised: Supervised) -> None:
+def test_stalled_processes_are_ended_and_the_service_continues(supervised: Supervised) -> None:
     """First a worker, then the compute process, then a call of the ledger."""
     supervised.start()
     night = supervised.night()

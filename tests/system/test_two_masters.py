@@ -158,7 +158,7 @@ def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iter
         cluster.do("DROP DATABASE buildbots WITH (FORCE)")
 
 
-def test_the_second_goes_on_where_the_first_was_killed(pair: Pair) -> None:
+def test_the_second_master_continues_after_a_kill_of_the_first(pair: Pair) -> None:
     """Its visit is made again, nothing is ordered twice, and the night has its boots."""
     ledger, settings = pair.play.ledger, pair.play.settings
     pair.play.begin_night()

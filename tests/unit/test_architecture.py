@@ -113,7 +113,7 @@ def test_pure_folders_import_no_side_effects(folder: str) -> None:
         assert not found, f"{path.relative_to(ROOT)} imports {found}"
 
 
-def test_pythons_own_bisect_is_not_hidden() -> None:
+def test_the_bisect_module_of_python_is_not_hidden() -> None:
     """`import random` works in the root, because bisect/ is no package of its own."""
     assert not (ROOT / "bisect" / "__init__.py").exists()
     code = "import bisect, random; print(bisect.__file__)"
@@ -122,7 +122,7 @@ def test_pythons_own_bisect_is_not_hidden() -> None:
     assert str(ROOT) not in done.stdout
 
 
-def test_the_folders_are_the_package() -> None:
+def test_the_package_links_to_all_folders() -> None:
     """src/netbisect links to the five folders."""
     for folder in LINKED:
         link = ROOT / "src" / "netbisect" / folder
@@ -131,12 +131,12 @@ def test_the_folders_are_the_package() -> None:
         assert link.resolve() == ROOT / folder
 
 
-def test_master_cfg_is_a_page() -> None:
+def test_master_cfg_is_short() -> None:
     """Whoever opens it can read it at once."""
     assert len((ROOT / "master.cfg").read_text().splitlines()) <= 60
 
 
-def test_the_picture_of_the_architecture_is_current() -> None:
+def test_the_architecture_diagram_is_current() -> None:
     """Otherwise run docs/draw_architecture.py."""
     draw = runpy.run_path(str(ROOT / "docs" / "draw_architecture.py"))["draw"]
 

@@ -59,7 +59,7 @@ def documented(chapter: str, heading: str) -> set[str]:
 
 
 @pytest.mark.parametrize("schema", SECTIONS, ids=lambda schema: schema.__name__)
-def test_every_key_is_documented_and_no_other(schema: type) -> None:
+def test_all_keys_are_documented(schema: type) -> None:
     """Of docs/lab.md and docs/settings.md: the keys of each table, neither more nor fewer."""
     keys = {field.name for field in dataclasses.fields(schema)}
     if schema is scenario.Scenario:
@@ -75,20 +75,20 @@ def example(chapter: str, path: Path) -> Path:
     return path
 
 
-def test_the_example_of_the_lab_file_is_one(tmp_path: Path) -> None:
+def test_the_documented_lab_file_is_valid(tmp_path: Path) -> None:
     (tmp_path / "ssh_config").write_text("")
     path = example("lab.toml", tmp_path / "lab.toml")
 
     assert lab.load_lab(path).testbed("c2558").power is not None
 
 
-def test_the_example_of_the_settings_is_one(tmp_path: Path) -> None:
+def test_the_documented_settings_are_valid(tmp_path: Path) -> None:
     path = example("netbisect.toml", tmp_path / "netbisect.toml")
 
     assert settings.load_settings(path).branches == ("main", "stable/15")
 
 
-def test_the_states_of_an_alert_are_documented_as_they_are() -> None:
+def test_states_of_alerts_are_documented() -> None:
     """docs/alerts.md says of each whether it stands, is silent and may be searched."""
     page = (ROOT / "docs" / "alerts.md").read_text()
     body = page.split("\n## States\n", 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
@@ -114,7 +114,7 @@ def headings(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
+def test_links_between_pages_are_valid(page: Path) -> None:
     """To a file that there is, and to a heading in it."""
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if "://" in target:
@@ -128,7 +128,7 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_that_pages_name_are_there(page: Path) -> None:
+def test_documented_commands_exist(page: Path) -> None:
     """`netbisect WORD` is one of its commands, and so is that of netbisect-lab."""
     known = set(main.main.list_commands(click.Context(main.main)))
     text = re.sub(r"^   ```.*?^   ```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
@@ -140,7 +140,7 @@ def test_commands_that_pages_name_are_there(page: Path) -> None:
     assert {one for one in named if one not in ("and", "that")} <= set(netbisect_lab.commands)
 
 
-def test_the_documented_rights_calls_and_limits_are_those_there_are() -> None:
+def test_rights_calls_and_limits_are_documented() -> None:
     """docs/api.md has every right and every call of the API, and no other."""
     page = (ROOT / "docs" / "api.md").read_text()
     rights = page.split("\n## Rights\n", 1)[1].split("\n## ", 1)[0]

@@ -38,19 +38,19 @@ def required() -> dict[str, str]:
     }
 
 
-def test_dependencies_are_those_of_the_project() -> None:
+def test_dependencies_equal_those_of_the_project() -> None:
     """With the same lowest versions."""
     told = {NAMES.get(name, name).lower(): version for name, version, _ in DEPENDS}
     assert {name: version for name, version in told.items() if name not in TOOLS} == required()
 
 
-def test_ports_that_it_depends_on_exist() -> None:
+def test_required_ports_exist() -> None:
     """By the recorded list."""
     known = set((PORT / "ports.txt").read_text().splitlines())
     assert {origin for name, _, origin in DEPENDS if name != "setuptools"} <= known
 
 
-def test_version_is_that_of_the_project() -> None:
+def test_version_equals_that_of_the_project() -> None:
     assert f"DISTVERSION=\t{PROJECT['version']}\n" in (PORT / "Makefile").read_text()
 
 
@@ -58,7 +58,7 @@ def test_version_is_that_of_the_project() -> None:
     ("name", "template", "program"),
     [("netbisect", "master.rc", "netbisect"), ("netbisect_worker", "worker.rc", "buildbot-worker")],
 )
-def test_scripts_are_those_that_the_command_prints(name: str, template: str, program: str) -> None:
+def test_scripts_equal_the_output_of_the_command(name: str, template: str, program: str) -> None:
     """`netbisect service rcd`, with the places of a port."""
     folder = "service" if name == "netbisect" else "worker"
     assert (PORT / "files" / f"{name}.in").read_text() == fill_template(

@@ -338,7 +338,7 @@ def test_examples_are_read(name: str) -> None:
     parse(examples[0])
 
 
-def test_numbers_without_end_are_none() -> None:
+def test_too_long_numbers_are_rejected() -> None:
     """Also those that only Python's `isdigit` calls so."""
     for text in (DIGITS, "\N{SUPERSCRIPT TWO}", "-1", ""):
         assert freebsd_tools.parse_count(text) is None

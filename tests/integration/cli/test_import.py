@@ -104,7 +104,7 @@ def test_an_invalid_row_imports_nothing(database: str, bad: dict[str, Any], mess
     assert not open_ledger(database).series.names()
 
 
-def test_a_watched_branch_is_left_alone(database: str) -> None:
+def test_import_to_a_watched_branch_is_refused(database: str) -> None:
     commit = Commit("a" * 40, 1, "Initial import", "", "Ann", "ann@example.org", 0.0)
     open_ledger(database).commits.learn([commit], "main")
     result = run("import", "measurements", "-", "--database", database, text=lines(history()))
@@ -168,6 +168,6 @@ def test_invalid_results_of_asv(
     assert message in result.stderr
 
 
-def test_another_folder_is_not_one_of_asv(database: str, tmp_path: Path) -> None:
+def test_folder_without_results_of_asv_is_refused(database: str, tmp_path: Path) -> None:
     result = run("import", "measurements", tmp_path, "--database", database)
     assert "no benchmarks.json; expected a results folder of asv" in result.stderr

@@ -31,7 +31,7 @@ def follow(folder: Path) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_it_ends_when_a_mail_cannot_be_sent(folder: Path) -> None:
+def test_follow_ends_when_a_mail_cannot_be_sent(folder: Path) -> None:
     """A mail waits for days while there is no mail server."""
     mails = ledger_of(folder).mails
     mail = mails.post("one", subject="a drop", recipients=["ann@lab.invalid"], body="text")
@@ -45,7 +45,7 @@ def test_it_ends_when_a_mail_cannot_be_sent(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("work", ["a job", "a mail"])
-def test_it_fails_when_there_is_work_and_no_master(folder: Path, work: str) -> None:
+def test_follow_fails_with_open_work_and_no_master(folder: Path, work: str) -> None:
     ledger = ledger_of(folder)
     if work == "a job":
         ledger.jobs.add(NightlyJob("main", "x", "b" * 40, ("fwd4",), 3), key="night")

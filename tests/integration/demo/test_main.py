@@ -28,7 +28,7 @@ def test_down_lists_stopped_processes_and_removed_folders(tmp_path: Path) -> Non
     assert not place.exists()
 
 
-def test_down_says_that_there_is_nothing(tmp_path: Path) -> None:
+def test_down_without_a_demonstration(tmp_path: Path) -> None:
     place = tmp_path / "demo"
     done = CliRunner().invoke(main, ["down", "--place", str(place)])
 
@@ -36,7 +36,7 @@ def test_down_says_that_there_is_nothing(tmp_path: Path) -> None:
     assert done.exit_code == 0
 
 
-def test_the_login_is_made_for_one_demonstration(tmp_path: Path) -> None:
+def test_each_demonstration_has_its_own_password(tmp_path: Path) -> None:
     """Its password is nowhere in the files."""
     passwords = []
     for name in ("one", "two"):

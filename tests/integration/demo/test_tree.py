@@ -31,7 +31,7 @@ def test_commits_land_one_after_the_other(tmp_path: Path) -> None:
     assert git(tree, "rev-list", "--first-parent", "--count", "main").strip() == "20"
 
 
-def test_the_line_is_the_first_parent_line(sample_tree: SampleTree) -> None:
+def test_revisions_are_the_first_parent_history(sample_tree: SampleTree) -> None:
     """A merge brings the commits of its side branch, which are not on the line."""
     line = git(sample_tree, "rev-list", "--first-parent", "--reverse", "main").split()
     assert line == list(sample_tree.revisions)

@@ -104,7 +104,7 @@ def test_invalid_characters_are_replaced(ledger: Ledger, odd: str) -> None:
     assert [event.kind for event in ledger.events.since(0)[0]] == ["import"]
 
 
-def test_a_sample_of_an_unknown_boot_is_refused_and_nothing_of_it_is_kept(ledger: Ledger) -> None:
+def test_a_sample_of_an_unknown_boot_is_refused(ledger: Ledger) -> None:
     marker = ledger.events.last()
     with pytest.raises(StoreError, match="belongs to boot boot1, which was not recorded"):
         ledger.facts.record(SAMPLE)
@@ -126,7 +126,7 @@ def test_invalid_facts_are_refused(ledger: Ledger, number: float) -> None:
         ledger.facts.record(dataclasses.replace(SAMPLE, received=(1.0, number)))
 
 
-def test_facts_from_elsewhere_come_all_or_not_at_all(ledger: Ledger) -> None:
+def test_imported_facts_are_one_transaction(ledger: Ledger) -> None:
     stray = dataclasses.replace(SAMPLE, id="sample2", boot="unknown")
     with pytest.raises(StoreError, match="belongs to boot unknown"):
         ledger.facts.record_all([*FACTS, stray], "elsewhere")
@@ -170,9 +170,7 @@ def commit(revision: str, number: int, subject: str = "a change") -> Commit:
     return Commit(revision, number, subject, "body", "A", "a@example.org", 5.0, ("sys/net/x.c",), 3)
 
 
-def test_two_processes_and_two_threads_write_at_once_and_nothing_is_lost(
-    ledger: Ledger, url: str
-) -> None:
+def test_concurrent_writes_are_not_lost(ledger: Ledger, url: str) -> None:
     script = f"""
 from netbisect.bisect.model.entities import Boot
 from netbisect.store.db.database import open_database
@@ -205,7 +203,7 @@ for i in range(40):
     assert followed + len(events) == 120
 
 
-def test_two_processes_that_close_one_job_agree_on_one_result(ledger: Ledger, url: str) -> None:
+def test_two_processes_close_a_job_once(ledger: Ledger, url: str) -> None:
     record = ledger.jobs.add(COMPARISON, key="comparison")
     engine = open_database(url)
     other = Ledger(engine)
@@ -244,7 +242,7 @@ def test_events_are_in_order_and_unique(ledger: Ledger) -> None:
     assert ledger.events.since(marker, limit=2) == (second[:2], second[1].id)
 
 
-def test_prices_are_those_of_the_defaults_until_there_is_experience(ledger: Ledger) -> None:
+def test_default_prices_are_replaced_by_measured_ones(ledger: Ledger) -> None:
     assert ledger.costs.prices("c2558") == Prices()
 
     for i, seconds in enumerate((100.0, 200.0, 900.0)):

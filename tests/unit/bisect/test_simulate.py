@@ -38,7 +38,7 @@ def ends(simulated: LabSimulation, count: int = 32) -> Evidence:
 
 
 @pytest.mark.long
-def test_second_step_is_sought_while_cheap() -> None:
+def test_second_step_is_found_if_cheap() -> None:
     levels = {f"r{i}": 14 - 0.02 * (i >= 9) - 0.012 * (i >= 22) for i in range(33)}
     noise = Noise(boot=0.005, run=0.004)
     simulated = LabSimulation(levels, noise, np.random.default_rng(2))

@@ -65,7 +65,7 @@ def test_an_alert_keeps_its_identity() -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=30))
-def test_any_text_makes_a_feed_that_can_be_read(text: str) -> None:
+def test_any_text_gives_a_valid_feed(text: str) -> None:
     """Control characters, markup and halves of letters included."""
     hostile = f"{text}]]><b>&amp;"
     commit = replace(ALERT.good, label=hostile, subject=hostile)

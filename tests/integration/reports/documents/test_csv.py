@@ -70,7 +70,7 @@ def test_unknown_arguments_are_reported(
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=12), st.integers(0, 6))
-def test_no_cell_is_a_formula_and_no_row_falls_apart(text: str, place: int) -> None:
+def test_cells_are_no_formulas_and_rows_are_complete(text: str, place: int) -> None:
     """Whatever a host calls itself or complains of."""
     texts = ["x"] * 7
     texts[place] = f"=1{text}" if len(text) % 2 else text

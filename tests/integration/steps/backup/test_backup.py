@@ -97,9 +97,7 @@ def refused(archive: Path, folder: Path) -> str:
     return done.output
 
 
-def test_a_restored_service_has_all_that_it_had(
-    service: Path, archive: Path, tmp_path: Path
-) -> None:
+def test_a_restored_service_is_complete(service: Path, archive: Path, tmp_path: Path) -> None:
     """But for kernels, visits and what netbisect writes anew."""
     done = run("restore", archive, tmp_path / "new")
     assert done.exit_code == 0, done.output
@@ -154,7 +152,7 @@ def test_files_outside_of_the_service_are_named_and_left_out(service: Path, tmp_
     assert not (tmp_path / "lab.toml").exists()
 
 
-def test_a_state_of_its_own_place_goes_there(service: Path, tmp_path: Path) -> None:
+def test_a_separate_state_folder_is_restored(service: Path, tmp_path: Path) -> None:
     """And is refused while something is there."""
     state = tmp_path / "var"
     state.mkdir()
@@ -175,9 +173,7 @@ def test_a_state_of_its_own_place_goes_there(service: Path, tmp_path: Path) -> N
     assert boots(f"sqlite:///{state}/netbisect.sqlite") == ["b1"]
 
 
-def test_both_databases_are_of_one_instant_while_others_write(
-    service: Path, tmp_path: Path
-) -> None:
+def test_both_databases_are_copied_at_one_instant(service: Path, tmp_path: Path) -> None:
     """A row in the ledger is always followed by one of Buildbot's, here as there."""
     settings, _ = load(service / control.SETTINGS)
     stop = threading.Event()
@@ -218,7 +214,7 @@ def test_both_databases_are_of_one_instant_while_others_write(
         assert len(restored) - len(ordered) in (0, 1)
 
 
-def test_a_killed_backup_leaves_no_file_that_looks_whole(service: Path, tmp_path: Path) -> None:
+def test_a_killed_backup_leaves_no_archive(service: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     code = (
         "import os, signal, tarfile; from pathlib import Path\n"
@@ -234,7 +230,7 @@ def test_a_killed_backup_leaves_no_file_that_looks_whole(service: Path, tmp_path
     assert not (tmp_path / "out" / "x").exists()
 
 
-def test_no_backup_is_written_over(archive: Path, service: Path) -> None:
+def test_existing_backups_are_not_overwritten(archive: Path, service: Path) -> None:
     before = archive.read_bytes()
     done = run("backup", archive, service)
 
@@ -243,14 +239,14 @@ def test_no_backup_is_written_over(archive: Path, service: Path) -> None:
     assert archive.read_bytes() == before
 
 
-def test_a_place_that_cannot_be_written_gets_a_sentence(service: Path, tmp_path: Path) -> None:
+def test_an_unwritable_archive_is_reported(service: Path, tmp_path: Path) -> None:
     done = run("backup", tmp_path / "none" / "x.tar.gz", service)
 
     assert done.exit_code == 1
     assert f"{tmp_path}/none/x.tar.gz cannot be written: No such file" in done.output
 
 
-def test_an_archive_in_which_a_byte_changed_is_refused(archive: Path, tmp_path: Path) -> None:
+def test_a_damaged_archive_is_refused(archive: Path, tmp_path: Path) -> None:
     """Each of many bytes, in the compressed file and in what is in it.
 
     In a run of zeros another way of compressing may say the same: that is the same backup.
@@ -283,7 +279,7 @@ def changed(archive: Path, change: Callable[[Members], None]) -> None:
 @pytest.mark.parametrize(
     "name", ["../evil", "/evil", "folder/../../evil", "folder", "other/file", "folder//x", "."]
 )
-def test_a_name_that_leads_elsewhere_is_refused(archive: Path, tmp_path: Path, name: str) -> None:
+def test_a_path_outside_of_the_folder_is_refused(archive: Path, tmp_path: Path, name: str) -> None:
     def evil(members: Members) -> None:
         members.insert(1, (tarfile.TarInfo(name), b"evil"))
 
@@ -318,7 +314,7 @@ def test_a_backup_of_a_newer_netbisect_is_refused(
     )
 
 
-def test_a_full_disk_is_not_taken_for_a_damaged_archive(archive: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_not_reported_as_a_damaged_archive(archive: Path, tmp_path: Path) -> None:
     """Nothing is left behind then either."""
     new = tmp_path / "new"
     code = (

@@ -176,7 +176,7 @@ class CancelledRequestTest(RealMaster):
     """A request that is cancelled after it was claimed and before its build is visible."""
 
     @case
-    async def test_the_build_ends_and_the_host_takes_the_next(self: Any) -> None:
+    async def test_a_build_cancelled_at_its_start_frees_the_host(self: Any) -> None:
         await self.start()
         updates, cancelled = self.master.data.updates, []
         add_build = updates.addBuild

@@ -142,7 +142,7 @@ def test_a_mute_has_an_end(settings: Settings, ledger: Ledger) -> None:
         ("mute 0d", "expected 1 to 366 days"),
     ],
 )
-def test_commands_that_are_not_understood_are_answered_once(
+def test_unknown_commands_are_answered_once(
     settings: Settings, ledger: Ledger, text: str, why: str
 ) -> None:
     for _ in range(3):
@@ -177,7 +177,7 @@ def test_a_change_that_the_state_does_not_allow_is_answered(
         {"To": "reply@lab.invalid"},
     ],
 )
-def test_programs_and_strangers_are_ignored(
+def test_mails_of_programs_and_unknown_senders_are_ignored(
     settings: Settings, ledger: Ledger, headers: dict[str, str]
 ) -> None:
     result = execute(ledger, settings, bytes(reply(settings, ledger, "ack", **headers)))
@@ -187,7 +187,7 @@ def test_programs_and_strangers_are_ignored(
     assert len(ledger.mails.waiting()) == 1
 
 
-def test_the_token_is_of_one_alert(settings: Settings, ledger: Ledger) -> None:
+def test_a_token_is_valid_for_one_alert(settings: Settings, ledger: Ledger) -> None:
     """And may be written in capitals, or stand in Cc."""
     announce(ledger, testbed="apu2")
     mine = str(compose(ledger.mails.get(1), settings.mail)["Reply-To"])

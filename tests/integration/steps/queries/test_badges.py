@@ -30,14 +30,14 @@ SVG = "{http://www.w3.org/2000/svg}"
         (Condition(0, 0, 9, None), "ok"),
     ],
 )
-def test_the_text_of_a_badge(condition: Condition, text: str) -> None:
+def test_text_of_a_badge(condition: Condition, text: str) -> None:
     """Drops before all else; what is old is not called well."""
     assert state(condition)[0] == text
     assert text in badge("main", condition)
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=90))
-def test_any_name_makes_a_picture(name: str) -> None:
+def test_any_name_gives_a_valid_badge(name: str) -> None:
     """That an XML reader takes, that says all in words, and that runs nothing."""
     drawing = badge(f"<script>]]>&'\"{name}", Condition(0, 0, 9, 0.5))
     root = ET.fromstring(drawing.encode())  # noqa: S314 - our own text
@@ -49,7 +49,7 @@ def test_any_name_makes_a_picture(name: str) -> None:
     assert int(root.get("width") or 0) < 1300
 
 
-def test_how_branches_are(filled_ledger: Any) -> None:
+def test_condition_of_branches(filled_ledger: Any) -> None:
     """Of all testbeds and of each; a branch that was never measured is being measured."""
     ledger = filled_ledger.ledger
     found = conditions(ledger, ["main"])

@@ -24,7 +24,7 @@ def reading(boot: str, revision: str, identity: str, pps: float) -> Observation:
     return Observation(boot, revision, identity, {"forwarding": math.log(pps)})
 
 
-def test_a_culprit_that_was_never_booted_itself_shows_the_boots_of_its_twin() -> None:
+def test_a_culprit_without_boots_shows_those_of_its_kernel() -> None:
     """The commit after it changed a manual page: their kernels run the same instructions."""
     evidence = Evidence(
         observations=(
@@ -127,7 +127,7 @@ def boot(revision: str) -> StepDocument:
     )
 
 
-def test_a_commit_that_stands_in_for_the_culprit_is_known() -> None:
+def test_stand_in_of_an_unbooted_culprit() -> None:
     """Of the sides, those that were booted themselves have none."""
     evidence = Evidence(
         observations=(),

@@ -95,13 +95,13 @@ def case(service_folder: Path, tmp_path: Path) -> Iterator[DigestCase]:
     shutil.rmtree(case.settings.reports, ignore_errors=True)
 
 
-def test_it_is_due_at_its_hour_by_the_clock_on_the_wall() -> None:
+def test_digest_is_due_at_its_hour_in_local_time() -> None:
     assert last_due(MORNING, 8) == MORNING
     assert last_due(MORNING - 1, 8) == MORNING - 24 * HOUR
     assert last_due(MORNING + 15 * HOUR, 8) == MORNING
 
 
-def test_it_comes_once_a_day_and_also_when_all_is_quiet(case: DigestCase) -> None:
+def test_digest_is_sent_once_a_day_even_without_news(case: DigestCase) -> None:
     night = case.night()
     case.measure(night)
     with case.ledger.jobs.closing(night, NightlyResult(1)):
@@ -168,7 +168,7 @@ def test_drops_and_gains_are_new_once_and_then_open(case: DigestCase) -> None:
     assert "22.1" not in second.body, "a gain is not open"
 
 
-def test_it_can_be_switched_off(case: DigestCase) -> None:
+def test_digest_can_be_disabled(case: DigestCase) -> None:
     case.measure(case.night())
     case.at(MORNING)
     case.settings = replace(case.settings, mail=replace(case.settings.mail, digest=False))

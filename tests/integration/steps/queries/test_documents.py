@@ -73,7 +73,7 @@ def validate(document: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", json_schema.DOCUMENTS)
-def test_a_document_keeps_to_its_schema(filled_ledger: Any, name: str) -> None:
+def test_documents_match_their_schemas(filled_ledger: Any, name: str) -> None:
     """Also with infinite intervals, control characters and half of a letter."""
     made = MAKERS[name](filled_ledger)
     for text in (json_schema.as_text(made), json_schema.as_line(made)):
@@ -141,7 +141,7 @@ def test_an_interval_that_is_open_upwards_overflows_nothing() -> None:
     assert (found.percent_low, found.percent_high) == (-100, None)
 
 
-def test_a_percentage_is_that_of_the_numbers_whatever_is_better() -> None:
+def test_percentages_have_the_sign_of_the_numbers() -> None:
     """A fall of the level by ln 1.25 is a rise of the CPU time by 25 %."""
     cpu = "inet4~cpu.percent.lower"
     ends = [-math.log(number) for number in (1.25, 1.5, 1.1)]
@@ -198,7 +198,7 @@ def test_unknown_objects_are_reported_in_one_sentence(
     assert (result.exit_code, result.output) == (1, f"Error: {message}\n")
 
 
-def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_database_is_not_created(tmp_path: Path) -> None:
     result = run("export", "status", "--database", f"sqlite:///{tmp_path / 'x.sqlite'}")
 
     assert result.exit_code == 1

@@ -194,7 +194,7 @@ def test_every_series_has_its_last_night(lab: Measuring) -> None:
 
 
 @pytest.mark.both_databases
-def test_two_nights_of_one_kernel_are_held_against_each_other(lab: Measuring) -> None:
+def test_two_nights_of_one_kernel_are_compared(lab: Measuring) -> None:
     """What came before decides, not what came later; ten boots are two halves of five, too."""
     for number in range(10, 20):
         lab.record(number, ago=40 - number)
@@ -252,7 +252,7 @@ def test_the_command_prints_text_or_json(lab: Measuring, url: str) -> None:
     assert lab.ledger.events.last() == before
 
 
-def test_the_documented_keys_are_those_there_are(lab: Measuring, url: str) -> None:
+def test_all_keys_are_documented(lab: Measuring, url: str) -> None:
     """docs/operations.md names all of them."""
     page = (Path(__file__).resolve().parents[4] / "docs" / "operations.md").read_text()
     keys = page.split("\n### Health as JSON\n", 1)[1]
@@ -265,7 +265,7 @@ def test_the_documented_keys_are_those_there_are(lab: Measuring, url: str) -> No
     assert {key for key in named if f"`{key}`" not in keys} == set()
 
 
-def test_a_folder_brings_its_own_least_effect(lab: Measuring, url: str, tmp_path: Path) -> None:
+def test_min_effect_is_read_from_the_settings(lab: Measuring, url: str, tmp_path: Path) -> None:
     """What is not worth an alert is not what a series has to show."""
     for number in range(12):
         lab.night(number, sd=0.0002)

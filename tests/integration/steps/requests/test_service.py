@@ -170,7 +170,7 @@ class Requests(RealMaster):
 
     @pytest.mark.long
     @case
-    async def test_users_take_turns(self) -> None:
+    async def test_boots_are_shared_between_users(self) -> None:
         self.script({OLD: {"build": "wait"}})
         await self.start()
         anns = [self.request(OLD, letter * 40, boots=1) for letter in "def"]

@@ -127,7 +127,7 @@ def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(alerts: Alerts)
         (Suspects(("x", "y"), POSTERIOR, "they do not build"), AlertState.NO_CULPRIT),
     ],
 )
-def test_an_alert_without_a_culprit_stands_or_is_withdrawn(
+def test_an_alert_without_a_culprit_stays_open_or_is_withdrawn(
     alerts: Alerts, result: Result, state: AlertState
 ) -> None:
     alert = alerts.end(alerts.confirm("c2558", 1, 6), result)

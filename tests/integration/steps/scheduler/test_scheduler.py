@@ -145,7 +145,7 @@ class BisectSchedulerTest(RealMaster):
         assert self.calls() == [f"build {REVISION}+{mark}"]
 
     @case
-    async def test_an_orphan_is_adopted(self) -> None:
+    async def test_an_unrecorded_buildset_is_adopted(self) -> None:
         """After a kill between submission and its record, nothing is submitted twice."""
         record = self.add_night(boots=1)
         decision = self.ledger.actions.intend(
@@ -228,7 +228,7 @@ class BisectSchedulerTest(RealMaster):
         assert await scheduler._failed_workers(again) == []
 
     @case
-    async def test_a_master_without_the_claim_does_nothing_until_it_is_free(self) -> None:
+    async def test_a_master_waits_for_its_claim(self) -> None:
         """Such as one that lost its claim while it was paused."""
         await self.start(services=[Mailer(settings=self.settings, scheduler=SCHEDULER_NAME)])
         scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]

@@ -273,7 +273,7 @@ class TestbedGroupsTest(Group):
 
     @pytest.mark.long
     @case
-    async def test_kills_between_any_two_effects_repeat_and_lose_nothing(self) -> None:
+    async def test_kills_between_any_two_effects_neither_repeat_nor_lose_work(self) -> None:
         """Every seventh effect raises an exception before or after it; both testbeds measure."""
         await self.start()
         kills = self.kill_often()

@@ -122,14 +122,14 @@ class Tls(RealMaster):
         def logged(log: Path, words: str) -> bool:
             return log.is_file() and words in log.read_text()
 
-        stranger = join("other", f"tls:127.0.0.1:{port}:trustRoots={other.folder}")
+        untrusting = join("other", f"tls:127.0.0.1:{port}:trustRoots={other.folder}")
         plain = join("plain", f"tcp:127.0.0.1:{port}")
         good = join("known", f"tls:127.0.0.1:{port}:trustRoots={known.folder}")
         await self.until(lambda: far.conn is not None)
         await self.until(lambda: logged(good, "Connected to"))
-        await self.until(lambda: logged(stranger, "Scheduling retry"))
+        await self.until(lambda: logged(untrusting, "Scheduling retry"))
         await self.until(lambda: logged(plain, "Starting factory"))
-        for log in (stranger, plain):
+        for log in (untrusting, plain):
             assert "Connected to" not in log.read_text()
             assert PASSWORD not in log.read_text()
 

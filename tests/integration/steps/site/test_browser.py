@@ -152,7 +152,7 @@ def test_light_and_dark_differ(
     assert light[2] != dark[2]
 
 
-def test_a_request_would_be_seen(own_site: Any, tmp_path: Path) -> None:
+def test_requests_of_a_page_are_detected(own_site: Any, tmp_path: Path) -> None:
     """The test of the console can fail."""
     page = own_site.folder / "alerts.html"
     more = (

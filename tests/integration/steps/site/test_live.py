@@ -71,7 +71,7 @@ def live(service_folder: Path, filled: Path, tmp_path: Path) -> LiveCase:
     return LiveCase(service_folder, Path(shutil.copy(filled, tmp_path)))
 
 
-def test_it_shows_the_state_of_the_watch(live: LiveCase) -> None:
+def test_overview_shows_the_night_and_open_alerts(live: LiveCase) -> None:
     live.night("testbed-00", why="the generator does not answer")
     page = Page(live.index())
     alerts = [one for one in live.ledger.alerts.all() if one.state.standing]
@@ -125,7 +125,7 @@ def test_running_jobs_have_progress_and_time_left(live: LiveCase) -> None:
 
 
 @pytest.mark.parametrize("work", [None, ActionStage.TRIAL, ActionStage.KERNEL])
-def test_a_search_at_work_is_not_about_to_end(
+def test_time_left_includes_the_running_action(
     live: LiveCase, monkeypatch: pytest.MonkeyPatch, work: ActionStage | None
 ) -> None:
     """What it works at takes its time, even where no further trial is expected."""

@@ -60,7 +60,7 @@ def changed_site(whole_site: Site, filled: Path, tmp_path_factory: pytest.TempPa
     return site
 
 
-def test_every_kind_of_page_is_there(whole_site: Site) -> None:
+def test_all_kinds_of_pages_are_written(whole_site: Site) -> None:
     kinds = {re.split(r"[-.]", name)[0] for name in pages(whole_site)}
 
     assert kinds == {
@@ -170,7 +170,7 @@ def test_the_page_of_an_alert_has_its_history(changed_site: Site) -> None:
     assert "1 open alert, and 1 known or muted" in changed_site.page("index.html").text
 
 
-def test_a_bisection_shows_every_visit_with_its_reason(whole_site: Site) -> None:
+def test_a_bisection_shows_every_trial_with_its_reason(whole_site: Site) -> None:
     page = whole_site.page("bisection-2.html")
 
     assert page.text.count("most to learn for its price") == 6
@@ -251,7 +251,7 @@ def test_input_of_people_and_machines_is_escaped(url: str, tmp_path: Path) -> No
     assert SHOWN in site.page("index.html").text
 
 
-def test_a_folder_name_cannot_be_left() -> None:
+def test_file_names_have_no_path() -> None:
     for name in ("../../etc/passwd", "a/b", ".", "..", "", "CON", "ü"):
         assert re.fullmatch(
             r"series-[A-Za-z0-9_-]+\.x\.main\.html", series_page(name or "-", "x", "main")
@@ -259,7 +259,7 @@ def test_a_folder_name_cannot_be_left() -> None:
 
 
 @given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True))
-def test_two_names_never_share_a_file(names: list[str]) -> None:
+def test_file_names_are_unique(names: list[str]) -> None:
     one, other = (slug(name) for name in names)
 
     assert one != other
@@ -270,7 +270,7 @@ def test_two_names_never_share_a_file(names: list[str]) -> None:
     "rates", [[1e6], [1e6, 1e6, 1e6], [1e-3, 1e12]], ids=["one sample", "all equal", "far apart"]
 )
 @pytest.mark.parametrize("images", [1, 6])
-def test_little_or_odd_data_still_makes_a_page(
+def test_sparse_or_unusual_data_gives_a_page(
     url: str, tmp_path: Path, rates: list[float], images: int
 ) -> None:
     """And a sample of no packets is none."""
@@ -288,7 +288,7 @@ def test_little_or_odd_data_still_makes_a_page(
     assert "nan" not in text
 
 
-def test_an_empty_database_makes_a_site(url: str, tmp_path: Path) -> None:
+def test_an_empty_database_gives_a_site(url: str, tmp_path: Path) -> None:
     site = written(Site(tmp_path / "out", url))
 
     assert "No night yet." in site.page("index.html").text
@@ -296,7 +296,7 @@ def test_an_empty_database_makes_a_site(url: str, tmp_path: Path) -> None:
 
 
 @given(st.lists(st.floats(-5, 25), min_size=1, max_size=60))
-def test_a_small_picture_stays_in_its_frame(means: list[float]) -> None:
+def test_sparklines_stay_in_their_frame(means: list[float]) -> None:
     numbers = [int(number) for number in re.findall(r"-?\d+", spark(means))]
 
     assert all(-1 <= number <= 72 for number in numbers)
@@ -338,7 +338,7 @@ def luminance(colour: str) -> float:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark", "print"])
-def test_text_can_be_read(scheme: str) -> None:
+def test_text_has_enough_contrast(scheme: str) -> None:
     """Contrast of 4.5 and more, on paper and on panels: AA; lines of pictures 3 and more."""
     colours = schemes()[scheme]
     for ground in ("paper", "panel"):

@@ -106,7 +106,7 @@ class Pages(ApiMaster):
         return await treq.text_content(await self.call("GET", f"plugins/netbisect/{page}"))
 
     @case
-    async def test_a_fix_is_asked_for_followed_and_cancelled_on_pages(self) -> None:
+    async def test_a_patch_is_requested_shown_and_cancelled_on_pages(self) -> None:
         await self.serve_ann("ask", "patch")
         wish = _WISH | {"subjects": "main", "branch": "main", "diff": DIFF}
         wish["scenarios"] = "inet4-forwarding"

@@ -76,7 +76,7 @@ class Web(RealMaster):
         assert "confidence" in texts[1]
 
     @case
-    async def test_documents_feed_badges_and_dashboard(self) -> None:
+    async def test_documents_feed_badges_and_dashboard_are_served(self) -> None:
         self.learn()
         await self.serve()
         assert "No night yet." in await self.text("plugins/netbisect/dashboard")

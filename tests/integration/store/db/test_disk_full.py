@@ -63,7 +63,7 @@ def night(ledger: Ledger, number: int) -> int:
     return ledger.jobs.add(job, key=f"night:{number}").id
 
 
-def test_a_full_disk_rolls_back_and_the_ledger_goes_on(small: Path) -> None:
+def test_a_full_disk_rolls_back_and_later_writes_succeed(small: Path) -> None:
     """The transaction that found no room is not there at all."""
     ledger = open_ledger(f"sqlite:///{small}/ledger.sqlite")
     assert night(ledger, 1) == 1
@@ -131,7 +131,7 @@ def test_a_full_disk_ends_logs_only(small: Path) -> None:
     assert logs[1].read_bytes() == b"0" * 100
 
 
-def test_a_build_whose_log_has_no_room_is_the_builders_fault(small: Path) -> None:
+def test_a_full_disk_of_the_builder_is_an_infrastructure_fault(small: Path) -> None:
     """It is told so, and goes to its end: it waits for no disk."""
     builder = Builder("one", "amd64", small)
     commands = LoggedCommands(builder, small / "log", lambda _: None)
@@ -152,7 +152,7 @@ def test_a_build_whose_log_has_no_room_is_the_builders_fault(small: Path) -> Non
 
 
 @pytest.mark.long
-def test_a_ledger_that_another_process_holds_is_waited_for(tmp_path: Path) -> None:
+def test_a_locked_ledger_is_waited_for(tmp_path: Path) -> None:
     """Whoever writes waits, whoever reads does not; all of it is there in the end."""
     path = tmp_path / "ledger.sqlite"
     ledger = open_ledger(f"sqlite:///{path}")

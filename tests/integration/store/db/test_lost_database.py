@@ -185,7 +185,7 @@ def counts(url: str) -> dict[str, int]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("heard", [False, True], ids=["message lost", "answer lost"])
-def test_every_message_of_a_transaction_may_be_the_last_of_its_connection(
+def test_a_connection_may_be_lost_at_any_message_of_a_transaction(
     relay: Relay, ledger: Ledger, postgresql_url: str, heard: bool
 ) -> None:
     """Whatever is cut, the ledger has afterwards what it has without a cut, and has it once."""
@@ -210,9 +210,7 @@ def test_every_message_of_a_transaction_may_be_the_last_of_its_connection(
     assert counts(postgresql_url) == {name: nights * number for name, number in once.items()}
 
 
-def test_a_server_that_is_restarted_is_waited_for(
-    relay: Relay, ledger: Ledger, cluster: Any
-) -> None:
+def test_a_restarting_server_is_waited_for(relay: Relay, ledger: Ledger, cluster: Any) -> None:
     """All connections end at once, in a pool of several, and none can be made for a while."""
     marker = ledger.events.last()
     relay.away = True
@@ -226,7 +224,7 @@ def test_a_server_that_is_restarted_is_waited_for(
     assert [event.job for event in ledger.events.since(marker)[0]] == [record.id]
 
 
-def test_a_server_that_stays_away_is_one_sentence(
+def test_an_unreachable_server_is_reported_in_one_sentence(
     relay: Relay, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgresql, "WAIT_SECONDS", 0.1)

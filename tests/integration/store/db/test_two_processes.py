@@ -45,7 +45,7 @@ while any(len(ledger.actions.of_job(job.id)) < job.job.boots for job in jobs):
 """
 
 
-def test_two_processes_never_order_a_trial_twice(url: str) -> None:
+def test_two_processes_never_submit_a_trial_twice(url: str) -> None:
     ledger = Ledger(open_database(url))
     for number in range(NIGHTS):
         night = NightlyJob("main", f"testbed{number}", "b", ("inet4-forwarding",), BOOTS)

@@ -127,7 +127,7 @@ def test_between_lists_commits_after_good_up_to_bad(
     assert history.between(revisions[1], revisions[1]) == []
 
 
-def test_a_stretch_has_both_its_ends(repository: Repository, history: History) -> None:
+def test_a_stretch_includes_both_ends(repository: Repository, history: History) -> None:
     one, two, three = (repository.commit(name, a=name) for name in ("one", "two", "three"))
     repository.git("checkout", "--quiet", "-b", "side", one)
     aside = repository.commit("aside", b="b")
@@ -140,7 +140,7 @@ def test_a_stretch_has_both_its_ends(repository: Repository, history: History) -
             history.stretch(first, last)
 
 
-def test_a_merge_is_one_commit_with_all_that_it_brought(
+def test_a_merge_is_one_commit_with_all_its_changes(
     repository: Repository, history: History
 ) -> None:
     base = repository.commit("base", a="1\n")
@@ -165,7 +165,7 @@ def test_a_merge_is_one_commit_with_all_that_it_brought(
         history.between(side[0], "main")
 
 
-def test_updates_follow_the_repository_wherever_it_goes(
+def test_updates_follow_rewritten_and_removed_branches(
     repository: Repository, history: History
 ) -> None:
     first = repository.commit("first", a="1\n")
@@ -205,9 +205,7 @@ def test_unknown_names_are_reported(repository: Repository, history: History) ->
         history.between(second, first)
 
 
-def test_a_repository_that_cannot_be_read_gets_a_sentence(
-    repository: Repository, tmp_path: Path
-) -> None:
+def test_an_unreadable_repository_is_reported(repository: Repository, tmp_path: Path) -> None:
     """An update that was cut short is taken up again."""
     revision = repository.commit("first", a="1\n")
     history = History(tmp_path / "clone", str(tmp_path / "nowhere"))
@@ -224,7 +222,7 @@ def test_a_repository_that_cannot_be_read_gets_a_sentence(
     assert history.head("main") == revision
 
 
-def test_an_empty_repository_gets_a_sentence(repository: Repository, history: History) -> None:
+def test_an_empty_repository_is_reported(repository: Repository, history: History) -> None:
     with pytest.raises(HistoryError, match=r"has no commits yet$"):
         history.update()
     with pytest.raises(HistoryError, match="has not been fetched into"):
@@ -235,7 +233,7 @@ def test_an_empty_repository_gets_a_sentence(repository: Repository, history: Hi
     assert history.head("main") == revision
 
 
-def test_a_directory_that_holds_something_else_is_left_alone(
+def test_a_directory_with_other_files_is_not_changed(
     repository: Repository, tmp_path: Path
 ) -> None:
     repository.commit("first", a="1\n")
@@ -249,9 +247,7 @@ def test_a_directory_that_holds_something_else_is_left_alone(
     assert [path.name for path in directory.iterdir()] == ["notes"]
 
 
-def test_a_clone_within_another_checkout_is_read_and_not_the_checkout(
-    repository: Repository, tmp_path: Path
-) -> None:
+def test_a_clone_inside_a_checkout_is_read(repository: Repository, tmp_path: Path) -> None:
     revision = repository.commit("the tree", a="1\n")
     checkout = Repository(tmp_path / "checkout")
     checkout.commit("something else", b="1\n")

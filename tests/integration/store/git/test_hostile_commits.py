@@ -71,7 +71,7 @@ def test_every_name_on_the_branch_is_found(hostile: HostileBranch, history: Hist
 
 
 @pytest.mark.both_databases
-def test_a_ledger_takes_them(commits: dict[str, Commit], url: str) -> None:
+def test_unreadable_commits_are_stored(commits: dict[str, Commit], url: str) -> None:
     """PostgreSQL has no NUL in a text."""
     ledger = open_ledger(url)
     ledger.commits.learn(list(commits.values()), "main")
@@ -97,7 +97,7 @@ def shallow(hostile: HostileBranch, tmp_path: Path) -> Iterator[Path]:
     return tmp_path / "shallow"
 
 
-def test_a_shallow_repository_is_called_so(shallow: Path, tmp_path: Path) -> None:
+def test_a_shallow_repository_is_recognized(shallow: Path, tmp_path: Path) -> None:
     """It has commits, but none that can be fetched."""
     for url in (str(shallow), f"file://{shallow}"):
         with pytest.raises(HistoryError, match=r"is shallow: .*`git fetch --unshallow` in it"):

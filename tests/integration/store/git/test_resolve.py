@@ -12,7 +12,7 @@ from netbisect.store.git.history import History, HistoryError
 from netbisect.store.git.resolve import Review, commit_named, resolve, whereabouts
 
 
-def test_every_kind_of_name_means_its_commit(published: Published) -> None:
+def test_every_kind_of_name_is_resolved(published: Published) -> None:
     """Each of these is unambiguous."""
     main, stable = published.main, published.stable
     expected = {
@@ -70,7 +70,7 @@ def test_a_commit_has_its_branches_and_names(published: Published) -> None:
     assert (merged.branches, merged.subversion) == ((), ())
 
 
-def test_a_review_may_have_a_base(published: Published) -> None:
+def test_a_review_has_an_optional_base(published: Published) -> None:
     """The base may be named in any way."""
     base = published.history.commit(published.main[4])
 
@@ -110,9 +110,7 @@ def test_ends_without_a_common_commit_are_refused(tree: Tree, history: History) 
     assert "they have no commit in common" in str(refused(history, "other..main"))
 
 
-def test_the_beginning_of_several_hashes_is_refused_with_all_of_them(
-    tree: Tree, history: History
-) -> None:
+def test_an_ambiguous_abbreviation_lists_its_commits(tree: Tree, history: History) -> None:
     """With hash, day and subject of each; what is no commit does not count."""
     revisions = tree.grow("main", *(f"c{i}" for i in range(1200)))
     history.update()
@@ -155,7 +153,7 @@ def test_the_beginning_of_several_hashes_is_refused_with_all_of_them(
         ("../../etc/passwd", "expected two ends of a range"),
     ],
 )
-def test_names_that_a_newer_tree_may_have_are_reported(
+def test_names_that_a_newer_tree_may_have_are_unknown(
     published: Published, name: str, sentence: str
 ) -> None:
     """A newer tree may have it, which is told apart from what can never be right."""
@@ -173,7 +171,7 @@ def test_names_that_a_newer_tree_may_have_are_reported(
         ("main~32", "main~32: main is commit 32 of its line, which has none 32 before it"),
     ],
 )
-def test_names_that_no_tree_can_have_are_reported(
+def test_names_that_no_tree_can_have_are_invalid(
     published: Published, name: str, sentence: str
 ) -> None:
     """Fetching does not help."""
@@ -192,7 +190,7 @@ def test_a_tag_of_something_else_than_a_commit_is_refused(tree: Tree, history: H
     assert str(refused(history, "odd")) == "the tag odd names no commit"
 
 
-def test_nothing_that_is_typed_reaches_git(published: Published, tmp_path: Path) -> None:
+def test_names_are_never_options_or_commands_of_git(published: Published, tmp_path: Path) -> None:
     """A name that git would take as an option, a command or a path does nothing."""
     for name in (
         f"--output={tmp_path / 'x'}",
@@ -209,7 +207,7 @@ def test_nothing_that_is_typed_reaches_git(published: Published, tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
-def test_before_the_first_update_nothing_can_be_named(history: History) -> None:
+def test_names_are_unknown_before_the_first_update(history: History) -> None:
     with pytest.raises(HistoryError, match="has not been fetched into"):
         resolve(history, "main", default_branch="main")
 

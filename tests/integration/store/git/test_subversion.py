@@ -33,7 +33,7 @@ def test_subversion_numbers_are_read_from_messages(tree: Tree, history: History)
     assert whereabouts(history, revisions[2]).subversion == ("head@101003",)
 
 
-def test_with_a_branch_a_number_means_the_branch_as_it_was_then(published: Published) -> None:
+def test_a_number_with_a_branch_is_a_revision_of_that_branch(published: Published) -> None:
     """As in Subversion; without one it must be a commit's own, and the other is offered."""
     error = refused(published.history, "r3059")
 
@@ -44,7 +44,7 @@ def test_with_a_branch_a_number_means_the_branch_as_it_was_then(published: Publi
     assert named(error) == {"main@3059": published.main[4]}
 
 
-def test_notes_that_come_change_and_go_are_followed(tree: Tree, history: History) -> None:
+def test_added_changed_and_removed_notes_are_followed(tree: Tree, history: History) -> None:
     """Also where the notes' own history was rewritten."""
     one, two = tree.grow("main", "a", "b")
     history.update()
@@ -83,7 +83,7 @@ def test_notes_that_come_change_and_go_are_followed(tree: Tree, history: History
         ("\u0660\n", "holds more than ASCII, at byte 0"),
     ],
 )
-def test_a_faulty_table_gets_a_sentence(
+def test_an_invalid_table_is_reported(
     tree: Tree, history: History, tmp_path: Path, text: str, sentence: str
 ) -> None:
     """With its line; nothing of it counts."""

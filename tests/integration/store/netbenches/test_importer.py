@@ -112,9 +112,7 @@ def test_a_history_becomes_a_series_in_the_order_of_its_revisions(
     assert ledger.commits.find(["r293643"])["r293643"].number == 293643
 
 
-def test_an_image_with_more_than_a_revision_stays_out_of_the_history(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_patched_and_unnamed_images_are_excluded(ledger: Ledger, tmp_path: Path) -> None:
     path = tmp_path / "histories.jsonl"
     points = [
         {"image": "295150", "rev": 295150, "v": [100.0], "release": ""},
@@ -154,7 +152,7 @@ def test_an_image_with_more_than_a_revision_stays_out_of_the_history(
         (history(points=[{"rev": None, "v": [1]}]), "has no revision `rev`"),
     ],
 )
-def test_a_malformed_line_is_named_and_nothing_is_imported(
+def test_a_malformed_line_is_reported_and_nothing_is_imported(
     ledger: Ledger, tmp_path: Path, line: str, why: str
 ) -> None:
     path = tmp_path / "histories.jsonl"
@@ -277,7 +275,7 @@ def test_a_run_without_a_rate_is_kept_as_invalid(ledger: Ledger, tmp_path: Path)
         ("311849.forwarding.inet4", ("299999", "pf-stateful", ""), "renamed", "r311849"),
     ],
 )
-def test_a_revision_is_found_wherever_it_is_written(
+def test_a_revision_is_read_from_any_file(
     ledger: Ledger,
     tmp_path: Path,
     label: str,
@@ -332,7 +330,9 @@ def test_one_name_for_two_measurements_is_reported(ledger: Ledger, tmp_path: Pat
     assert "311848.forwarding: r311848 was already measured in inet4-forwarding" in reason
 
 
-def test_a_malformed_value_is_named_and_nothing_is_imported(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_malformed_value_is_reported_and_nothing_is_imported(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     results = Results(tmp_path, "fbsd.2016")
     results.pps("311848", [5e5])
     bad = results.directory / "311849.pps"
@@ -358,7 +358,7 @@ def test_a_malformed_value_is_named_and_nothing_is_imported(ledger: Ledger, tmp_
         ("", None, "No such file or directory"),
     ],
 )
-def test_where_there_is_nothing_to_import_a_sentence_says_so(
+def test_a_folder_without_data_is_reported(
     ledger: Ledger, tmp_path: Path, name: str, text: str | None, why: str
 ) -> None:
     path = tmp_path / "results"

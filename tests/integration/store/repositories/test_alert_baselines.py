@@ -56,7 +56,7 @@ SINCE_CULPRIT = [15, 20, 25, 30, 35]
         (AlertState.WITHDRAWN, ALL),
     ],
 )
-def test_a_baseline_begins_with_a_change_that_stands(
+def test_a_baseline_begins_with_a_lasting_change(
     ledger: Ledger, state: AlertState, expected: list[int]
 ) -> None:
     """What is fixed leaves a gap; what was called off counts for nothing."""
@@ -86,7 +86,7 @@ def around(ledger: Ledger, alert: Alert) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.both_databases
-def test_the_levels_before_begin_with_the_change_before(ledger: Ledger) -> None:
+def test_levels_before_an_alert_begin_with_the_previous_change(ledger: Ledger) -> None:
     """And what came after the alert says nothing of what was before it."""
     measured(ledger)
     announce(ledger, "r5", "r10")
@@ -96,7 +96,7 @@ def test_the_levels_before_begin_with_the_change_before(ledger: Ledger) -> None:
     assert around(ledger, alert) == (["r10", "r15"], ["r20", "r25", "r30", "r35"])
 
 
-def test_levels_of_unknown_commits_say_nothing(ledger: Ledger) -> None:
+def test_levels_of_unknown_commits_are_ignored(ledger: Ledger) -> None:
     """An alert of elsewhere has no place in the branch."""
     measured(ledger)
     assert around(ledger, announce(ledger, "other", "another")) == ([], [])

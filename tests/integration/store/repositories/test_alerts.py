@@ -73,9 +73,7 @@ def test_any_sequence_of_changes_is_recorded_or_refused(
 
 
 @pytest.mark.both_databases
-def test_alerts_are_found_by_how_they_are_and_by_when_something_was_done(
-    ledger: Ledger, clock: Clock
-) -> None:
+def test_alerts_are_filtered_by_state_and_time(ledger: Ledger, clock: Clock) -> None:
     """No candidate is among those that were announced, wherever it is asked for them."""
     clock.now = 1 * DAY
     first = announce(ledger, "r1", "r5", DROP)
@@ -111,7 +109,7 @@ def test_only_a_comparison_confirms_a_candidate(ledger: Ledger) -> None:
         closing.open_candidate(night, kind=AlertKind.DROP, what="?")
 
 
-def test_nothing_measured_is_nothing_to_announce(ledger: Ledger) -> None:
+def test_an_alert_needs_measurements(ledger: Ledger) -> None:
     """An alert has numbers."""
     record = ledger.jobs.add(
         CompareJob("main", "t", "r1", "r2", (PF,), PF, -0.1, commits=30), key="c"

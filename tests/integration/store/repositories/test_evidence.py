@@ -45,7 +45,7 @@ def test_a_bisection_inherits_earlier_measurements(lab: Lab) -> None:
 
 
 @pytest.mark.both_databases
-def test_unlike_conditions_never_meet(lab: Lab) -> None:
+def test_different_conditions_are_not_compared(lab: Lab) -> None:
     record = lab.add_job(comparison())
     lab.boot(record, "r1", {FORWARDING: 1e5, PF: 1e5})
     lab.conditions = "a new generator"
@@ -60,7 +60,7 @@ def test_unlike_conditions_never_meet(lab: Lab) -> None:
 
 
 @pytest.mark.both_databases
-def test_of_two_builds_the_newest_one_is_used_and_old_boots_keep_their_own(lab: Lab) -> None:
+def test_the_newest_build_is_used_and_old_boots_keep_theirs(lab: Lab) -> None:
     record = lab.add_job(comparison())
     old = lab.build("r1", "first image")
     lab.boot(record, "r1", {FORWARDING: 1e5}, kernel=old.key)
@@ -77,7 +77,7 @@ def test_of_two_builds_the_newest_one_is_used_and_old_boots_keep_their_own(lab: 
     ]
 
 
-def test_the_order_in_which_facts_arrive_does_not_matter(lab: Lab) -> None:
+def test_evidence_is_independent_of_the_order_of_facts(lab: Lab) -> None:
     record = lab.add_job(comparison())
     visits = [
         (

@@ -52,7 +52,7 @@ def test_a_mail_is_posted_once(ledger: Ledger) -> None:
     )
 
 
-def test_a_mail_that_was_sent_is_not_due_any_more(ledger: Ledger, clock: Clock) -> None:
+def test_a_sent_mail_is_not_due(ledger: Ledger, clock: Clock) -> None:
     mail = post(ledger)
     clock.now = 1234.0
 
@@ -65,7 +65,7 @@ def test_a_mail_that_was_sent_is_not_due_any_more(ledger: Ledger, clock: Clock) 
     assert (sent.state, sent.sent_at, sent.attempts) == (MailState.SENT, 1234.0, 1)
 
 
-def test_a_mail_whose_try_came_to_nothing_is_behind_the_others(ledger: Ledger) -> None:
+def test_a_failed_mail_is_retried_after_the_others(ledger: Ledger) -> None:
     """Were it always first, a mail that ends the sending would keep all others from leaving."""
     mail, other = post(ledger), post(ledger, "another")
 
@@ -74,7 +74,7 @@ def test_a_mail_whose_try_came_to_nothing_is_behind_the_others(ledger: Ledger) -
     assert [due.id for due in ledger.mails.due(1015.0)] == [other.id, mail.id]
 
 
-def test_a_mail_that_was_given_up_can_be_sent_again(ledger: Ledger) -> None:
+def test_a_failed_mail_can_be_sent_again(ledger: Ledger) -> None:
     mail = post(ledger)
     ledger.mails.failed(mail.id, "550 no such user", None)
 

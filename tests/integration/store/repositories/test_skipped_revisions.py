@@ -50,7 +50,7 @@ def test_a_night_skips_revisions_that_fail_all_its_scenarios(lab: Lab) -> None:
 
 
 @pytest.mark.both_databases
-def test_passing_trouble_skips_after_three_trials_for_one_job(lab: Lab) -> None:
+def test_temporary_failures_skip_after_three_trials_for_one_job(lab: Lab) -> None:
     record, other = lab.add_job(bisection()), lab.add_job(bisection())
     lab.failure(other, "r5", Stage.BOOT, Reaction.RETRY)
     lab.failure(record, "r5", Stage.CHECKOUT, Reaction.RETRY)
@@ -66,7 +66,7 @@ def test_passing_trouble_skips_after_three_trials_for_one_job(lab: Lab) -> None:
 
 
 @pytest.mark.both_databases
-def test_visits_without_a_single_sample_skip_after_three(lab: Lab) -> None:
+def test_three_trials_without_a_sample_skip_a_revision(lab: Lab) -> None:
     record = lab.add_job(comparison())
     for _ in range(2):
         lab.boot(record, "r1", {FORWARDING: 1e5}, problems=["the generator offered too little"])

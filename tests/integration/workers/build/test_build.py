@@ -85,7 +85,7 @@ def with_overlay(tree: SampleTree, patch: Path, text: str) -> Source:
     return Source(str(tree.repository), (Overlay("mend", patch, one, one),))
 
 
-def test_a_broken_revision_is_built_with_the_fix_that_its_configuration_names(
+def test_a_broken_revision_is_built_with_its_configured_fix(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     """The kernel says so in its configuration; the next build has nothing left of the fix."""
@@ -102,7 +102,7 @@ def test_a_broken_revision_is_built_with_the_fix_that_its_configuration_names(
     assert isinstance(build(builder, sample_tree, revision), Failure)
 
 
-def test_a_tree_with_a_fix_may_call_itself_dirty_and_no_other(
+def test_only_a_tree_with_a_fix_may_be_dirty(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     """As FreeBSD's newvers.sh does."""
@@ -123,7 +123,7 @@ def test_a_tree_with_a_fix_may_call_itself_dirty_and_no_other(
     assert kernel.version == f"n5-{revision[:12]}-dirty"
 
 
-def test_a_fix_that_does_not_apply_makes_a_dud(
+def test_a_fix_that_does_not_apply_is_a_failure(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     fix = git(sample_tree, "diff", unbuildable(sample_tree), f"{unbuildable(sample_tree)}^")
@@ -163,7 +163,7 @@ def test_an_unknown_revision_is_reported(builder: Builder, sample_tree: SampleTr
     assert failure.why == f"revision 0123456789ab is on no branch of {sample_tree.repository}"
 
 
-def test_a_wrong_checkout_is_caught(
+def test_a_wrong_checkout_is_detected(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     """A make that builds the parent instead gives a kernel that says so."""
@@ -179,7 +179,7 @@ def test_a_wrong_checkout_is_caught(
     )
 
 
-def test_a_builder_without_its_make_is_bad_infrastructure(
+def test_a_missing_make_is_an_infrastructure_fault(
     builder: Builder, sample_tree: SampleTree
 ) -> None:
     builder = replace(builder, make=("bmake-of-nowhere",))
@@ -189,7 +189,7 @@ def test_a_builder_without_its_make_is_bad_infrastructure(
     assert failure.why == "builder amd64: bmake-of-nowhere cannot be run: No such file or directory"
 
 
-def test_a_build_that_says_without_end_fills_no_disk(
+def test_the_log_of_an_endless_output_is_limited(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its log has the beginning and the end, where it says why there is no kernel."""
@@ -211,7 +211,7 @@ def test_a_build_that_says_without_end_fills_no_disk(
     assert len(output) < commands * 1000 + len(floods) * 100_100
 
 
-def test_the_oldest_logs_go_where_all_of_them_have_no_room(
+def test_the_oldest_logs_are_removed_first(
     builder: Builder, sample_tree: SampleTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That of a kernel lies beside it too."""
@@ -234,7 +234,7 @@ def test_the_oldest_logs_go_where_all_of_them_have_no_room(
 
 
 @pytest.mark.long
-def test_a_build_without_an_end_is_stopped_with_all_its_processes(
+def test_a_build_at_its_time_limit_is_stopped_with_all_processes(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     script = f"{sys.executable} {job(tmp_path)} & wait"

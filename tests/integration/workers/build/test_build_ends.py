@@ -123,7 +123,7 @@ def test_processes_of_a_killed_build_end_before_the_next_build(
         ("installkernel", signal.SIGSEGV),
     ],
 )
-def test_a_make_that_a_signal_ends_says_nothing_about_the_revision(
+def test_a_killed_make_is_no_failure_of_the_revision(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path, target: str, number: signal.Signals
 ) -> None:
     script = f'case "$*" in *{target}*) kill -{int(number)} $$; esac; exec make "$@"'
@@ -136,7 +136,7 @@ def test_a_make_that_a_signal_ends_says_nothing_about_the_revision(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_job_of_make_that_is_killed_says_nothing_about_the_revision(
+def test_a_killed_job_of_make_is_no_failure_of_the_revision(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path, number: signal.Signals
 ) -> None:
     """As the system does where memory is short."""
@@ -150,7 +150,7 @@ def test_a_job_of_make_that_is_killed_says_nothing_about_the_revision(
 
 
 @pytest.mark.parametrize("what", ["clone", "fetch", "cat-file", "checkout", "ls-tree", "show"])
-def test_a_git_that_a_signal_ends_says_nothing_about_the_revision(
+def test_a_killed_git_is_no_failure_of_the_revision(
     builder: Builder,
     sample_tree: SampleTree,
     tmp_path: Path,

@@ -115,7 +115,7 @@ def test_only_changed_objects_are_built(builds: RecordedBuilds) -> None:
     assert "KERNFAST=1" in builds.arguments("buildkernel")
 
 
-def test_another_compiler_takes_no_objects_of_the_last_one(
+def test_objects_of_another_compiler_are_not_used(
     builds: RecordedBuilds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builds.kernel()
@@ -149,7 +149,7 @@ def test_a_compile_error_is_retried_without_old_objects(builds: RecordedBuilds) 
     assert "KERNFAST=1" not in builds.arguments("buildkernel")
 
 
-def test_a_configuration_of_ones_own_is_built(builds: RecordedBuilds) -> None:
+def test_a_custom_configuration_is_built(builds: RecordedBuilds) -> None:
     """A change in it shows at once."""
     configs = builds.folder / "configs"
     configs.mkdir()
@@ -179,7 +179,7 @@ def kill_in(builds: RecordedBuilds, target: str) -> None:
     builds.before_make("")
 
 
-def test_objects_of_a_build_that_was_killed_are_not_used(builds: RecordedBuilds) -> None:
+def test_objects_of_a_killed_build_are_not_used(builds: RecordedBuilds) -> None:
     """They may be cut short."""
     builds.kernel()
     kill_in(builds, "buildkernel")
@@ -191,7 +191,9 @@ def test_objects_of_a_build_that_was_killed_are_not_used(builds: RecordedBuilds)
 FAILS = 'for a; do test "$a" = kernel-toolchain && { echo "x.c:1:1: error: no"; exit 1; }; done'
 
 
-def test_tools_that_fail_on_a_builder_that_works_are_the_revisions(builds: RecordedBuilds) -> None:
+def test_failing_tools_on_a_working_builder_are_a_failure_of_the_revision(
+    builds: RecordedBuilds,
+) -> None:
     """They are tried once more from nothing."""
     builds.kernel()
     bump = builds.commit(TOOL, lambda text: text + "# more\n")
@@ -207,7 +209,7 @@ def test_tools_that_fail_on_a_builder_that_works_are_the_revisions(builds: Recor
     builds.kernel()
 
 
-def test_ccache_is_used_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ccache_is_used_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless the lab file says otherwise."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert build_host.fast_options([]) == []

@@ -149,7 +149,7 @@ def test_an_endless_redirect_is_reported(phabricator: _Phabricator) -> None:
         f"HTTP/1.1 200 OK\r\nContent-Length: {SECRET}\r\n\r\n{SECRET}",
     ],
 )
-def test_nothing_of_an_answer_is_repeated(phabricator: _Phabricator, answer: str) -> None:
+def test_errors_do_not_quote_the_response(phabricator: _Phabricator, answer: str) -> None:
     """Whoever may ask for a review does not read by it what the master alone can reach."""
 
     def say(handler: BaseHTTPRequestHandler) -> None:
@@ -169,7 +169,7 @@ def test_invalid_review_names_are_not_requested(phabricator: _Phabricator, name:
     assert phabricator.record == []
 
 
-def test_a_server_that_sends_too_much_is_not_listened_to(phabricator: _Phabricator) -> None:
+def test_a_response_beyond_the_limit_is_refused(phabricator: _Phabricator) -> None:
     """It would go on for ever."""
 
     def endless(handler: BaseHTTPRequestHandler) -> None:
@@ -202,7 +202,7 @@ def test_a_truncated_answer_is_reported(phabricator: _Phabricator) -> None:
         review.fetch("D5180", phabricator.template)
 
 
-def test_a_server_that_is_slow_is_given_up(
+def test_a_slow_response_times_out(
     phabricator: _Phabricator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether it says nothing, or a little from time to time."""
@@ -265,7 +265,9 @@ def test_a_revision_with_a_patch_is_a_kernel_of_a_configuration_of_its_own(
     assert patched.identity == there.identity != plain.identity
 
 
-def test_a_patch_that_does_not_apply_makes_a_dud(builder: Builder, sample_tree: SampleTree) -> None:
+def test_a_patch_that_does_not_apply_is_a_failure(
+    builder: Builder, sample_tree: SampleTree
+) -> None:
     patch = read("D5180", diff().encode())
     failure = build(builder, sample_tree, sample_tree.revisions[0], patch)
 
@@ -275,7 +277,7 @@ def test_a_patch_that_does_not_apply_makes_a_dud(builder: Builder, sample_tree: 
     assert failure.why.startswith(f"the patch {patch.mark} does not apply to {first}: error: ")
 
 
-def test_nothing_is_written_through_a_link_of_the_tree(
+def test_links_of_the_tree_are_not_followed(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     """Git refuses it, and so the revision is skipped."""
@@ -300,7 +302,7 @@ def test_nothing_is_written_through_a_link_of_the_tree(
     assert list((tmp_path / "outside").iterdir()) == []
 
 
-def test_by_hand(
+def test_build_command_applies_review_and_patch(
     running_lab: RunningLab,
     phabricator: _Phabricator,
     tmp_path: Path,

@@ -82,7 +82,7 @@ def contents(builder: Builder, kernel: Kernel) -> dict[str, int]:
         return {member.name: member.mode for member in tar if member.isfile()}
 
 
-def test_nothing_travels_where_the_programs_fit(builder: Builder, tree: SampleTree) -> None:
+def test_no_programs_are_sent_if_the_installed_ones_fit(builder: Builder, tree: SampleTree) -> None:
     """A changed comment changes nothing; nor does what pf says matter to ipfw."""
     for place, programs in ((BASE, ("pfctl", "ipfw")), (REMARK, ("pfctl",)), (PF, ("ipfw",))):
         kernel = build(builder, tree, place, *programs)
@@ -108,7 +108,7 @@ def test_programs_that_must_fit_are_sent_with_the_kernel(
     assert kernel.key != plain.key
 
 
-def test_a_program_that_does_not_build_makes_a_dud(builder: Builder, tree: SampleTree) -> None:
+def test_a_program_that_does_not_build_is_a_failure(builder: Builder, tree: SampleTree) -> None:
     """Rules set by another program might be other rules."""
     failure = build(builder, tree, BROKEN, "pfctl")
 
@@ -144,7 +144,7 @@ def with_dut(lab: Lab, **changes: object) -> Lab:
     return replace(lab, testbeds=(replace(bed, dut=dut),))
 
 
-def test_the_programs_of_the_scenarios_may_travel(lab: Lab) -> None:
+def test_programs_of_the_scenarios_may_be_sent(lab: Lab) -> None:
     """Of testbeds that say what they have, and boot such kernels."""
     shipped = with_dut(lab, userland="a" * 40)
     assert needs_of(lab, "amd64", KERNEL_CONFIG) == {}

@@ -228,7 +228,7 @@ def test_help_gives_an_example_for_every_command(capfd: pytest.CaptureFixture[st
         assert f"Example: netbisect-lab --lab lab.toml {' '.join(command)}" in helptext
 
 
-def test_old_kernels_make_room_on_the_build_host(
+def test_old_kernels_are_removed_on_the_build_host(
     running_lab: RunningLab, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The newest one stays, however little space there is."""

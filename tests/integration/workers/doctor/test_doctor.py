@@ -31,7 +31,7 @@ def checks(
     return {(check.where, check.what): check for check in found}
 
 
-def test_a_sound_lab_is_found_sound(running_lab: RunningLab) -> None:
+def test_a_working_lab_has_no_faults(running_lab: RunningLab) -> None:
     """Tree, builder, and of each testbed the router, its ports and ways, hosts and switches."""
     found = checks(running_lab.lab)
     assert [key for key, check in found.items() if not check.good] == []
@@ -212,7 +212,7 @@ def test_methods_for_zfs_need_zfs(deploy: str) -> None:
         assert found["file system of /boot"].good is (kind == "zfs")
 
 
-def test_two_test_kernels_must_fit_and_the_good_one_must_be_there() -> None:
+def test_space_for_two_kernels_and_the_good_kernel_are_checked() -> None:
     found = dict(checkup.room(DF.format("ufs", 70_000), "40000\t/boot/kernel\n", "kernel"))
     assert found["room in /boot"].found == "68 MiB free, 78 are needed"
     found = dict(checkup.room("", "", "kernel.good"))
@@ -237,7 +237,7 @@ def test_two_test_kernels_must_fit_and_the_good_one_must_be_there() -> None:
         ("re0", {}, "its driver is unknown, so neither flow control nor CRC errors are looked at"),
     ],
 )
-def test_each_driver_has_its_own_flow_control(
+def test_flow_control_is_checked_for_each_driver(
     name: str, values: dict[str, str], message: str
 ) -> None:
     found = checkup.link(Interface(name, "", "active", ""), values, 1)

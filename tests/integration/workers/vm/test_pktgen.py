@@ -132,7 +132,7 @@ def test_forwarded_packets_are_counted_at_both_ends(wired: Wired) -> None:
     assert len({frame[26:38] for frame in router.frames}) == 2000
 
 
-def test_a_generator_without_a_guest_says_so(wired: Wired) -> None:
+def test_a_generator_without_a_guest_is_reported(wired: Wired) -> None:
     """In the words by which a run is judged."""
     sent = wired.send("-n", "1")
 
@@ -153,7 +153,7 @@ def test_a_generator_without_a_guest_says_so(wired: Wired) -> None:
         (["-i"], "pkt-gen: option requires an argument -- i"),
     ],
 )
-def test_a_wrong_order_is_refused(
+def test_invalid_options_are_refused(
     tmp_path: Path, words: list[str], complaint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As pkt-gen would: a line that tells, and a status."""
@@ -198,7 +198,7 @@ def ones_sum(data: bytes) -> int:
 @pytest.mark.parametrize("version", [4, 6])
 @settings(deadline=None)
 @given(data=st.data())
-def test_frames_are_right(version: int, data: st.DataObject) -> None:
+def test_frames_have_valid_lengths_and_checksums(version: int, data: st.DataObject) -> None:
     """Lengths and checksums, as a receiver checks them; inet6 drops packets without that of UDP."""
     source, destination = (data.draw(st.ip_addresses(v=version)).packed for _ in range(2))
     near, far = (data.draw(st.integers(0, 65535)) for _ in range(2))

@@ -176,7 +176,7 @@ def test_an_old_qemu_is_refused(machine: Vm, folder: Path) -> None:
 
 @needs_qemu
 @pytest.mark.slow
-def test_qemu_is_heard_when_it_does_not_start(machine: Vm) -> None:
+def test_the_error_of_qemu_is_reported(machine: Vm) -> None:
     """In its own words, and the machine is off."""
     taken = socket.create_server(("127.0.0.1", machine.ssh_port))
     with taken, pytest.raises(VmError, match=r"QEMU does not start: .*host forwarding"):
@@ -196,9 +196,7 @@ def test_qemu_is_heard_when_it_does_not_start(machine: Vm) -> None:
         ('interface = "ingress"', 'interface = "em0"', "generator.port: expected"),
     ],
 )
-def test_a_table_that_is_wrong_is_refused(
-    lab_file: Path, old: str, new: str, complaint: str
-) -> None:
+def test_an_invalid_table_is_refused(lab_file: Path, old: str, new: str, complaint: str) -> None:
     """With what would be right."""
     lab_file.write_text(LAB.replace(old, new))
 
@@ -226,7 +224,7 @@ def test_the_power_switch_of_the_lab_file_switches_it(
 
 
 @needs_qemu
-def test_the_doctor_looks_at_a_machine_that_is_off(lab_file: Path) -> None:
+def test_the_doctor_checks_a_machine_that_is_off(lab_file: Path) -> None:
     """QEMU is there, the guest does not answer, and nothing is switched on for a look."""
     place = lab_file.parent / "vm1"
     place.mkdir()
@@ -266,7 +264,7 @@ def test_an_image_without_login_leaves_nothing_behind(
     assert vm.process_of(found) == 0
 
 
-def test_the_script_sets_a_guest_up(folder: Path) -> None:
+def test_the_script_configures_a_guest(folder: Path) -> None:
     """Run by a shell, with its files elsewhere: the key is whole, the settings are appended."""
     key = f"ssh-ed25519 {'A' * 300} somebody"
     root = folder / "root"
@@ -296,7 +294,7 @@ def test_the_script_sets_a_guest_up(folder: Path) -> None:
     assert "52:54:00:00:00:21" in settings
 
 
-def test_this_host_is_the_other_end_of_the_wires(folder: Path, lab_file: Path) -> None:
+def test_commands_for_the_generator_run_on_this_host(folder: Path, lab_file: Path) -> None:
     """Commands run here without ssh, and those that mean a port find the machine's own."""
     testbed = load_lab(lab_file).testbed("vm1")
     assert testbed.vm is not None
@@ -316,7 +314,7 @@ def test_this_host_is_the_other_end_of_the_wires(folder: Path, lab_file: Path) -
     assert "Port 2201" in config
 
 
-def test_netbisect_vm_is_that_of_netbisect_lab(
+def test_netbisect_vm_equals_netbisect_lab_vm(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Options after the action are that command's own."""

@@ -65,7 +65,7 @@ def test_few_images_are_uncertain() -> None:
     assert image_shift(y[:1], -MIN_EFFECT) is None
 
 
-def test_neighbours_alike_need_more_images() -> None:
+def test_correlated_images_need_more_evidence() -> None:
     """A level that wanders is no shift: the same images in random order are one sooner."""
     rng = np.random.default_rng(3)
     wander = np.zeros(40)

@@ -159,7 +159,7 @@ def test_inherited_boots_do_not_count() -> None:
     assert decide(DROP, night) == decide(DROP, [])
 
 
-def test_boots_out_of_turn_do_not_count() -> None:
+def test_boots_out_of_order_do_not_count() -> None:
     """A block is ABBA; what the retest did not ask for gives no difference."""
     order = blocks([14.0] * 4, [13.9] * 4)
     bad = [one for one in order if one.revision == "bad"]

@@ -44,7 +44,7 @@ def test_boots_have_as_many_runs_as_are_cheapest() -> None:
     assert runs(Noise(boot=0.009, run=0.0013), dear) == 1
 
 
-def test_searches_may_take_more_boots_where_a_boot_tells_less() -> None:
+def test_smaller_effects_allow_more_boots() -> None:
     dear = Prices(build=600, boot=180, run=30)
     most = [
         max_boots(bisection(127, drop, Noise(0.011)), dear) for drop in (0.05, 0.02, 0.01, 0.001)

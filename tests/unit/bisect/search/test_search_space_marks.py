@@ -25,7 +25,7 @@ def marked(evidence: Evidence, **verdicts: str) -> Evidence:
     return evidence.with_marks(marks(verdicts))
 
 
-def test_candidates_that_a_mark_contradicts_are_unlikely() -> None:
+def test_candidates_contradicted_by_a_mark_are_unlikely() -> None:
     posterior = posterior_of(bisection(8), marked(ENDS, r3="good", r5="bad"))
 
     assert posterior.chances["r4"] + posterior.chances["r5"] > 0.9
@@ -53,7 +53,7 @@ def test_measurements_outweigh_a_wrong_mark(verdicts: dict[str, str]) -> None:
     }
 
 
-def test_contradicting_marks_say_nothing() -> None:
+def test_contradicting_marks_are_ignored() -> None:
     same = posterior_of(bisection(8), ENDS)
 
     posterior = posterior_of(bisection(8), marked(ENDS, r6="good", r2="bad"))

@@ -66,7 +66,7 @@ def test_two_modes_are_learned(share: float, boots: int) -> None:
 
 
 @pytest.mark.parametrize(("stray", "most"), [(0.0, 0), (0.02, 0), (0.04, 2)])
-def test_one_mode_is_rarely_taken_for_two(stray: float, most: int) -> None:
+def test_single_mode_is_rarely_split(stray: float, most: int) -> None:
     """In none of 40 histories or so, with stray boots and steps, unlike images and odd numbers."""
     taken = 0
     for seed in range(40):

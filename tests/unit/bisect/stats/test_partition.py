@@ -19,7 +19,7 @@ def cuts_of(y: Floats, correlations: tuple[float, ...] = CORRELATIONS) -> tuple[
 
 
 @pytest.mark.parametrize("place", [2, 20, 38])
-def test_lasting_shift_is_a_cut_odd_images_are_none(place: int) -> None:
+def test_lasting_shift_is_a_cut_and_odd_images_are_not(place: int) -> None:
     """Near the ends, too."""
     found = []
     for seed in range(20):
@@ -33,7 +33,7 @@ def test_lasting_shift_is_a_cut_odd_images_are_none(place: int) -> None:
     assert sum(cuts == (place,) for cuts in found) >= 19
 
 
-def test_level_that_wanders_is_cut_less_often() -> None:
+def test_correlated_level_has_fewer_cuts() -> None:
     """AR(1) with a correlation of 0.7 and a standard deviation of 1.2 %."""
     independent = alike = 0
     for seed in range(20):

@@ -51,9 +51,7 @@ def played(
     ("sd", "known", "kept"),
     [(0.01, 0.01, 0.0), (0.03, 0.03, 0.0), (0.04, 0.04, 0.9), (0.02, 0.01, 0.0)],
 )
-def test_nothing_is_seldom_shown_however_often_one_looks(
-    sd: float, known: float, kept: float
-) -> None:
+def test_false_positive_rate_of_repeated_looks(sd: float, known: float, kept: float) -> None:
     """Independent and wandering noise, and noise twice as large as known: 1 % of 500, and luck."""
     random = np.random.default_rng(1)
 
@@ -94,7 +92,7 @@ def test_order_of_blocks_is_random_and_balanced() -> None:
     assert [block[0] for block in blocks] == [good_begins("seed apu", i) for i in range(100)]
 
 
-def test_boot_out_of_turn_begins_another_block() -> None:
+def test_boot_out_of_order_begins_another_block() -> None:
     """Good, bad, good: the last one may be the first of the next block."""
     boots = [BlockBoot("apu", good, 14.0) for good in (True, False, True, False, False, True)]
     blocks = blocks_of(boots)["apu"]

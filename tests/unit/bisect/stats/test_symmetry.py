@@ -80,7 +80,7 @@ def test_an_estimate_has_the_centre_in_its_interval(noise: Noisy) -> None:
     assert np.median(error) < 0.01
 
 
-def test_one_difference_bounds_nothing() -> None:
+def test_one_difference_has_an_unbounded_interval() -> None:
     assert estimate(np.array([-0.05])) == (-0.05, -math.inf, math.inf)
 
 
@@ -103,7 +103,7 @@ def test_the_interval_has_the_centre_at_all_times() -> None:
     assert np.median(width) < 0.06
 
 
-def test_an_effect_is_refuted_where_there_is_none() -> None:
+def test_equal_sides_give_evidence_against_an_effect() -> None:
     refuted = [
         symmetry.log_evidence_against(two_modes(np.random.default_rng(seed), 200, 0.0), EFFECTS)
         >= BOUND
@@ -114,9 +114,7 @@ def test_an_effect_is_refuted_where_there_is_none() -> None:
 
 
 @pytest.mark.parametrize(("weight", "shown"), [(0.0, True), (100.0, False)])
-def test_the_noise_of_a_test_decides_whether_symmetry_takes_part(
-    weight: float, shown: bool
-) -> None:
+def test_symmetry_is_used_depending_on_the_noise(weight: float, shown: bool) -> None:
     y = two_modes(np.random.default_rng(3), 80, -0.05)
     boots = [
         BlockBoot("a", good, 0.0 if good else d)

@@ -35,7 +35,7 @@ def test_the_estimate_is_that_of_the_analysis_of_variance() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("image", [0.0, 0.01])
-def test_nine_intervals_of_ten_hold_the_truth(image: float) -> None:
+def test_intervals_have_90_percent_coverage(image: float) -> None:
     """Six images, two to four boots each; of 60 tries, give or take what chance gives."""
     luck = random.Random(2)
     held_image = held_boot = 0

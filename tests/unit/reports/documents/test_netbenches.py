@@ -39,7 +39,7 @@ def against(*rates: float) -> str:
     return line.removeprefix("  - forwarding: ")
 
 
-def test_a_readme_is_as_netbenches_writes_it() -> None:
+def test_a_readme_has_the_format_of_netbenches() -> None:
     compared = replace(TWO, title="Impact of D5180", conditions=["Xeon L5630", "2000 flows"])
     text = readme(compared)
 
@@ -80,11 +80,11 @@ def test_one_set_alone_is_shown() -> None:
         ((2_900_000, 3_000_000, 3_100_000), "+200% +/- 16%"),
     ],
 )
-def test_a_change_has_the_digits_that_its_error_bears(rates: Sequence[float], line: str) -> None:
+def test_the_digits_of_a_change_follow_from_its_error(rates: Sequence[float], line: str) -> None:
     assert against(*rates) == line
 
 
-def test_foreign_words_do_nothing_in_the_page() -> None:
+def test_text_is_escaped_in_the_readme() -> None:
     evil = "</code>\x1b[31m`<script>\u202e\n# x"
     compared = Study(
         evil,
@@ -117,7 +117,7 @@ def test_the_files_are_a_readme_a_plot_and_the_raw_values() -> None:
         assert name == "README.md" or f"]({name})" in found["README.md"].decode()
 
 
-def test_files_keep_their_names_and_never_take_anothers() -> None:
+def test_file_names_are_kept_and_unique() -> None:
     one, two = Set("a", OLD, "295150.pf"), Set("b", NEW, "295150.pf.pps")
     names = list(
         files(Study("t", [ComparedScenario("x", [one, two]), ComparedScenario("y", [one, two])]))
@@ -131,7 +131,7 @@ def test_files_keep_their_names_and_never_take_anothers() -> None:
     ]
 
 
-def test_names_are_fit_for_any_file_system() -> None:
+def test_file_names_are_portable() -> None:
     compared = study(Set("../up", OLD), Set("Ä / \x00?", NEW), Set("..", OLD), Set("AUX ü", NEW))
     names = [name for name in files(compared) if name.endswith(".pps")]
 
@@ -139,7 +139,7 @@ def test_names_are_fit_for_any_file_system() -> None:
     assert len(set(names)) == 4
 
 
-def test_flame_graphs_are_linked_and_lie_beside() -> None:
+def test_flame_graphs_are_written_and_linked() -> None:
     compared = replace(TWO, flame_graphs=[FlameGraph("r311848", "bench.311848.svg", b"<svg/>")])
     found = files(compared)
 

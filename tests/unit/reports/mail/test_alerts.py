@@ -138,7 +138,7 @@ def test_the_trend_falls_at_a_known_culprit(nights: tuple[int, ...], first: int)
     assert report_cases.label(24) in lines[rule - 1]
 
 
-def test_a_commit_that_stands_in_for_the_culprit_is_named() -> None:
+def test_the_stand_in_of_a_culprit_is_named() -> None:
     culprit, other = report_cases.revision(40), report_cases.revision(41)
     case = make("culprit_case")
     steps = tuple(

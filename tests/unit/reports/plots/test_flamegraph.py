@@ -143,9 +143,7 @@ def test_the_command_draws_one_profile_or_the_difference_of_two(tmp_path: Path) 
         (b"\xff\xfe\x00", "line 1:"),
     ],
 )
-def test_a_file_without_stacks_is_refused_in_a_sentence(
-    tmp_path: Path, content: bytes, message: str
-) -> None:
+def test_a_file_without_stacks_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     """And nothing is written."""
     (tmp_path / "one").write_bytes(content)
     output = run(tmp_path / "one", "-o", tmp_path / "out.svg", status=1)

@@ -83,7 +83,7 @@ def test_invalid_data_is_refused(
         ministat(data, **options)
 
 
-def test_the_table_of_t_is_the_t_distribution_to_its_last_digits() -> None:
+def test_the_table_of_t_is_accurate() -> None:
     for column, confidence in enumerate(CONFIDENCES):
         tail = 0.999 if column == 5 else (1 + confidence / 100) / 2
         for degrees in range(1, 101):

@@ -52,7 +52,7 @@ def test_a_trend_has_ranges_that_differ(days: range, ranges: list[str], shown: s
     assert len(ids) == len(set(ids))
 
 
-def test_a_step_names_the_alert_whose_culprit_has_no_level_of_its_own() -> None:
+def test_a_step_names_the_alert_of_an_unmeasured_culprit() -> None:
     """The culprit lies between two levels that were measured; the bad end came later."""
     names = [f"{i:040x}" for i in range(8)]
     step = LevelStep(names[3], names[4], -0.1, -0.11, -0.09, 9.0, 4, 4, 16, 16, names[3], names[4])

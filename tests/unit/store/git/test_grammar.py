@@ -134,7 +134,7 @@ def test_invalid_names_are_rejected_with_one_sentence(text: str, sentence: str) 
 @example("0001-01-01T00:00+14:00")
 @example("9999-12-31T23:59:59-23:59")
 @example("x" * (LONGEST + 1))
-def test_any_text_is_a_name_or_gets_a_sentence(text: str) -> None:
+def test_any_text_is_a_name_or_is_refused(text: str) -> None:
     """Nothing else is raised, a name is printed as it is read, and it is plain ASCII."""
     name = tried(text)
     if isinstance(name, RevisionError):
@@ -152,6 +152,6 @@ def test_any_text_is_a_name_or_gets_a_sentence(text: str) -> None:
     | st.builds(CountedName, NUMBERS, st.just("") | BRANCHES, st.just("") | DIGITS)
     | st.builds(Reference, BRANCHES)
 )
-def test_every_reading_is_parsed_from_its_text(reading: Reading) -> None:
+def test_the_text_of_a_reading_is_parsed_back(reading: Reading) -> None:
     """So a candidate that is listed can be typed."""
     assert reading in readings(str(reading))

@@ -41,7 +41,7 @@ def fact(key: str, size: int, seconds: float = 1.0) -> Kernel:
     return Kernel("rev", "GENERIC", "amd64", "id", key, "n1-rev", size, 0.0, seconds)
 
 
-def test_another_byte_is_another_key(stage: Path, tmp_path: Path) -> None:
+def test_a_changed_byte_changes_the_key(stage: Path, tmp_path: Path) -> None:
     one = pack(stage, tmp_path / "one.tar.gz")
     (stage / "pf.ko").write_bytes(b"pg")
     assert pack(stage, tmp_path / "two.tar.gz") != one
@@ -62,7 +62,7 @@ def test_an_archive_with_other_content_is_refused(stage: Path, log: Path, tmp_pa
 
 
 @given(place=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))
-def test_no_flipped_bit_goes_unseen(
+def test_flipped_bits_are_detected(
     place: int, bit: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Whatever the damage does to gzip, the store speaks; the key stays if the content does."""
@@ -132,7 +132,7 @@ def test_the_lease_of_a_killed_process_ends_with_it(full: tuple[ArtefactStore, l
 
 
 @pytest.mark.parametrize("moment", ["pack", "copyfile", "rename"])
-def test_a_kill_in_the_middle_of_putting_leaves_no_half_kernel(
+def test_an_interrupted_put_leaves_no_partial_kernel(
     stage: Path, log: Path, tmp_path: Path, moment: str
 ) -> None:
     """What is there is whole or not there; the rest goes when room is made."""
@@ -181,7 +181,7 @@ def test_uploads_in_progress_are_kept(
     assert left(store) == {kernel.key}
 
 
-def test_half_an_upload_goes_after_a_day(full: tuple[ArtefactStore, list[str]]) -> None:
+def test_partial_uploads_are_removed_after_a_day(full: tuple[ArtefactStore, list[str]]) -> None:
     """Its fact comes last; until then somebody may be sending it."""
     store, keys = full
     (store.directory / keys[0] / "kernel.json").unlink()

@@ -33,7 +33,7 @@ def diff(path: str = f"a/{FILE}", to: str = f"b/{FILE}") -> str:
     return f"--- {path}\n+++ {to}\n@@ -1 +1 @@\n-old\n+new\n"
 
 
-def test_a_patch_from_windows_is_the_patch() -> None:
+def test_line_endings_of_windows_are_accepted() -> None:
     """Its lines end as those of the tree do; so does what has no end."""
     text = diff().encode()
     assert read("D1", text.replace(b"\n", b"\r\n")) == read("D1", text)
@@ -108,7 +108,7 @@ def test_an_invalid_patch_is_refused(name: str, tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=400), st.sampled_from([b"", b"--- ", b"diff --git ", b"rename to "]))
-def test_junk_is_refused_or_stays_inside(junk: bytes, start: bytes) -> None:
+def test_any_bytes_are_refused_or_stay_in_the_tree(junk: bytes, start: bytes) -> None:
     """Whatever comes: no traceback, and no name that leads out of the tree."""
     try:
         patch = read("D1", start + junk)
@@ -151,7 +151,7 @@ def test_a_missing_or_damaged_patch_is_reported(tmp_path: Path, patch: Patch) ->
     assert store.load(patch.mark) == patch
 
 
-def test_a_kill_while_a_patch_is_written_leaves_no_half_of_it(tmp_path: Path, patch: Patch) -> None:
+def test_an_interrupted_write_leaves_no_partial_patch(tmp_path: Path, patch: Patch) -> None:
     program = (
         "import os, signal\n"
         "from pathlib import Path\n"

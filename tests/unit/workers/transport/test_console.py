@@ -44,7 +44,7 @@ def test_a_command_that_ends_is_restarted_and_reported(
     assert log.read_text().count("the console's command ended with status 3") == 2
 
 
-def test_a_missing_command_disturbs_nothing(tmp_path: Path) -> None:
+def test_a_missing_command_is_logged(tmp_path: Path) -> None:
     log = tmp_path / "console.log"
     with ConsoleTap(Console((str(tmp_path / "none"),)), log) as tap:
         assert tap.output() == ""
@@ -52,7 +52,7 @@ def test_a_missing_command_disturbs_nothing(tmp_path: Path) -> None:
     assert "cannot be run: No such file or directory" in log.read_text()
 
 
-def test_a_command_that_does_not_want_to_end_is_ended(
+def test_a_command_that_ignores_signals_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "_PATIENCE", 0.1)
@@ -63,7 +63,7 @@ def test_a_command_that_does_not_want_to_end_is_ended(
     assert process.poll() is not None
 
 
-def test_a_console_that_never_rests_fills_no_disk(
+def test_the_log_of_a_busy_console_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The end is kept: there a panic is."""

@@ -53,7 +53,7 @@ def test_unwritten_output_is_kept_for_the_end() -> None:
     assert b"".join(kept) == b"one two"
 
 
-def test_a_child_that_floods_is_not_waited_for() -> None:
+def test_endless_output_of_a_child_is_not_awaited() -> None:
     """It meets a broken pipe."""
     kept = io.BytesIO()
     with subprocess.Popen(

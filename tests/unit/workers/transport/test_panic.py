@@ -66,7 +66,7 @@ stack backtrace:
 """
 
 
-def test_a_trap_is_named_with_the_function_that_it_happened_in() -> None:
+def test_a_trap_names_its_function() -> None:
     panic = find_panic(f"login: \n{TRAP}\nFreeBSD/amd64\n")
     assert panic is not None
     assert panic.message == "Fatal trap 12: page fault while in kernel mode in ip_tryforward()"
@@ -102,7 +102,7 @@ def test_text_about_panics_is_not_a_panic(output: str) -> None:
     assert find_panic(output) is None
 
 
-def test_a_console_s_own_signs_are_taken_off() -> None:
+def test_control_sequences_are_removed() -> None:
     heard = (
         b"\x1b[2J\x1b[25;1H\x1b[33mWelcome to FreeBSD\x1b[m\r\n"
         b"|\x08/\x08-\x08\xff\xfe\x00\x80\x9b"
@@ -116,7 +116,7 @@ def test_a_console_s_own_signs_are_taken_off() -> None:
     assert panic.message.endswith("in ip_tryforward()")
 
 
-def test_a_flood_is_searched_and_the_answer_stays_small() -> None:
+def test_a_panic_in_a_large_log_has_a_short_text() -> None:
     """Ten megabytes before it, and a stack that has run over behind it."""
     noise = b"ix0: Watchdog timeout -- resetting\r\n" * 290_000
     frames = b"#9 0xffffffff80d4a1c3 at m_copyback+0x2c3 and what else there is to say\n" * 5000
@@ -127,7 +127,7 @@ def test_a_flood_is_searched_and_the_answer_stays_small() -> None:
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300))
-def test_no_noise_hides_a_panic_or_makes_one(before: bytes, after: bytes) -> None:
+def test_other_output_neither_hides_nor_imitates_a_panic(before: bytes, after: bytes) -> None:
     noise = before.replace(b"anic", b"").replace(b"Fatal", b"")
     assert find_panic(plain(noise)) is None
     found = find_panic(plain(noise + b"\x1b[m\n" + TRAP.encode() + after))

@@ -144,7 +144,7 @@ OUT = (
 
 @by_any_awk
 @pytest.mark.parametrize("shell", SHELLS, ids=lambda words: Path(words[0]).name)
-def test_no_path_leads_out(tmp_path: Path, shell: list[str], awk: str) -> None:
+def test_paths_outside_of_the_root_are_refused(tmp_path: Path, shell: list[str], awk: str) -> None:
     """`..` is refused wherever it stands and however it is quoted, for each role and root."""
     for role, root in (("server", "/roots/d1.18"), ("dut", "")):
         for form in OUT:
@@ -171,7 +171,7 @@ _WORDS = st.lists(st.text("ab./-'\"$`;&|<>(){}*?~# \\\t=!", min_size=1, max_size
 @by_any_awk
 @settings(max_examples=30)
 @given(words=_WORDS)
-def test_quoting_hides_nothing(
+def test_quoting_does_not_change_the_decision(
     words: list[str], awk: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Whatever stands beside an allowed command, quoted or not, makes it another one."""
