@@ -17,7 +17,6 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +41,7 @@ def log_evidence(differences: Floats, centre: float, effects: Floats) -> float:
     y, effect = (x[..., None, None] for x in (differences[:, None] - centre, effects - centre))
     gain = (_FREEDOM + 1) / 2 * (_log_tail(y + effect) - _log_tail(y - effect))
     logs = (math.log(2) - np.logaddexp(0.0, -gain)).sum(axis=0)
-    return float(special.logsumexp(logs)) - math.log(logs.size)
+    return float(np.logaddexp.reduce(logs, axis=None)) - math.log(logs.size)
 
 
 def log_evidence_against(differences: Floats, effects: Floats) -> float:
