@@ -102,6 +102,7 @@ def test_an_interruption_leaves_no_process(
         DemoService(place).stop()
 
 
+@pytest.mark.long
 def test_down_ends_processes_of_a_killed_demonstration(tmp_path: Path) -> None:
     place = tmp_path / "service"
     with subprocess.Popen(

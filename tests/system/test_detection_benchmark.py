@@ -125,6 +125,7 @@ def test_clear_drops_are_found_by_retests(kind: str) -> None:
     assert found.boots >= 4
 
 
+@pytest.mark.long
 def test_a_false_suspicion_does_not_hide_a_later_drop() -> None:
     """An odd image is no change: 15 % are told after it, in the second night at the latest."""
     for seed in range(6):

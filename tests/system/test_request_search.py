@@ -34,6 +34,7 @@ def service(tmp_path: Path, reviews: str) -> PlayedService:
     return service
 
 
+@pytest.mark.long
 def test_a_range_is_searched(service: PlayedService) -> None:
     """Its ends first; then the commit is named, verified, and mailed. No open alertsed."""
     service.request("bisect", "r300001..r300005", "--testbed", "c2558", "--mail", "ann@lab.invalid")

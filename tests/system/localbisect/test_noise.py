@@ -55,6 +55,7 @@ def searched(
             entries.append(following)
 
 
+@pytest.mark.long
 def test_real_drop_is_never_called_nothing() -> None:
     """16 searches for a drop of 5 %, with 2 % noise: the culprit, or no answer."""
     found = [searched(seed, 0.05, 0.02) for seed in range(16)]

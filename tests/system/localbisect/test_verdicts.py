@@ -64,6 +64,7 @@ def test_drift_has_no_culprit(make_repository: MakeRepository) -> None:
     repository.replay()
 
 
+@pytest.mark.long
 def test_change_of_the_machine_has_no_culprit(make_repository: MakeRepository) -> None:
     """The machine becomes slow after the comparison of the ends."""
     repository = make_repository(numbered(30, {20: {"level": "950\n"}}))

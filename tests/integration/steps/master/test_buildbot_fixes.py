@@ -140,6 +140,7 @@ class LostWorkerTest(RealMaster):
     async def is_trial(self, builder: int) -> bool:
         return bool((await self.master.data.get(("builders", builder)))["name"] == "bench-c2558")
 
+    @pytest.mark.long
     @case
     async def test_a_trial_that_loses_its_worker_is_repeated(self: Any) -> None:
         """After the claim, while the build is prepared, and after the ping of the worker."""

@@ -93,6 +93,7 @@ class ProfilesTest(RealMaster):
         assert self.ledger.jobs.get(night.id).result == NightlyResult(1)
         assert self.calls()[-1] == f"profile {OTHER}"
 
+    @pytest.mark.long
     @case
     async def test_a_failed_profile_ends_its_job(self) -> None:
         """Without a boot of the other revision; a crashed one is retried before."""

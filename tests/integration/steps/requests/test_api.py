@@ -149,7 +149,7 @@ def checked(base: str, tokens: dict[str, str], examples: int) -> Callable[[], No
 
 # The master in this process uses `random`, too.
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
-@pytest.mark.slow
+@pytest.mark.long
 class Described(ApiMaster):
     @case
     async def test_every_response_matches_the_description(self) -> None:

@@ -203,6 +203,7 @@ class BisectSchedulerTest(RealMaster):
         assert f"has no result in {MOST_TRIES} tries: ended without a result" in (record.result.why)
         assert self.calls().count(f"trial {REVISION}") == MOST_TRIES + 1 + MOST_TRIES
 
+    @pytest.mark.long
     @case
     async def test_a_build_is_repeated_after_a_stop_of_the_master_only(self) -> None:
         """On the same host; cancelled by a user it ends its job."""

@@ -27,6 +27,10 @@ CLONES = {
     "wireguard": "wg",
 }
 """Letters of the interface by scenario."""
+EACH_CLONE = [
+    pytest.param(kind, marks=[pytest.mark.long] * (kind not in ("lagg", "wireguard")))
+    for kind in CLONES
+]
 NO_ROUTE = re.compile(r"^route add.*?(?= \|\||$)", re.MULTILINE)
 DOCS = Path(__file__).parents[4] / "docs" / "lab.md"
 CPU = "inet4-cpu~cpu.percent.lower"
@@ -73,7 +77,7 @@ def interfaces(lab: RunningLab) -> list[str]:
     return [route, *(lab.ssh(host, "ifconfig -a") for host in ("c2558-dut", "c2558-gen"))]
 
 
-@pytest.mark.parametrize("kind", CLONES)
+@pytest.mark.parametrize("kind", EACH_CLONE)
 def test_forwarding_through_a_cloned_interface(
     c2558: RunningLab, tmp_path: Path, kind: str
 ) -> None:
@@ -84,7 +88,7 @@ def test_forwarding_through_a_cloned_interface(
     assert interfaces(c2558) == before
 
 
-@pytest.mark.parametrize("kind", CLONES)
+@pytest.mark.parametrize("kind", EACH_CLONE)
 def test_packets_beside_a_cloned_interface_are_no_sample(
     c2558: RunningLab, tmp_path: Path, kind: str
 ) -> None:

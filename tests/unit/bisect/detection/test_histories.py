@@ -74,6 +74,7 @@ def test_modes_are_not_steps() -> None:
     assert len(false) <= 2
 
 
+@pytest.mark.long
 def test_clear_step_in_another_series_reveals_a_faint_one() -> None:
     alone, beside, elsewhere = 0, 0, 0
     for seed in range(30):

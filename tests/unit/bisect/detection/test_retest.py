@@ -96,6 +96,7 @@ def test_large_drop_is_confirmed_within_two_blocks() -> None:
     assert lead.low < math.log(0.89) < lead.high
 
 
+@pytest.mark.long
 def test_equal_kernels_are_not_confirmed() -> None:
     played = [retest(seed, 0.0, outliers=0.02) for seed in range(100)]
 
@@ -119,6 +120,7 @@ def test_noise_larger_than_known_is_undecided_at_worst() -> None:
         assert all(isinstance(one.result, Confirmed) or is_undecided(one) for one in played)
 
 
+@pytest.mark.long
 def test_undecided_retest_gives_the_price_of_a_decision() -> None:
     played = retest(1, 0.01, Noise(0.08))
 

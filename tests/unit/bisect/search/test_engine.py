@@ -55,6 +55,7 @@ def test_culprit_is_found_and_verified(culprit: int) -> None:
     assert lead.ln_ratio < math.log(0.95) / 2
 
 
+@pytest.mark.long
 def test_overestimated_effect_does_not_hide_the_culprit() -> None:
     """A drop of 3 %, with 9 % confirmed: the search continues for half the effect."""
     noise, count = Noise(0.02, 0.0), 16

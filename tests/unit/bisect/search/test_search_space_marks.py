@@ -40,6 +40,7 @@ def test_a_mark_alone_verifies_nothing() -> None:
     assert move.revision in {"r3", "r4"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "verdicts", [{"r3": "good", "r6": "bad"}, {"r6": "good"}, {"r2": "bad"}, {"r3": "skip"}]
 )

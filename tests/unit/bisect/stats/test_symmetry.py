@@ -68,6 +68,7 @@ def test_fewer_than_seven_pairs_of_one_sign_show_nothing() -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", [two_modes, heavy_tails])
 def test_an_estimate_has_the_centre_in_its_interval(noise: Noisy) -> None:
     hit, error = 0, []
@@ -91,6 +92,7 @@ def test_equal_differences_have_an_interval() -> None:
     assert middle == pytest.approx(-0.05, abs=1e-4)
 
 
+@pytest.mark.long
 def test_the_interval_has_the_centre_at_all_times() -> None:
     missed, width = 0, []
     for seed in range(100):

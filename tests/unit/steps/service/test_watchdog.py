@@ -117,6 +117,7 @@ def test_an_endless_wait_ends_the_process(tmp_path: Path) -> None:
     assert found.seconds > 1.0
 
 
+@pytest.mark.long
 def test_a_process_that_holds_the_gil_ends_and_its_successor_records_it(tmp_path: Path) -> None:
     assert begin(tmp_path, "holds").wait(300) == 1
     assert stalls.read(tmp_path).latest == ()
