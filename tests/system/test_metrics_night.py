@@ -17,7 +17,7 @@ from netbisect.demo.service import DemoService
 from netbisect.demo.tree import story
 from netbisect.demo.tree.story import StoryCommit, append, boring
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("service")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("metrics")]
 
 KINDS = (
     "inet4-forwarding",

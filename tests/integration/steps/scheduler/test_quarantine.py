@@ -41,7 +41,7 @@ class QuarantinePolicyTest(RealMaster):
         await self.until(lambda: bool(self.ledger.quarantines.current()))
         held = self.ledger.quarantines.current()["c2558"]
         assert (held.fault, held.why) == (Fault.HOST_KEY.value, "as the script says")
-        assert held.log == "the last words of the machine"
+        assert held.log == "the last output of the machine"
         night = await self.closed(self.add_night(THIRD))
         assert isinstance(night.result, Unfinished)
         assert "c2558 is in quarantine since " in night.result.why
