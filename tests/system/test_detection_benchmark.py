@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 
 from benchmarks.detection import __main__ as game
-from benchmarks.detection import ours, page
+from benchmarks.detection import ours
 from benchmarks.detection.lab import BOOTS, LEARNING, Change, Floats, Lab
 from benchmarks.detection.rules import RULES, Rule
 
@@ -50,17 +49,6 @@ def test_a_rule_finds_nothing_in_equal_levels(rule: Rule, level: float) -> None:
 
     with np.errstate(all="ignore"):
         assert [rule(nights[:known]) for known in range(1, 41)] == [None] * 40
-
-
-def test_random_numbers_are_independent_of_the_engine() -> None:
-    """Whatever they ask for, in whatever order."""
-    one, other = small(), small()
-    record = list(itertools.product(range(6), (0, 7, 59), (0, 1)))
-    found = {key: one.boots(key[0], key[1], key[1], key[2], 5) for key in record}
-    again = {key: other.boots(key[0], key[1], key[1], key[2], 5) for key in reversed(record)}
-
-    for key in record:
-        np.testing.assert_array_equal(found[key], again[key])
 
 
 def judged(*alerts: tuple[int, int, int]) -> game.Count:
@@ -136,21 +124,3 @@ def test_a_false_suspicion_does_not_hide_a_later_drop() -> None:
         alerts = [(night, since) for night in range(60) for _, since in watch.night(night)]
 
         assert {(45, 45), (46, 45)} & set(alerts)
-
-
-def test_the_table_of_the_page_has_a_line_for_every_rule() -> None:
-    """And what was never told has no delay."""
-    row = {
-        "engine": "a rule",
-        "case": "unimodal",
-        "labs": 2,
-        "false_alerts": 0.125,
-        "hits": {"2": 0.5, "3": 1.0, "5": 1.0, "10": 1.0},
-        "delay_nights": None,
-        "localisation_nights": None,
-        "retest_boots": 81.2,
-    }
-    lines = page.table([row], 1)
-
-    assert lines[0] == "Seeds 1 to 2: 2 labs of each case."
-    assert "| `unimodal` | a rule | 0.12 | 0.50 | 1.00 | 1.00 | 1.00 | - | - | 81 |" in lines

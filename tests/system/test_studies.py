@@ -10,10 +10,6 @@ from urllib.parse import unquote
 
 import pytest
 from played_lab import PlayedService, build
-from programs import git, netbisect
-from real_master import RealMaster, case
-
-from netbisect.store.db.records import RequestState
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "netbenches"
 pytestmark = [
@@ -156,35 +152,3 @@ class _Patched(dict[str, str]):
 
     def get(self, key: str, default: Any = None) -> Any:
         return self._name if key.startswith(f"{self._commit}+") else default
-
-
-@pytest.mark.long
-class Recorded(RealMaster):
-    """A study in a real master, whose testbed answers with the boots that were recorded."""
-
-    @case
-    async def test_two_revisions_are_requested_by_command(self) -> None:
-        """From the command to the README, and the exit status of who waits."""
-        place = "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-stable.r320897"
-        work = self.folder / "work"
-        work.mkdir()
-        git(work, "init", "--quiet", "--initial-branch=main")
-        script = {}
-        for image, rates in recorded(place, "inet4").items():
-            text = f"{image}\n\nsvn path=/head/; revision={image}"
-            git(work, "commit", "--quiet", "--allow-empty", "--message", text)
-            script[git(work, "rev-parse", "HEAD")] = {"tape": rates}
-        git(work, "push", "--quiet", str(self.folder / "tree.git"), "main")
-        self.script(script)
-        await self.start()
-        command = ["request", "compare", "r320896", "r320897", "--folder", str(self.folder)]
-        done = netbisect(*command)
-        assert done.exit_code == 0, done.output
-        await self.until(lambda: self.ledger.requests.get(1).state is not RequestState.OPEN)
-        readme = self.settings.reports / "request-1" / "c2558-1" / "README.md"
-        await self.until(readme.is_file)
-
-        assert published(readme.read_text()) == []
-        assert unproven(readme.read_text()) == 1
-        waited = ["request", "show", "1", "--wait", "--folder", str(self.folder)]
-        assert netbisect(*waited).exit_code == 2
