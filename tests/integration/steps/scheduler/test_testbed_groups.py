@@ -164,26 +164,6 @@ def test_progress_shows_trials_on_peers(group_case: GroupCase) -> None:
 class TestbedGroupsTest(Group):
     @pytest.mark.long
     @case
-    async def test_the_search_continues_without_a_crashing_peer(self) -> None:
-        await self.start()
-        record = await self.closed(self.begin({PEER: {"trial": "crash"}}))
-
-        self.assert_culprit(record)
-        assert [one.outcome for one in self.trials(record, PEER)] == [Outcome.LOST] * 2
-        assert set(self.ledger.quarantines.current()) == set()
-
-    @pytest.mark.long
-    @case
-    async def test_the_search_continues_without_a_peer_in_quarantine(self) -> None:
-        await self.start()
-        record = await self.closed(self.begin({PEER: {"trial": "lab"}}))
-
-        self.assert_culprit(record)
-        assert set(self.ledger.quarantines.current()) == {PEER}
-        assert len(self.trials(record, PEER)) == 1
-
-    @pytest.mark.long
-    @case
     async def test_the_search_continues_on_a_peer_during_a_quarantine_of_its_testbed(self) -> None:
         await self.start()
         record = self.begin()
