@@ -7,11 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from programs import git
 
-from netbisect.bisect.commit_trailers import Trailers, merge_status, parse_trailers
+from netbisect.bisect.commit_trailers import merge_status, parse_trailers
 from netbisect.bisect.model.entities import Commit
 from netbisect.reports.mail.backports import stable_sentences
 from netbisect.store.git.history import History, merge_status_of
@@ -85,14 +83,6 @@ def test_fixes(line: str, names: tuple[str, ...]) -> None:
 )
 def test_cherry_picks(text: str, names: tuple[str, ...]) -> None:
     assert parse_trailers(text).picked == names
-
-
-@given(st.text())
-def test_any_message_is_parsed(message: str) -> None:
-    assert isinstance(parse_trailers(message), Trailers)
-    assert isinstance(
-        parse_trailers(f"MFC after: {message}\nFixes: {message}\nMFC {message}"), Trailers
-    )
 
 
 def commit(revision: str, body: str = "", subject: str = "igb: Change", day: float = 0) -> Commit:

@@ -194,20 +194,16 @@ def test_an_empty_case_has_a_page() -> None:
     assert "Too few boots for ministat" in text
 
 
-@pytest.mark.slow
-def test_the_page_of_the_largest_case_is_small() -> None:
-    """Twelve scenarios, 256 commits, 60 visits, panics and profiles: below 500 kB, and whole."""
-    case = report_cases.large_case()
-    taken = report_cases.profiles()
-    alert = report_cases.alert_document()
-    text = changes.alert(alert, case, title=case.title, jobs=[], taken=taken).html()
-    outline = Page(text)
-
-    assert len(text.encode()) < 500_000
-    assert text.count('class="fg"') == 3
-    assert text.count("<figure") == 8
-    assert "Without plots: 9 scenarios with smaller changes" in outline.text
-    assert outline.text.count("splits what is left") == 60
+def test_only_the_largest_changes_have_plots() -> None:
+    case = make("culprit_case")
+    names = [f"s{i}" for i in range(12)]
+    lead, rates = case.differences[0], case.pps[case.lead]
+    differences = tuple(replace(lead, scenario=name) for name in names)
+    titles, pps = dict(zip(names, names, strict=True)), dict.fromkeys(names, rates)
+    changed = {"titles": titles, "pps": pps, "differences": differences, "retest": differences}
+    text = page(replace(case, lead="s0", **changed))
+    assert text.count("<figure") == 5
+    assert "Without plots: 9 scenarios with smaller changes" in Page(text).text
 
 
 def test_long_lists_on_a_page_are_cut_and_counted() -> None:

@@ -28,9 +28,6 @@ from netbisect.workers.transport.ssh import Machine
 
 NAME = "kernel.nb-0123456789ab"
 _BOOT = f"/boot/{NAME}"
-_PROFILE = "/var/tmp/netbisect-profile"
-
-
 AWKS = [one for one in map(shutil.which, ("mawk", "gawk", "original-awk", "busybox")) if one]
 """FreeBSD's is Debian's original-awk."""
 SHELLS = [
