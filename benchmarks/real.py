@@ -8,18 +8,18 @@ slower, none in a quarter of the searches; 10 % do not compile. Needs cc.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 from git import Actor, Repo
-
-from benchmarks.demo import busy_loops
 
 COMMITS = 128
 LIMIT = 3600.0
@@ -37,6 +37,18 @@ int main(void) {{
 }}
 """
 STATUS = {0: "named", 1: "nothing changed", 3: "inconclusive"}
+
+
+@contextlib.contextmanager
+def busy_loops(count: int) -> Iterator[None]:
+    """Runs busy loops within the block."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for one in loops:
+            one.kill()
+            one.wait()
 
 
 def make(folder: Path, rng: random.Random, drop: float) -> str:
