@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import netbisect
 
-from netbisect.cli import ministat as ministat_command
 from netbisect.reports.render.ministat import Variant, ministat
 from netbisect.reports.render.ministat_input import read_points
 
@@ -54,17 +53,6 @@ def test_standard_input_for_hyphen_or_no_file() -> None:
     assert run("-A", stdin=text).stdout.startswith("x <stdin>\n")
     assert run("-A", "iguana", "-", stdin=text).stdout == ("x iguana\n+ -\n" + HEAD + ROWS + SAME)
     assert run("-A", "--variant", "2013", "-", stdin=text).stdout.startswith("x <stdin>\n")
-
-
-def test_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a number at its beginning counts, as in C."""
-    monkeypatch.setattr(ministat_command.sys.stdout, "isatty", lambda: True, raising=False)
-    widths = {}
-    for columns in ("100", "100 wide", "wide"):
-        monkeypatch.setenv("COLUMNS", columns)
-        widths[columns] = ministat_command._terminal_width()
-
-    assert widths == {"100": 100, "100 wide": 100, "wide": 0}
 
 
 @pytest.mark.parametrize(

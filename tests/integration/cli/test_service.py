@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,21 +121,6 @@ def test_supervised_start_works_without_the_git_server(folder: Path, tmp_path: P
         lab.write_text(text)
 
 
-def test_empty_repository_is_refused(folder: Path, tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", "--bare", tmp_path / "empty.git"], check=True)
-    lab = (folder / "lab" / "lab.toml").read_text()
-    path = folder / "lab" / "empty.toml"
-    repository = str(folder / "upstream" / "src.git")
-    assert repository in lab
-    path.write_text(lab.replace(repository, str(tmp_path / "empty.git")))
-    change(folder, "lab/lab.toml", "lab/empty.toml")
-    change(folder, "poll = 60", f'poll = 60\nstate = "{tmp_path}"')
-    message = refused(folder)
-
-    assert "empty.git" in message
-    assert "no commits" in message
-
-
 def test_port_in_use_is_refused(folder: Path) -> None:
     settings, _ = load(folder / control.SETTINGS)
     with socket.socket() as taken:
@@ -147,23 +131,6 @@ def test_port_in_use_is_refused(folder: Path) -> None:
     assert (
         message == f"web.port: 127.0.0.1:{settings.web.port} is unavailable: Address already in use"
     )
-
-
-def test_unknown_key_is_refused(folder: Path) -> None:
-    lab = folder / "lab" / "lab.toml"
-    wrong = folder / "lab" / "wrong.toml"
-    wrong.write_text(lab.read_text().replace("kernel_config", "kernel_confg"))
-    change(folder, "lab/lab.toml", "lab/wrong.toml")
-    message = refused(folder)
-
-    assert f"{wrong}: testbeds[0]: unknown key 'kernel_confg'" in message
-    assert "did you mean 'kernel_config'?" in message
-
-
-def test_invalid_database_address_is_refused(folder: Path) -> None:
-    change(folder, "poll = 60", 'poll = 60\ndatabase = "netbisect.sqlite"')
-    assert "is no database url" in refused(folder)
-    assert "is no database url" in run("check", folder).output
 
 
 def test_nightly_job_is_queued_once(written: Path) -> None:

@@ -98,11 +98,3 @@ def test_invalid_configuration_is_refused(
     config.write_text(config.read_text().replace(right, wrong))
     with pytest.raises((FileError, LabError), match=message):
         LabSimulator(load(config))
-
-
-def test_missing_argument_prints_usage() -> None:
-    done = start()
-    assert (done.returncode, done.stderr) == (
-        2,
-        "usage: python -m netbisect.demo.lab CONFIG.toml\n",
-    )

@@ -8,21 +8,13 @@ from dataclasses import replace
 import report_cases
 import report_documents
 
-from netbisect.bisect.model.alert_change import ChangeBasis
-from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.entities import Level
 from netbisect.bisect.model.results import Effect
 from netbisect.reports.model.series import LevelDocument, SeriesDocument
-from netbisect.reports.model.types import AlertSummary
+from netbisect.reports.model.types import AlertSummary, Difference
 from netbisect.reports.site import pages
 from netbisect.reports.site.overview import NightProgress, Overview
 from netbisect.reports.site.plots import first_changed
-from netbisect.steps.queries.documents import alert_summary
-from netbisect.store.db.records import Alert, AlertSeries
-
-
-def effect(scenario: str, ln_ratio: float) -> Effect:
-    return Effect(scenario, ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 1e-9, 12, 12)
 
 
 def summary(scenario: str) -> SeriesDocument:
@@ -32,52 +24,18 @@ def summary(scenario: str) -> SeriesDocument:
 
 
 def test_each_cell_of_the_map_shows_the_change_of_its_own_series() -> None:
-    effects = effect("fwd4", -0.11), effect("fwd6", -0.05)
-    alert = Alert(
-        id=7,
-        testbed="c2558",
-        branch="main",
-        lead="fwd4",
-        good="a",
-        bad="b",
-        effects=effects,
-        basis=ChangeBasis.RETEST,
-        retest=effects,
-        state=AlertState.OPEN,
-        culprit="",
-        comparison=1,
-        bisection=None,
-        thread="",
-        opened_at=1e9,
-        closed_at=None,
-        kind=AlertKind.DROP,
-        announced_at=1e9,
-        muted_until=None,
-        recovery="",
-        merged_into=None,
-        series=tuple(
-            AlertSeries(
-                testbed="c2558",
-                scenario=one.scenario,
-                branch="main",
-                good="a",
-                bad="b",
-                effect=one,
-                at=1e9,
-            )
-            for one in effects
-        ),
-    )
+    moved = {
+        name: Difference.of(Effect(name, change, change - 0.01, change + 0.01, 1e-9, 12, 12))
+        for name, change in (("fwd4", -0.11), ("fwd6", -0.05))
+    }
     view = Overview(
         at=1e9,
         night=NightProgress(0, 0, (), None, None),
-        alerts=[alert_summary(alert, 1e9)],
+        alerts=[replace(report_cases.alert_summary(), id=7, changes=moved)],
         running=[],
         series=[summary("fwd4"), summary("fwd6"), summary("pf4")],
     )
-
     remarks = [row["cells"][0]["remark"] for row in pages.grid(view, "main")["rows"]]
-
     assert remarks == ["▼ -10.4 %, alert 7", "▼ -4.9 %, alert 7", "learning"]
     assert re.findall("▼ (.*?), alert 7", pages.index(view).html()) == ["-10.4 %", "-4.9 %"]
 

@@ -12,10 +12,9 @@ import pytest
 from ledger_facts import intend, sample
 from programs import netbisect
 
-from netbisect.bisect.detection.health import series_health
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.detection_results import SplitHalfTest
-from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kernel, Level
+from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kernel
 from netbisect.bisect.model.jobs import CompareJob, Job, NightlyJob
 from netbisect.bisect.model.results import Confirmed, Effect, NotConfirmed
 from netbisect.steps.queries.health import judge, new_epochs
@@ -138,36 +137,6 @@ class Measuring:
 @pytest.fixture
 def lab(ledger: Ledger) -> Measuring:
     return Measuring(ledger)
-
-
-def levels(count: int, gap: float = 0.0, sd: float = 0.005, seed: int = 1) -> list[Level]:
-    luck = random.Random(seed)
-    found = []
-    for i in range(count):
-        image = luck.gauss(14, sd)
-        boots = [luck.gauss(image, sd) - gap * (luck.random() < 0.3) for _ in range(5)]
-        found.append(Level(f"r{i}", f"i{i}", NOW + i * DAY, tuple(boots)))
-    return found
-
-
-def test_the_smallest_drop_of_a_series_uses_the_noise_of_the_screen() -> None:
-    """The smallest drop is that of the noise with which tonight is judged."""
-    found = series_health(levels(30))
-
-    assert (found.levels, found.boots) == (30, 150)
-    assert found.boot_noise == pytest.approx(0.005, rel=0.3)
-    assert found.image_noise == pytest.approx(0.005, rel=0.6)
-    assert found.smallest_drop is not None
-    assert found.smallest_lasting_drop is not None
-    assert 0.015 < found.smallest_lasting_drop < found.smallest_drop < 0.06
-    assert (found.modes, found.drift, found.saturated, found.modes_changed) == (
-        None,
-        None,
-        False,
-        False,
-    )
-    assert found.p is not None
-    assert (found.latest, found.latest_at) == ("r29", NOW + 29 * DAY)
 
 
 def test_every_series_has_its_last_night(lab: Measuring) -> None:

@@ -167,9 +167,6 @@ def test_open_requests_are_limited_per_user(service: RequestService) -> None:
         (spec("main", "f" * 40), "subjects", ""),
         (spec("main", "--upload-pack=touch x"), "subjects", ""),
         (spec("main", "$(touch x)"), "subjects", "$(touch x)"),
-        (spec("main", "'; DROP TABLE requests; --"), "subjects", ""),
-        (spec("main", "../../etc/passwd"), "subjects", ""),
-        (spec("main", "<script>"), "subjects", "<script>"),
         (spec("main", "main" + "+D0"), "subjects", ""),
         (with_diff(b"x" * (MOST_BYTES + 1)), "patches", "at most 10 MiB"),
         (with_diff(OUTSIDE), "patches", "inside the tree expected"),
@@ -225,18 +222,8 @@ def test_commands_submit_change_and_show_a_request(folder: Path) -> None:
 
 def test_the_queue_is_ordered_by_priority(folder: Path) -> None:
     for who, level in (("ann", "normal"), ("bob", "high"), ("cid", "low")):
-        made = run(
-            folder,
-            "compare",
-            "main~3",
-            "main",
-            "--testbed",
-            "c2558",
-            "--who",
-            who,
-            "--priority",
-            level,
-        )
+        asked = ("compare", "main~3", "main", "--testbed", "c2558")
+        made = run(folder, *asked, "--who", who, "--priority", level)
         assert made.exit_code == 0, made.output
     parts = [
         json.loads(run(folder, "show", str(number), "--json").stdout)["parts"][0]

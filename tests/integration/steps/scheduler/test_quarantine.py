@@ -29,9 +29,6 @@ class QuarantinePolicyTest(RealMaster):
         path = self.folder / "places"
         return path.read_text().splitlines() if path.exists() else []
 
-    def mails(self) -> list[tuple[str, tuple[str, ...]]]:
-        return [(mail.subject, mail.recipients) for mail in self.ledger.mails.waiting()]
-
     @pytest.mark.long
     @case
     async def test_jobs_wait_for_a_testbed_in_quarantine_while_others_continue(self) -> None:

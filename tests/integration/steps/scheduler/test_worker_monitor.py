@@ -25,9 +25,6 @@ class WorkerMonitorTest(RealMaster):
         config["workers"] = [*others, there]
         await self.master.doReconfig()
 
-    def mails(self) -> list[tuple[str, tuple[str, ...]]]:
-        return [(mail.subject, mail.recipients) for mail in self.ledger.mails.waiting()]
-
     @case
     async def test_absence_and_return_of_a_needed_worker_are_mailed_once(self: Any) -> None:
         """A build host has no owner: the mails go to the addresses of the settings."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +17,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
-from real_master import RealMaster, case
+from real_master import WORKER, RealMaster, case
 
 from netbisect.steps.service.settings import WorkerSettings, load_settings
 from netbisect.steps.service.tls import check_certificate, worker_endpoint
@@ -72,24 +71,6 @@ class Authority:
         return WorkerSettings(certificate=folder / "master.pem", key=folder / "master.key")
 
 
-RUN = [sys.executable, "-c", "from buildbot_worker.scripts.runner import run; run()"]
-
-
-def begin(folder: Path, name: str, connection: str) -> subprocess.Popen[bytes]:
-    """Starts a worker, a copy of the one in the folder."""
-    there = folder / name
-    shutil.copytree(folder / "worker", there)
-    tac = there / "buildbot.tac"
-    text = tac.read_text().replace(str(folder / "worker"), str(there))
-    tac.write_text(text.replace("tls:somewhere", connection))
-    return subprocess.Popen(
-        [*RUN, "start", "--nodaemon", str(there)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-
-
 class Tls(RealMaster):
     """A master with TLS."""
 
@@ -97,7 +78,7 @@ class Tls(RealMaster):
         done = super().setUp()
         made = ["create-worker", "--quiet", "--connection-string=tls:somewhere"]
         made += [str(self.folder / "worker"), "127.0.0.1", "far", PASSWORD]
-        subprocess.run([*RUN, *made], check=True)
+        subprocess.run([*WORKER, *made], check=True)
         return done
 
     @pytest.mark.slow
@@ -114,10 +95,12 @@ class Tls(RealMaster):
         port = registration.getPBPort()
 
         def join(name: str, connection: str) -> Path:
-            process = begin(self.folder, f"worker-{name}", connection)
-            self.addCleanup(process.wait)
-            self.addCleanup(process.kill)
-            return self.folder / f"worker-{name}" / "twistd.log"
+            there = self.folder / f"worker-{name}"
+            shutil.copytree(self.folder / "worker", there)
+            tac = there / "buildbot.tac"
+            text = tac.read_text().replace(str(self.folder / "worker"), str(there))
+            tac.write_text(text.replace("tls:somewhere", connection))
+            return self.run_worker(there)
 
         def logged(log: Path, words: str) -> bool:
             return log.is_file() and words in log.read_text()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from programs import netbisect
-from real_master import RealMaster, case
+from real_master import WORKER, RealMaster, case
 from twisted.cred.error import UnauthorizedLogin
 
 from netbisect.steps.master import builders
@@ -21,7 +20,6 @@ from netbisect.steps.service.secrets import make_passwords, worker_passwords
 from netbisect.workers.config.toml import FileError
 
 NAMES = ("builder", "c2558")
-RUN = [sys.executable, "-c", "from buildbot_worker.scripts.runner import run; run()"]
 
 
 @pytest.fixture
@@ -119,16 +117,8 @@ class SeparatePasswords(RealMaster):
         place = self.folder / f"{name} with {password}"
         port = self.master.workers.registrations[name].getPBPort()
         made = ["create-worker", "--quiet", str(place), f"127.0.0.1:{port}", name, password]
-        subprocess.run([*RUN, *made], check=True)
-        process = subprocess.Popen(
-            [*RUN, "start", "--nodaemon", str(place)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return place / "twistd.log"
+        subprocess.run([*WORKER, *made], check=True)
+        return self.run_worker(place)
 
     @pytest.mark.long
     @case

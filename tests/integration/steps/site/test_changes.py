@@ -8,27 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger_facts import intend
 from site_fixtures import Page
 
-from netbisect.bisect.model import serialization
-from netbisect.bisect.model.entities import Profile
-from netbisect.bisect.model.jobs import ProfileJob
-from netbisect.bisect.model.results import Culprit, ProfileResult
 from netbisect.reports.mail import alerts
 from netbisect.reports.site import changes
-from netbisect.steps.policy import profiles
 from netbisect.steps.queries.changes import of_alert
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import Settings, load
-from netbisect.steps.site.build import AlertIndex, PageBuilder, PagesOfTestbed
-from netbisect.steps.site.source import SiteSource
-from netbisect.store.db.records import ActionStage, Alert, Outcome
+from netbisect.steps.site.build import AlertIndex
+from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
-from netbisect.workers.measure.profile import file_of
 
 
 class FilledCase:
@@ -51,27 +43,6 @@ class FilledCase:
     def page(self, case: Any) -> str:
         document = DocumentQueries(self.ledger).alert(self.alert.id)
         return changes.alert(document, case, title=self.names.title, jobs=[]).html()
-
-    def take_profiles(self) -> None:
-        """What `pmcstat` would leave of the culprit and of its parent."""
-        assert self.alert.bisection is not None
-        search = self.ledger.jobs.get(self.alert.bisection)
-        assert isinstance(search.result, Culprit)
-        pair = search.result.parent, search.result.revision
-        scenario = search.result.effects[0].scenario
-        job = ProfileJob(self.alert.branch, self.alert.testbed, pair, (scenario,), 6e5)
-        record = self.ledger.jobs.add(job, key=profiles.key_of(job), parent=search.id)
-        for revision, share in zip(pair, (100, 300), strict=True):
-            decision = intend(self.ledger, record, revision, stage=ActionStage.PROFILE)
-            self.ledger.actions.finish(decision.id, Outcome.OK)
-            place = self.settings.visits / str(decision.id)
-            place.mkdir(parents=True)
-            profile = Profile(revision, "k", "t", scenario, "cycles", 6e5, 1000, None, 1.0, 30.0)
-            (place / file_of(scenario, "json")).write_text(serialization.dumps(profile))
-            stacks = f"ether_input;ip_tryforward;<b>slow</b> {share}\nether_input 700\n"
-            (place / file_of(scenario, "folded")).write_text(stacks)
-        with self.ledger.jobs.closing(record, ProfileResult(pair)):
-            pass
 
 
 @pytest.fixture
@@ -97,22 +68,6 @@ def test_page_and_mail_agree(case_of_alert: FilledCase) -> None:
         assert sentence in " ".join(letter.split())
         assert sentence in page.text
     assert "Changes by this commit" in page.text
-
-
-def test_flame_graphs_are_written_with_the_site(case_of_alert: FilledCase, tmp_path: Path) -> None:
-    case_of_alert.take_profiles()
-    source = SiteSource(
-        str(case_of_alert.ledger.engine.url), lab=case_of_alert.lab, home=case_of_alert.settings
-    )
-    folder = tmp_path / "out"
-    folder.mkdir()
-    builder = PageBuilder(source, case_of_alert.ledger, AlertIndex.of(case_of_alert.ledger))
-    builder.make(
-        PagesOfTestbed(case_of_alert.alert.testbed, (), (case_of_alert.alert.id,), ()), folder
-    )
-
-    assert len(list(folder.glob("*.svg"))) == 3
-    assert {path.suffix for path in folder.iterdir()} == {".html", ".json", ".svg"}
 
 
 def test_alerts_are_followed_for_90_days_after_their_end(case_of_alert: FilledCase) -> None:

@@ -9,23 +9,17 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import treq
-from real_master import RealMaster, case
-from twisted.web.iweb import IResponse
+from api_master import ApiMaster
+from real_master import case
 
 from netbisect.bisect.model.entities import Commit
-from netbisect.steps.web import www
 
 GOOD, BAD = "a" * 40, "b" * 40
 HOSTILE = "]]> <script>alert(1)</script> & \x07"
 
 
-class Web(RealMaster):
+class Web(ApiMaster):
     """A master with its web server."""
-
-    async def serve(self, **more: Any) -> None:
-        config = www(self.settings) | {"port": "tcp:0:interface=127.0.0.1"}
-        plugins = {"netbisect": config["plugins"]["netbisect"]}
-        await self.start(www=config | {"plugins": plugins} | more)
 
     def learn(self) -> None:
         commits = [
@@ -34,13 +28,8 @@ class Web(RealMaster):
         ]
         self.ledger.commits.learn(commits, "main")
 
-    async def get(self, path: str, **headers: str) -> IResponse:
-        url = f"http://127.0.0.1:{self.master.www.getPortnum()}/{path}"
-        named = {name.replace("_", "-"): [value] for name, value in headers.items()}
-        return await treq.get(url, headers=named, persistent=False)
-
     async def text(self, path: str) -> str:
-        answer = await self.get(path)
+        answer = await self.call("GET", path)
         assert answer.code == 200, (path, answer.code)
         return str(await treq.text_content(answer, "utf-8"))
 
@@ -104,7 +93,7 @@ class Web(RealMaster):
             ("badges/main.svg", "image/svg+xml"),
             ("metrics", "text/plain"),
         ):
-            response = await self.get(f"plugins/netbisect/{path}")
+            response = await self.call("GET", f"plugins/netbisect/{path}")
             [found] = response.headers.getRawHeaders("content-type")
             assert found.partition(";")[0] == expected, path
 
@@ -119,15 +108,15 @@ class Web(RealMaster):
             "data/night-1.json",
             "reports/..%2fnetbisect.toml",
         ):
-            assert (await self.get(f"plugins/netbisect/{path}")).code == 404, path
-        assert (await self.get("plugins/netbisect/data/x%00")).code == 400
+            assert (await self.call("GET", f"plugins/netbisect/{path}")).code == 404, path
+        assert (await self.call("GET", "plugins/netbisect/data/x%00")).code == 400
 
     async def check_caching(self) -> None:
-        first = await self.get("plugins/netbisect/badges/main.svg")
+        first = await self.call("GET", "plugins/netbisect/badges/main.svg")
         [etag] = first.headers.getRawHeaders("etag")
 
         assert first.headers.getRawHeaders("cache-control") == ["max-age=60"]
-        again = await self.get("plugins/netbisect/badges/main.svg", if_none_match=etag)
+        again = await self.call("GET", "plugins/netbisect/badges/main.svg", if_none_match=etag)
         assert (again.code, await treq.content(again)) == (304, b"")
-        other = await self.get("plugins/netbisect/badges/main.svg", if_none_match='"x"')
+        other = await self.call("GET", "plugins/netbisect/badges/main.svg", if_none_match='"x"')
         assert (other.code, len(await treq.content(other)) > 100) == (200, True)

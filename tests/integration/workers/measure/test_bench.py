@@ -16,7 +16,6 @@ from netbisect.bisect.model.entities import Boot, Failure, Sample
 from netbisect.workers.config.dut import PortSelector
 from netbisect.workers.config.scenario import Scenario, load_scenario
 from netbisect.workers.dut import firewall
-from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure.bench import Bench
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.ssh import Connections
@@ -90,8 +89,7 @@ def renamed(c2558: RunningLab) -> Iterator[RunningLab]:
     """The lab with a router whose test kernels name its ports otherwise; at home afterwards."""
     c2558.control("break", "c2558-dut", "renamed-ports")
     yield c2558
-    with Connections(c2558.lab.ssh) as connections:
-        DeviceUnderTest(c2558.lab.testbed("c2558"), connections, c2558.messages.append).recover()
+    c2558.bring_home()
 
 
 @pytest.mark.parametrize("kind", ["mac", "pci"])
@@ -142,9 +140,7 @@ def test_tunables_and_pkt_gen_are_conditions_but_titles_are_not(
     finally:
         program.write_text("")
         c2558.control("cycle", "c2558-dut")
-        with Connections(c2558.lab.ssh) as connections:
-            bed = c2558.lab.testbed("c2558")
-            DeviceUnderTest(bed, connections, lambda _: None).reach()
+        c2558.device(c2558.lab.testbed("c2558")).reach()
     ends = [f"pkt-gen of the {end}" for end in ("generator", "receiver")]
     assert {name for name in {*before, *after} if before.get(name) != after.get(name)} == {
         "hw.igb.num_queues",

@@ -7,13 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_fixtures import RunningLab, samples
+from lab_fixtures import RunningLab
 
 from netbisect.bisect.model.entities import Failure, Sample
 from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.metric import scenario_of
-from netbisect.demo.tree.create import create
-from netbisect.demo.tree.story import StoryCommit, append, boring
 from netbisect.workers.config.custom_measurement import HostCommand
 from netbisect.workers.config.scenario import Scenario, load_scenario, load_scenario_folder
 from netbisect.workers.transport.errors import LabFault
@@ -104,44 +102,20 @@ def test_packets_beside_a_cloned_interface_are_no_sample(
     )
 
 
-@pytest.fixture(scope="module")
-def slowed(
-    running_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory
-) -> list[dict[str, float]]:
-    """Packets per second by scenario before and after a commit with costs of all interfaces."""
-    folder = tmp_path_factory.mktemp("clones")
-    costs = "".join(f"\tPATH_COST({place}, 1500);\n" for place in CLONES.values())
-    body = f"\nint\nclone_output(void)\n{{\n{costs}\treturn (0);\n}}\n"
-    edits = (append("sys/net/if_clone.c", body),)
-    slower = StoryCommit("network", "Copy packets", edits)
-    tree = create(folder / "tree.git", [slower, *(boring(number) for number in range(8))])
-    builder = replace(running_lab.lab.builders[0], directory=folder / "builder")
-    source = replace(running_lab.lab.source, repository=str(tree.repository))
-    files = replace(running_lab.lab, builders=(builder,), source=source)
-    lab = replace(running_lab, lab=files, tree=tree, logs=folder, _built={})
-    found = []
-    for number in (0, 1):
-        running_lab.bring_home()
-        _, facts = lab.trial(number, ("inet4-forwarding", *(f"inet4-{kind}" for kind in CLONES)))
-        found.append({sample.scenario: sample.pps for sample in samples(facts)})
-    return found
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", CLONES)
-def test_a_cost_of_a_cloned_interface_slows_only_its_scenario(
-    slowed: list[dict[str, float]], kind: str
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("inet4-wireguard", ("2544 pr", "2545 pr"), "not come up: no handshake with 198.19"),
+        ("tcp-lro", ('" lro', '" up'), "does not switch LRO on"),
+    ],
+)
+def test_a_wrong_preparation_is_one_sentence(
+    c2558: RunningLab, tmp_path: Path, name: str, change: tuple[str, str], said: str
 ) -> None:
-    before, after = slowed
-    assert after[f"inet4-{kind}"] < 0.8 * before[f"inet4-{kind}"]
-    assert after["inet4-forwarding"] == pytest.approx(before["inet4-forwarding"], rel=0.1)
-
-
-def test_wireguard_without_a_peer_is_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
-    scenario = load_scenario("inet4-wireguard")
-    deaf = replace(scenario.prepare[0], run=scenario.prepare[0].run.replace("2544 pr", "2545 pr"))
-    with pytest.raises(LabFault, match=r"the tunnel did not come up: no handshake with 198\.19"):
-        measure(c2558, tmp_path, replace(scenario, prepare=(deaf, *scenario.prepare[1:])))
+    scenario = load_scenario(name)
+    first = replace(scenario.prepare[0], run=scenario.prepare[0].run.replace(*change))
+    with pytest.raises(LabFault, match=f"prepare on the dut failed: .*{re.escape(said)}"):
+        measure(c2558, tmp_path, replace(scenario, prepare=(first, *scenario.prepare[1:])))
 
 
 def test_the_peer_of_wireguard_needs_its_address(c2558: RunningLab, tmp_path: Path) -> None:
@@ -159,13 +133,6 @@ def throughput(lab: RunningLab, logs: Path, name: str) -> float:
     return sample.pps
 
 
-def test_segmentation_offload_is_a_setting(c2558: RunningLab, tmp_path: Path) -> None:
-    on = throughput(c2558, tmp_path, "tcp-send")
-    off = throughput(c2558, tmp_path, "tcp-send@sysctl:net.inet.tcp.tso=0")
-    assert off < 0.95 * on
-    assert c2558.ssh("e5-2650-dut", "sysctl -n net.inet.tcp.tso") == "1\n"
-
-
 def test_receive_offload_is_switched_and_restored(c2558: RunningLab, tmp_path: Path) -> None:
     before = c2558.ssh("e5-2650-dut", "ifconfig -a")
     plain, off, on = (
@@ -176,25 +143,10 @@ def test_receive_offload_is_switched_and_restored(c2558: RunningLab, tmp_path: P
     assert c2558.ssh("e5-2650-dut", "ifconfig -a") == before
 
 
-def test_a_port_without_receive_offload_is_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
-    scenario = load_scenario("tcp-lro")
-    first = replace(scenario.prepare[0], run=scenario.prepare[0].run.replace('" lro', '" up'))
-    with pytest.raises(LabFault, match=r"prepare on the dut failed: \S+ does not switch LRO on"):
-        measure(c2558, tmp_path, replace(scenario, prepare=(first, *scenario.prepare[1:])))
-
-
 def test_loopback_does_not_depend_on_the_wire(c2558: RunningLab, tmp_path: Path) -> None:
     (sample,) = measure(c2558, tmp_path, load_scenario("tcp-loopback")).values()
     assert sample.valid, sample.problems
     assert sample.pps > 1e9
-
-
-def test_a_tool_that_is_not_installed_is_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
-    scenario = load_scenario("tcp-one-flow")
-    missing = replace(scenario, prepare=(replace(scenario.prepare[0], on="receiver", run="wg0"),))
-    with pytest.raises(LabFault) as fault:
-        measure(c2558, tmp_path, missing)
-    assert re.search(r"prepare on the receiver failed: .*wg0: not found", fault.value.why)
 
 
 def test_iperf3_that_is_not_installed_is_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:

@@ -105,20 +105,11 @@ def test_sysctls_are_set_for_their_scenario_alone(c2558: RunningLab) -> None:
         assert dut.run(["sysctl", "-n", REDIRECT, "net.inet.ip.redirect"]) == "1\n1\n"
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("hw.ncpu=2", "oid 'hw.ncpu' is read only"),
-        ("kern.hz=100", "oid 'kern.hz' is a read only tunable"),
-        ("net.nothing=1", "unknown oid 'net.nothing'"),
-    ],
-)
-def test_sysctl_that_cannot_be_set_leaves_out_its_scenario(
-    c2558: RunningLab, setting: str, message: str
-) -> None:
-    sound, facts = c2558.trial(10, (f"{FORWARDING}@sysctl:{setting}", FORWARDING))
+def test_sysctl_that_cannot_be_set_leaves_out_its_scenario(c2558: RunningLab) -> None:
+    name = f"{FORWARDING}@sysctl:hw.ncpu=2"
+    sound, facts = c2558.trial(10, (name, FORWARDING))
     [failure] = [fact for fact in facts if isinstance(fact, Failure)]
     assert sound
-    assert failure.scenario == f"{FORWARDING}@sysctl:{setting}"
-    assert message in failure.why
+    assert failure.scenario == name
+    assert "oid 'hw.ncpu' is read only" in failure.why
     assert samples(facts)[FORWARDING].valid
