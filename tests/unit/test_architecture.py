@@ -33,6 +33,8 @@ IMPURE = {"random", "time", "datetime", "os", "pathlib", "subprocess", "logging"
 MODULES_PER_FOLDER = 25
 LINES_PER_FILE = 500
 
+pytestmark = pytest.mark.xdist_group("architecture")  # each file is parsed once
+
 
 def sources(folder: str) -> Iterator[Path]:
     return (
@@ -43,9 +45,14 @@ def sources(folder: str) -> Iterator[Path]:
 
 
 @functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
 def imports(path: Path) -> frozenset[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -82,7 +89,7 @@ def test_public_class_names_are_unique() -> None:
     found = defaultdict(list)
     for folder in FOLDERS:
         for path in sources(folder):
-            for node in ast.parse(path.read_text()).body:
+            for node in parsed(path).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     found[node.name].append(str(path.relative_to(ROOT)))
 

@@ -52,8 +52,6 @@ def test_manual_pages_have_no_warnings(name: str) -> None:
     ("words", "expected"),
     [
         ("netbisect al", ["alerts"]),
-        ("netbisect alerts inv", ["invalid"]),
-        ("netbisect service systemd w", ["worker"]),
         ("netbisect bisect run --dir", ["--direction"]),
         ("netbisect-lab trial --ru", ["--runs"]),
     ],

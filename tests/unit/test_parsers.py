@@ -15,22 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from netbisect.bisect import commit_trailers, mail_commands
-from netbisect.bisect.model import profile_stacks, serialization
-from netbisect.bisect.model.entities import Boot, Commit, Failure, Kernel, Reaction, Stage
-from netbisect.reports.documents import api
-from netbisect.reports.render import ministat_input
-from netbisect.reports.render.ministat import Variant
+from netbisect.bisect.model.entities import Commit
 from netbisect.steps.policy import mail_answers
-from netbisect.steps.policy.request_spec import InvalidRequestError
-from netbisect.steps.requests import api_bodies
 from netbisect.steps.service.settings import MailSettings
 from netbisect.steps.web import login
-from netbisect.store.netbenches.files import NetbenchesError, images_of, parsed
 from netbisect.workers.build import identity, patches, userland
 from netbisect.workers.config import toml
 from netbisect.workers.config.dut import Dut, NanoBsd, PortSelector
-from netbisect.workers.config.lab import Lab, Ssh
-from netbisect.workers.config.scenario import Scenario
+from netbisect.workers.config.lab import Ssh
 from netbisect.workers.doctor import checks
 from netbisect.workers.dut import firewall, freebsd_tools, kernel_folder, ports, running_kernel
 from netbisect.workers.dut.nanobsd import NanoBsdBoot
@@ -150,27 +142,10 @@ def as_file(data: bytes, read: Callable[[Path], object]) -> None:
         read(Path(file.name))
 
 
-def read_patch(data: bytes) -> None:
-    found = patches.read("D5180", data)
-    assert patches.is_mark(found.mark)
-    patches.level_of(found, {"sys", "lib"})
-
-
-def read_stacks(text: str) -> None:
-    found = profile_stacks.parse(text)
-    assert profile_stacks.total(
-        profile_stacks.parse(profile_stacks.folded(found))
-    ) == profile_stacks.total(found)
-
-
 def read_message(text: str) -> None:
     subject, _, body = text.partition("\n")
     one = Commit(HASH, 1, subject, "", "", body, 0.0)
     commit_trailers.merge_status(one, [one], {"stable/15": [one]})
-
-
-def read_history(text: str) -> None:
-    list(images_of(parsed(text, "x:1"), "x:1", skip=lambda _: None))
 
 
 def read_answer(data: bytes) -> None:
@@ -203,35 +178,12 @@ KLDSTAT = (
 TRAP = b"""Fatal trap 12: page fault while in kernel mode\nfault virtual address\t= 0x28
 panic: page fault\ncpuid = 3\ntime = 1700000000\nKDB: stack backtrace:\n#0 0xffffffff at f+0x65
 f() at f+0x2b/frame 0xfffffe00\nUptime: 1m2s\n\x1b[1;31mdb>\x1b[0m\n"""
-LAB = b"""kernel_space = "20 GB"\n[source]\nrepository = "https://git.freebsd.org/src.git"
-[[builders]]\nname = "b"\narch = "amd64"\ndirectory = "/var/build"\n[[testbeds]]\nname = "c2558"
-arch = "amd64"\nkernel_config = "GENERIC"\nline_rate_pps = 1_488_095
-scenarios = ["inet4-forwarding"]
-dut = { address = "d", ingress = { interface = "a" }, egress = { mac = "00:1b:21:c4:95:7a" } }
-generator = { address = "g", port = { interface = "a" } }
-receiver = { address = "g", port = { pci = "pci0:2:0:0" } }\n"""
-SCENARIO = b"""name = "x"\ntitle = "X"\nfirewall = "pf"\nrules = ["pass"]\n[traffic]
-family = "inet4"\nsource = "198.18.10.1:2001-198.18.10.20"
-destination = "198.19.10.1:2001-198.19.10.100"\n"""
 MESSAGE = f"""igb: do less\n\nMFC after:\t2 weeks\nMFC to: stable/14, 13
 Fixes: {HASH[:12]} ("igb: do more"), r311849\n(cherry picked from commit {HASH})
 MFC r311849, r311850-r311852:\nThis reverts commit {HASH}.\n""".encode()
-GIT_DIFF = b"""diff --git a/sys/net/if.c b/sys/net/if.c\nindex 0a1b2c3d..4e5f6071 100644
---- a/sys/net/if.c\n+++ b/sys/net/if.c\n@@ -1,2 +1,3 @@\n a\n-b\n+c\n+d\n"""
-SVN_DIFF = b"Index: x.c\n--- head/x.c\t(r1)\n+++ head/x.c\t(r2)\n@@ -1 +1 @@\n-a\n+b\n"
-CALLGRAPH = b"""@ cpu_clk_unhalted.thread [40 samples]\n\n45.00%  [18]       f @ /boot/kernel/kernel
- 100.0%  [18]       g\n\n55.00%  [22]       igb_rx @ /boot/kernel/if_igb.ko\n"""
 RATE = b"982.1 main_thread [2277] 968000 pps (970243 pkts 465716640 bps in 1001894 usec) 0 avg\n"
 GPART = (
     b"=> 40 9 da0 GPT (15G)\n 40 1 da0p1 (null)\n 1 2 da0p2 BSDRP1 [bootme]\n 3 4 da0p3 BSDRP2\n"
-)
-HISTORY = (
-    b'{"hw": "C2558", "nic": "igb", "dir": "fwd", "cfg": "x", "points": [{"rev": 9, "v": [9.5]}]}'
-)
-FACTS = (
-    Kernel(HASH, "GENERIC", "amd64", "b" * 64, "c" * 64, "n1-0a1b2c3", 1, 0.0, 1.0),
-    Boot("d" * 32, "c2558", "b" * 64, HASH, 0.0, 40.0),
-    Failure("e" * 32, HASH, Stage.BOOT, Reaction.SKIP, "it panics", 0.0, 1.0),
 )
 ANSWER = b"""From: =?utf-8?q?Ann?= <ann@example.org>\nTo: reply+1.a@b.c\nMIME-Version: 1.0
 Content-Type: multipart/alternative; boundary="x"\n\n--x\nContent-Type: text/plain; charset="utf-8"
@@ -268,39 +220,7 @@ PARSERS: dict[
         (),
         (b"\x7fELF\x02\x01\x01" + 57 * b"\0", b"@(#)FreeBSD 15.0 n1-0a1b GENERIC\0"),
     ),
-    "lab file": (
-        lambda data: as_file(data, lambda path: toml.load(path, Lab)),
-        (toml.FileError,),
-        (LAB,),
-    ),
-    "scenario": (
-        lambda data: as_file(data, lambda path: toml.load(path, Scenario)),
-        (toml.FileError,),
-        (SCENARIO,),
-    ),
-    "patch": (read_patch, (patches.PatchError,), (GIT_DIFF, SVN_DIFF)),
-    "pmcstat": (
-        of_text(read_stacks),
-        (profile_stacks.StacksError,),
-        (CALLGRAPH, b"a;b 12\nidle 3\n"),
-    ),
     "commit message": (of_text(read_message), (), (MESSAGE,)),
-    "facts": (
-        of_text(serialization.loads),
-        (serialization.WireError,),
-        tuple(serialization.dumps(fact).encode() for fact in FACTS),
-    ),
-    "ministat": (
-        lambda data: [ministat_input.read_points(data, "x", variant=one) for one in Variant],
-        (ValueError,),
-        (b"# x\n1 2\n0x1p3\ninf\n",),
-    ),
-    "netbenches": (of_text(read_history), (NetbenchesError,), (HISTORY,)),
-    "API": (
-        lambda data: api_bodies.parse_body(data, api.AskBody),
-        (api_bodies.CallError, InvalidRequestError),
-        (b'{"kind": "compare", "subjects": ["main~5", "main"], "boots": 10}',),
-    ),
     "htpasswd": (
         lambda data: as_file(data, login.read_htpasswd),
         (toml.FileError,),

@@ -134,36 +134,23 @@ def test_states_are_reachable_and_only_merged_is_final() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "wrong", "why"),
+    ("action", "more", "why"),
     [
-        (AlertState.OPEN, StatusChange(AlertAction.NAME, 1.0, "me", "why"), "with a revision"),
-        (AlertState.OPEN, StatusChange(AlertAction.MUTE, 1.0, "me", "why"), "a time in the future"),
-        (
-            AlertState.OPEN,
-            StatusChange(AlertAction.MUTE, 1.0, "me", "why", until=1.0),
-            "in the future",
-        ),
-        (AlertState.OPEN, StatusChange(AlertAction.MERGE, 1.0, "me", "why"), "into another alert"),
-        (
-            AlertState.OPEN,
-            StatusChange(AlertAction.MERGE, 1.0, "me", "why", into=7),
-            "into another alert",
-        ),
-        (
-            AlertState.OPEN,
-            StatusChange(AlertAction.FIX, 1.0, "me", "  "),
-            "needs a reason, and none",
-        ),
-        (
-            AlertState.OPEN,
-            StatusChange(AlertAction.FIX, 1.0, "", "why"),
-            "needs an author, and none",
-        ),
+        (AlertAction.NAME, {"culprit": ""}, "with a revision"),
+        (AlertAction.MUTE, {"until": None}, "a time in the future"),
+        (AlertAction.MUTE, {"until": 1.0}, "in the future"),
+        (AlertAction.MERGE, {"into": None}, "into another alert"),
+        (AlertAction.MERGE, {"into": 7}, "into another alert"),
+        (AlertAction.FIX, {"why": "  "}, "needs a reason, and none"),
+        (AlertAction.FIX, {"who": ""}, "needs an author, and none"),
     ],
 )
-def test_incomplete_change_is_rejected(state: AlertState, wrong: StatusChange, why: str) -> None:
+def test_incomplete_change_is_rejected(
+    action: AlertAction, more: dict[str, object], why: str
+) -> None:
+    wrong = replace(change(action, 1.0), **more)  # type: ignore[arg-type] # on purpose
     with pytest.raises(AlertTransitionError, match=why):
-        apply_change(7, alive(state), wrong)
+        apply_change(7, alive(AlertState.OPEN), wrong)
 
 
 @pytest.mark.parametrize(

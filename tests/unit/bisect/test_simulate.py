@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Culprit, NotReproduced, SeveralCulprits, Unfinished
-from netbisect.bisect.simulate import JobSimulation, LabSimulation, simulate_job
+from netbisect.bisect.simulate import LabSimulation, simulate_job
 
 EFFECT = math.log(0.95)
 NOISE = Noise(boot=0.001, run=0.006)
@@ -35,18 +34,6 @@ def lab(
 
 def ends(simulated: LabSimulation, count: int = 32) -> Evidence:
     return simulated.with_built(simulated.with_built(Evidence(), "r0"), f"r{count}")
-
-
-@pytest.mark.long
-def test_second_step_is_found_if_cheap() -> None:
-    levels = {f"r{i}": 14 - 0.02 * (i >= 9) - 0.012 * (i >= 22) for i in range(33)}
-    noise = Noise(boot=0.005, run=0.004)
-    simulated = LabSimulation(levels, noise, np.random.default_rng(2))
-    job = replace(bisection(), effect=-0.032, noise=noise)
-    found = simulate_job(job, simulated, ends(simulated)).result
-
-    assert isinstance(found, SeveralCulprits)
-    assert {one.revision for one in found.culprits} == {"r9", "r22"}
 
 
 @pytest.mark.long
@@ -76,16 +63,10 @@ def test_changed_good_end_is_detected() -> None:
     assert "good end itself" in found.why
 
 
-@pytest.fixture(scope="module")
-def one() -> JobSimulation:
-    """A search with one builder."""
-    alone = lab({20: EFFECT})
-    return simulate_job(bisection(), alone, ends(alone))
-
-
 @pytest.mark.long
-def test_builders_save_time_and_cost_builds(one: JobSimulation) -> None:
-    helped = lab({20: EFFECT})
+def test_builders_save_time_and_cost_builds() -> None:
+    alone, helped = lab({20: EFFECT}), lab({20: EFFECT})
+    one = simulate_job(bisection(), alone, ends(alone))
     three = simulate_job(bisection(), helped, ends(helped), builders=3)
 
     assert isinstance(one.result, Culprit)

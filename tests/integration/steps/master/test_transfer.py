@@ -23,15 +23,14 @@ def built(tmp_path: Path) -> tuple[ArtefactStore, Kernel]:
     return store, put(store, tmp_path, "text")
 
 
-def put(store: ArtefactStore, folder: Path, text: str) -> Kernel:
-    stage = folder / "stage"
+def put(store: ArtefactStore, folder: Path, text: str, revision: str = "a" * 40) -> Kernel:
+    stage, log = folder / "stage", folder / "log"
     stage.mkdir(exist_ok=True)
     (stage / "kernel").write_text(text)
-    log = folder / "log"
-    log.write_text("")
+    log.write_text("x" * 1000)
     return store.put(
         stage,
-        lambda key, size: Kernel("a" * 40, "GENERIC", "amd64", "id", key, "v", size, 1.0, 1.0),
+        lambda key, size: Kernel(revision, "GENERIC", "amd64", "id", key, "v", size, 1.0, 1.0),
         log,
     )
 
@@ -90,17 +89,8 @@ class _Search:
         search = bisect_job(self.revisions[:5], -0.1, Noise(0.01, 0.01, 0.01))
         self.record = self.ledger.jobs.add(search, key="bisect")
 
-    def put(self, folder: Path, revision: str, seconds: float = 1.0) -> str:
-        (folder / "stage").mkdir(exist_ok=True)
-        (folder / "stage" / "kernel").write_text(f"{revision} {seconds}")
-        (folder / "log").write_text("x" * 1000)
-        kernel = self.store.put(
-            folder / "stage",
-            lambda key, size: Kernel(
-                revision, "GENERIC", "amd64", "id", key, "v", size, seconds, 1.0
-            ),
-            folder / "log",
-        )
+    def put(self, folder: Path, revision: str) -> str:
+        kernel = put(self.store, folder, revision, revision)
         self.ledger.facts.record(kernel)
         return kernel.key
 

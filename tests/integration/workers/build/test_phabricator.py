@@ -74,21 +74,6 @@ def phabricator() -> Iterator[_Phabricator]:
         thread.join()
 
 
-def test_the_diff_of_a_review_is_fetched(phabricator: _Phabricator) -> None:
-    """Also from where the server sends us, as Phabricator does."""
-
-    def elsewhere(handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(302)
-        handler.send_header("Location", "/file/data/x/D5180.diff")
-        handler.end_headers()
-
-    phabricator.says["/D5180?download=true"] = elsewhere
-    phabricator.give("/file/data/x/D5180.diff", diff().encode())
-
-    assert review.fetch("D5180", phabricator.template) == read("D5180", diff().encode())
-    assert phabricator.record == ["/D5180?download=true", "/file/data/x/D5180.diff"]
-
-
 SECRET = "the-secret-of-another-service"
 
 
@@ -100,6 +85,15 @@ def _redirect(place: str, body: bytes = b"") -> Callable[[BaseHTTPRequestHandler
         handler.wfile.write(body)
 
     return answer
+
+
+def test_the_diff_of_a_review_is_fetched(phabricator: _Phabricator) -> None:
+    """Also from where the server sends us, as Phabricator does."""
+    phabricator.says["/D5180?download=true"] = _redirect("/file/data/x/D5180.diff")
+    phabricator.give("/file/data/x/D5180.diff", diff().encode())
+
+    assert review.fetch("D5180", phabricator.template) == read("D5180", diff().encode())
+    assert phabricator.record == ["/D5180?download=true", "/file/data/x/D5180.diff"]
 
 
 @pytest.mark.parametrize(

@@ -133,19 +133,21 @@ def test_drift_of_the_generator_is_a_warning() -> None:
     ]
 
 
+def with_queues(way: str, packets: tuple[int, ...]) -> RunRecord:
+    """A good run with these packets by queue."""
+    part = {"tx": "the router's egress", "rx": "the router's ingress"}[way]
+    before = {f"{way} {number}": 5 for number in range(len(packets))}
+    after = {f"{way} {number}": 5 + count for number, count in enumerate(packets)}
+    return replace(GOOD, before=port(part, queues=before), after=port(part, queues=after))
+
+
 @pytest.mark.parametrize(
     ("packets", "share"),
     [((700_000, 100_000, 100_000, 100_000), 70), ((1_000_000, 0), 100), ((760_000, 240_000), 76)],
 )
 def test_flows_that_meet_on_one_queue_are_a_warning(packets: tuple[int, ...], share: int) -> None:
     """From the middle between an even share and all packets."""
-    before = {f"tx {number}": 5 for number in range(len(packets))}
-    after = {f"tx {number}": 5 + count for number, count in enumerate(packets)}
-    run = replace(
-        GOOD,
-        before=port("the router's egress", queues=before),
-        after=port("the router's egress", queues=after),
-    )
+    run = with_queues("tx", packets)
     assert sample_validity.warnings(run) == [
         (
             f"flows meet on one queue: {share} % of the packets of the router's egress (igb2) went "
@@ -160,14 +162,7 @@ def test_flows_that_meet_on_one_queue_are_a_warning(packets: tuple[int, ...], sh
     "packets", [(620_000, 150_000, 150_000, 80_000), (700_000, 300_000), (9, 0)]
 )
 def test_evenly_used_queues_cause_no_warning(packets: tuple[int, ...]) -> None:
-    after = {f"rx {number}": count for number, count in enumerate(packets)}
-    before = dict.fromkeys(after, 0)
-    run = replace(
-        GOOD,
-        before=port("the router's ingress", queues=before),
-        after=port("the router's ingress", queues=after),
-    )
-    assert sample_validity.warnings(run) == []
+    assert sample_validity.warnings(with_queues("rx", packets)) == []
 
 
 def test_saturation_starts_at_98_percent() -> None:

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from search_fixtures import LEAD
+from search_fixtures import bisection as plain_bisection
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, InFlight
-from netbisect.bisect.model.jobs import BisectJob, Candidate
+from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.results import Culprit, Trial
 from netbisect.bisect.search import link_order
 from netbisect.bisect.search.search_space import SearchSpace, Target, build_search_space
@@ -24,14 +26,12 @@ from netbisect.bisect.simulate import (
     simulate_shared_job,
 )
 
-LEAD = "inet4"
 DROP = math.log(1 - 0.05)
 NOISY = Noise(boot=0.006, image=0.014)
 
 
 def bisection(count: int, noise: Noise = NOISY, most: int = 12) -> BisectJob:
-    candidates = tuple(Candidate(f"r{i}") for i in range(1, count + 1))
-    return BisectJob("main", "apu", "r0", candidates, (LEAD,), LEAD, DROP, noise, layouts=most)
+    return replace(plain_bisection(count, noise=noise), scenarios=(LEAD,), layouts=most)
 
 
 def lab_of(

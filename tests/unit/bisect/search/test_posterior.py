@@ -3,48 +3,28 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from search_fixtures import LEAD, bisection, evidence_of
 
-from netbisect.bisect.model.entities import Kernel, Noise
+from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
-from netbisect.bisect.model.jobs import BisectJob, Candidate
+from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.results import Posterior
 from netbisect.bisect.search.posterior import PRIOR_DRIFT, PRIOR_NONE, PRIOR_TWO, posterior_of
 
-LEAD = "inet4"
-DROP = -0.05
-
-
-def bisection(count: int = 4, noise: Noise = Noise(0.009, 0.0), **weights: float) -> BisectJob:  # noqa: B008 - it is frozen
-    candidates = tuple(Candidate(f"r{i}", weights.get(f"r{i}", 1.0)) for i in range(1, count + 1))
-    return BisectJob("main", "apu", "r0", candidates, (LEAD,), LEAD, DROP, noise)
-
-
-def boots(
-    revision: str, *ln_pps: float, identity: str = "", fresh: bool = True
-) -> list[Observation]:
-    return [
-        Observation(f"{revision} {i}", revision, identity, {LEAD: x}, fresh)
-        for i, x in enumerate(ln_pps)
-    ]
-
-
-def built(**identities: str) -> dict[str, Kernel]:
-    return {
-        name: Kernel(name, "ROUTER", "amd64", identity, name, name, 1, 0.0, 60.0)
-        for name, identity in identities.items()
-    }
+DROP = bisection(4).effect
 
 
 def test_fast_bad_end_means_no_change() -> None:
-    observations = boots("r0", 14.0, 14.003, 13.997) + boots("r4", 14.002, 13.998, 14.0)
+    evidence = evidence_of({"r0": [14.0, 14.003, 13.997], "r4": [14.002, 13.998, 14.0]})
 
-    assert posterior_of(bisection(), Evidence(tuple(observations))).none > 0.9
+    assert posterior_of(bisection(4), evidence).none > 0.9
 
 
 @given(
@@ -54,10 +34,9 @@ def test_fast_bad_end_means_no_change() -> None:
 def test_posterior_agrees_with_numerical_integration(facts: list[tuple[str, float]]) -> None:
     """Over levels, offsets, step heights, outliers and noise."""
     noise = Noise(0.012, 0.01)
-    job = bisection(2, noise)
+    job = bisection(2, noise=noise)
     # Boots of the same level, so that one integral over the offset does for all of them.
     levels = dict(facts)
-    observations = [one for name, x in levels.items() for one in boots(name, x, x, x)]
     if not levels:
         return
     middle = float(np.median(list(levels.values())))
@@ -90,7 +69,7 @@ def test_posterior_agrees_with_numerical_integration(facts: list[tuple[str, floa
         prior * sum(weight * likelihood(culprit, *sds) for *sds, weight in scales)
         for culprit, prior in ((1, one), (2, one), (3, PRIOR_NONE))
     ]
-    posterior = posterior_of(job, Evidence(tuple(observations)))
+    posterior = posterior_of(job, evidence_of({name: [x] * 3 for name, x in levels.items()}))
     found = [posterior.chances["r1"], posterior.chances["r2"], posterior.none]
 
     assert [chance / sum(found) for chance in found] == pytest.approx(
@@ -100,52 +79,45 @@ def test_posterior_agrees_with_numerical_integration(facts: list[tuple[str, floa
 
 def test_one_outlier_is_not_conclusive() -> None:
     """A second boot with the same level is."""
-    once = boots("r0", 14.0, 14.0, 14.0) + boots("r2", 13.92)
-    twice = [*once, *boots("r2", 14.0, 13.92)[1:]]
 
-    doubt = sum(posterior_of(bisection(), Evidence(tuple(once))).chances[r] for r in ("r3", "r4"))
-    settled = sum(
-        posterior_of(bisection(), Evidence(tuple(twice))).chances[r] for r in ("r3", "r4")
-    )
+    def doubt_of(boots: list[float]) -> float:
+        chances = posterior_of(bisection(4), evidence_of({"r0": [14.0] * 3, "r2": boots})).chances
+        return chances["r3"] + chances["r4"]
+
+    doubt, settled = doubt_of([13.92]), doubt_of([13.92, 13.92])
 
     assert doubt > 0.002
     assert settled < doubt / 10
 
 
 def test_commit_with_its_parents_kernel_is_not_a_candidate() -> None:
-    evidence = Evidence(kernels=built(r1="a", r2="a", r3="b"))
-    posterior = posterior_of(bisection(), evidence)
+    posterior = posterior_of(bisection(4), evidence_of({}, r1="a", r2="a", r3="b"))
 
     assert posterior.chances["r2"] == 0
     assert posterior.chances["r1"] == posterior.chances["r3"] == posterior.chances["r4"] > 0
 
 
 def test_identical_ends_mean_no_change() -> None:
-    posterior = posterior_of(bisection(), Evidence(kernels=built(r0="a", r4="a")))
+    posterior = posterior_of(bisection(4), evidence_of({}, r0="a", r4="a"))
 
     assert posterior.none == 1
 
 
 def test_boots_of_one_kernel_form_one_image() -> None:
-    kernels = built(r0="a", r1="a", r2="b", r3="b")
-    once = [*boots("r0", 14.0, 14.0, identity="a"), *boots("r2", 14.0, 14.0, identity="b")]
-    spread = [
-        *boots("r0", 14.0, identity="a"),
-        *boots("r1", 14.0, identity="a"),
-        *boots("r3", 14.0, identity="b"),
-        *boots("elsewhere", 14.0, identity="b"),
-    ]
+    once = evidence_of({"r0": [14.0, 14.0], "r2": [14.0, 14.0]}, r0="a", r1="a", r2="b", r3="b")
+    places = (("r0", "a"), ("r1", "a"), ("r3", "b"), ("elsewhere", "b"))
+    spread = tuple(Observation(name, name, image, {LEAD: 14.0}) for name, image in places)
 
-    assert posterior_of(bisection(), Evidence(tuple(spread), kernels)) == posterior_of(
-        bisection(), Evidence(tuple(once), kernels)
+    assert posterior_of(bisection(4), replace(once, observations=spread)) == posterior_of(
+        bisection(4), once
     )
 
 
 def test_boots_do_not_average_image_noise_out() -> None:
     noise = Noise(0.009, 0.03)
-    many = boots("r0", *[14.0] * 100) + boots("r2", *[13.95] * 100)
+    many = evidence_of({"r0": [14.0] * 100, "r2": [13.95] * 100})
 
-    assert posterior_of(bisection(noise=noise), Evidence(tuple(many))).chances["r3"] > 0.02
+    assert posterior_of(bisection(4, noise=noise), many).chances["r3"] > 0.02
 
 
 def test_credible_set_is_the_smallest() -> None:
@@ -160,9 +132,9 @@ def test_credible_set_is_the_smallest() -> None:
     ("job", "message"),
     [
         (bisection(0), "at least one candidate"),
-        (BisectJob("main", "apu", "r1", (Candidate("r1"),), (LEAD,), LEAD, DROP, Noise()), "twice"),
-        (bisection(2, r2=0.0), "weight"),
-        (BisectJob("main", "apu", "r0", (Candidate("r1"),), (LEAD,), LEAD, 0.0, Noise()), "effect"),
+        (replace(bisection(1), good="r1"), "twice"),
+        (bisection(2, weights=(1.0, 0.0)), "weight"),
+        (replace(bisection(1), effect=0.0), "effect"),
     ],
 )
 def test_invalid_job_is_rejected(job: BisectJob, message: str) -> None:

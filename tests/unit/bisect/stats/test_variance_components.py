@@ -71,14 +71,6 @@ def test_required_boots_follow_from_both_scatters() -> None:
         need(0.0, 0.01, 0.01)
 
 
-@pytest.mark.parametrize("free", [4, 8, 18, 100])
-@pytest.mark.parametrize("chance", [0.8, 0.95, 0.99])
-def test_student_quantile_is_accurate(chance: float, free: int) -> None:
-    assert variance_components._student(chance, free) == pytest.approx(
-        stats.t.ppf(chance, free), rel=0.005
-    )
-
-
 def test_smallest_drop_has_its_stated_power() -> None:
     """Four times of five, by the pooled t test that a comparison of five boots a side makes."""
     drop = variance_components.detectable(0.0, 0.01, 5)

@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import report_cases
+from report_cases import make
 
 from netbisect.reports.mail import alerts
 from netbisect.reports.model.changes import BisectionDocument
-
-
-def make(name: str, **changes: object) -> BisectionDocument:
-    return getattr(report_cases, name)(**changes)  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("name", ["suspects_case", "not_reproduced_case", "unfinished_case"])

@@ -8,16 +8,11 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
-import report_cases
+from report_cases import make
 
-from netbisect.reports.model.changes import BisectionDocument
 from netbisect.reports.plots import chart
 
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def make(name: str, **changes: object) -> BisectionDocument:
-    return getattr(report_cases, name)(**changes)  # type: ignore[no-any-return]
 
 
 def texts(svg: str) -> list[str]:

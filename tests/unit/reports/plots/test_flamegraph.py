@@ -94,7 +94,7 @@ def test_growth_is_relative_to_the_number_of_samples() -> None:
 
 
 @given(before=PROFILES, after=PROFILES)
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_any_function_name_gives_valid_xml(before: Stacks, after: Stacks) -> None:
     """Control characters, markup, lone surrogates, huge counts."""
     for svg in (flame(before), difference(before, after)):
@@ -133,23 +133,13 @@ def test_the_command_draws_one_profile_or_the_difference_of_two(tmp_path: Path) 
     assert b"&lt;both&gt;</title>" in out.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "there is no sample in it"),
-        (b"a;b 0\n", "there is no sample in it"),
-        (b"a;b -3\n", "line 1: 'a;b -3'"),
-        (b"a;b 1\n\nnonsense\n", "line 3: 'nonsense'"),
-        (b"\xff\xfe\x00", "line 1:"),
-    ],
-)
-def test_a_file_without_stacks_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_without_stacks_is_refused(tmp_path: Path) -> None:
     """And nothing is written."""
-    (tmp_path / "one").write_bytes(content)
-    output = run(tmp_path / "one", "-o", tmp_path / "out.svg", status=1)
+    (tmp_path / "one").write_bytes(b"\xff\xfe\x00")
 
-    assert message in output
-    assert str(tmp_path / "one") in output
+    assert f"{tmp_path / 'one'}: line 1: " in run(
+        tmp_path / "one", "-o", tmp_path / "out.svg", status=1
+    )
     assert not (tmp_path / "out.svg").exists()
 
 

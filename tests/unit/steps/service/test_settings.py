@@ -43,7 +43,6 @@ def test_minimal_settings_have_defaults(tmp_path: Path) -> None:
         ("[night]\nagainst_itself = -1", "against_itself -1: expected 0 or more"),
         ("[nihgt]\nhour = 1", "nihgt"),
         ("[links]\ncommit = 'https://x/'", "expected {revision} in it"),
-        ("[night]\nboots = '5'", "night.boots: expected a whole number"),
         ("[masters]\nrouter = 'ws://x/'", "masters: database and router: expected both"),
         (
             "[masters]\nrouter = 'http://x/'\ndatabase = 'postgresql://x/y'",
@@ -57,7 +56,6 @@ def test_minimal_settings_have_defaults(tmp_path: Path) -> None:
             "[masters]\nrouter = 'ws://x/'\ndatabase = 'postgresql://x/y'",
             "masters: expected with a database that several hosts can use",
         ),
-        ("[search]\nuse_groups = 'no'", "search.use_groups: expected true or false"),
     ],
 )
 def test_errors_name_file_and_key(tmp_path: Path, more: str, said: str) -> None:
