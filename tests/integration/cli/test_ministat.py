@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import netbisect
 
+from netbisect.cli import ministat as ministat_command
 from netbisect.reports.render.ministat import Variant, ministat
 from netbisect.reports.render.ministat_input import read_points
 
@@ -53,6 +54,14 @@ def test_standard_input_for_hyphen_or_no_file() -> None:
     assert run("-A", stdin=text).stdout.startswith("x <stdin>\n")
     assert run("-A", "iguana", "-", stdin=text).stdout == ("x iguana\n+ -\n" + HEAD + ROWS + SAME)
     assert run("-A", "--variant", "2013", "-", stdin=text).stdout.startswith("x <stdin>\n")
+
+
+def test_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a number at its beginning counts, as in C."""
+    monkeypatch.setattr(ministat_command.sys.stdout, "isatty", lambda: True, raising=False)
+    for columns, width in {"100 wide": 100, "wide": 0}.items():
+        monkeypatch.setenv("COLUMNS", columns)
+        assert ministat_command._terminal_width() == width
 
 
 @pytest.mark.parametrize(

@@ -222,6 +222,7 @@ def test_kernel_with_most_boots_is_used() -> None:
         ([], "nothing to compare; expected SOURCE, two --set NAME=FILE, or a --revision"),
         (["--set", "old.pps"], "--set old.pps: expected NAME=FILE"),
         (["--set", "a=none", "--title", "t"], "none: cannot be read: No such file"),
+        (["--set", "a=/dev/null"], "at least 3 data points; expected one rate in packets per"),
         (["--set", "a=old.pps"], "the study has no title"),
         (["old.pps", "--set", "a=old.pps"], "SOURCE and --set exclude each other"),
         ([*SETS, "--revision", "r1"], "--revision, --testbed and --branch do not apply"),

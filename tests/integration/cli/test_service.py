@@ -133,6 +133,11 @@ def test_port_in_use_is_refused(folder: Path) -> None:
     )
 
 
+def test_invalid_database_address_is_refused(folder: Path) -> None:
+    change(folder, "poll = 60", 'poll = 60\ndatabase = "netbisect.sqlite"')
+    assert "is no database url" in run("check", folder).output
+
+
 def test_nightly_job_is_queued_once(written: Path) -> None:
     first = run("night", "--testbed", "c2558", written)
     second = run("night", written)

@@ -27,6 +27,7 @@ from netbisect.bisect.model.results import (
     Suspects,
     Unfinished,
 )
+from netbisect.steps.master.trial_logs import retained_decisions
 from netbisect.steps.policy.profiles import key_of
 from netbisect.steps.scheduler.followups import Followups, open_nights
 from netbisect.steps.service import control
@@ -293,6 +294,8 @@ def test_a_culprit_and_its_parent_are_profiled_for_the_page(alerts: Alerts) -> N
         "ether_input;ip_input 80\nether_input 20\n",
     )
     profiled(alerts, record, dict(zip(sides, texts, strict=True)))
+    taken = {one.id for one in alerts.ledger.actions.of_job(record.id)}
+    assert taken <= retained_decisions(alerts.ledger)
     assert alerts.followups.conclude(alerts.ledger, record, ProfileResult(sides)) == []
 
     page = page_of(alerts, alert)

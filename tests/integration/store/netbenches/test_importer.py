@@ -120,13 +120,14 @@ def test_patched_and_unnamed_images_are_excluded(ledger: Ledger, tmp_path: Path)
         {"image": "HEAD120", "rev": 295150, "v": [98.0], "release": ""},
         {"image": "7f4e724829e_20201227", "rev": "7f4e724829e", "v": [97.0], "release": ""},
         {"image": "n277887", "rev": 277887, "v": [96.0], "release": ""},
+        {"image": "9", "rev": 9, "v": [95.0], "release": ""},
     ]
     path.write_text(history(points=points))
 
     summary = import_into(ledger, path, parser=PARSER)
 
     testbed, scenario = "amd-gx-412tc-i210at-2016", "inet4-forwarding"
-    assert rates_of(ledger, testbed, scenario) == {"r295150": [100.0]}
+    assert rates_of(ledger, testbed, scenario) == {"r9": [95.0], "r295150": [100.0]}
     assert rates_of(ledger, testbed, scenario, "head+mbuf") == {"r295150+mbuf": [99.0]}
     assert rates_of(ledger, testbed, scenario, "head+HEAD120") == {"r295150+HEAD120": [98.0]}
     assert rates_of(ledger, testbed, scenario, "main") == {"n277887": [96.0]}

@@ -194,22 +194,16 @@ DF = "Filesystem Type 1024-blocks Used Avail Capacity Mounted on\n/dev/x {} 100 
 
 
 @pytest.mark.parametrize(
-    ("kind", "free", "good"), [("ufs", 90_000, True), ("nfs", 90_000, True), ("zfs", 90_000, False)]
+    ("deploy", "good"),
+    [("nextboot", {"ufs", "nfs"}), ("nextboot-zfs", {"zfs"}), ("bootenv", {"zfs"})],
 )
-def test_nextboot_needs_a_file_system_that_its_loader_writes(
-    kind: str, free: int, good: bool
-) -> None:
-    found = dict(checkup.room(DF.format(kind, free), "40000\t/boot/kernel\n", "kernel"))
-    assert found["file system of /boot"].good is good
-    assert found["room in /boot"].good
-    assert found["known-good kernel"].found == "/boot/kernel, 39 MiB"
-
-
-@pytest.mark.parametrize("deploy", ["nextboot-zfs", "bootenv"])
-def test_methods_for_zfs_need_zfs(deploy: str) -> None:
-    for kind in ("zfs", "ufs"):
-        found = dict(checkup.room(DF.format(kind, 90_000), "40000\tx\n", "kernel", deploy))
-        assert found["file system of /boot"].good is (kind == "zfs")
+def test_methods_need_a_file_system_that_their_loader_writes(deploy: str, good: set[str]) -> None:
+    for kind in ("ufs", "nfs", "zfs"):
+        df = DF.format(kind, 90_000)
+        found = dict(checkup.room(df, "40000\t/boot/kernel\n", "kernel", deploy))
+        assert found["file system of /boot"].good is (kind in good)
+        assert found["room in /boot"].good
+        assert found["known-good kernel"].found == "/boot/kernel, 39 MiB"
 
 
 def test_space_for_two_kernels_and_the_good_kernel_are_checked() -> None:
