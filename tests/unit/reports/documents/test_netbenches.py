@@ -58,11 +58,12 @@ def test_a_readme_has_the_format_of_netbenches() -> None:
 
 
 def test_values_of_a_metric_have_its_unit() -> None:
-    sets = [Set("a", (20.0, 20.1, 20.2)), Set("b", (40.0, 40.1, 20.2, 20.1))]
+    sets = [Set("a", (20.0, 20.1, 20.2, 20.3, 40.0)), Set("b", (40.0, 40.1, 20.2, 20.1))]
     series = SeriesMetric("delay", "us", lower=True).of("x")
     text = readme(Study("t", [ComparedScenario("delay", sets, series=series)]))
 
-    assert "[a.delay.pps](a.delay.pps): a, 3 boots, in us" in text
+    assert "[a.delay.pps](a.delay.pps): a, 5 boots, in us" in text
+    assert "a: one of 5 boots is" in text
     assert "2 near 20.2 us and 2 near 40.1 us" in text
 
 

@@ -82,7 +82,7 @@ def test_panics_have_backtraces() -> None:
     name = next(iter(make("culprit_case").labels))
     lead = make("culprit_case").lead
     failures = (
-        KernelFailure(name, lead, why, log),
+        KernelFailure(name, lead, why, "x" * 1_000_000 + log),
         *[KernelFailure(name, "", "panic: x", log)] * 60,
     )
     outline = Page(page(make("culprit_case", failures=failures)))
@@ -91,6 +91,7 @@ def test_panics_have_backtraces() -> None:
     assert "Console logs" in outline.headings
     assert outline.text.count("#0 0xff at <b>ip_tryforward</b>+0x2c4") == 50
     assert "And 11 more." in outline.text
+    assert "characters before)" in outline.text
     assert "b" not in outline.tags
     assert "\x1b" not in outline.text
     assert "Kernels that went down" not in page_of("culprit_case")
