@@ -27,13 +27,14 @@ _EXAMPLES = 3
 
 def verdict(sender: str, receiver: str) -> list[str]:
     """Problems of a run, by the output of both ends."""
-    pps, offered_pps, found = pktgen.evaluate(sender, receiver)
+    generator, sink = "the generator", "the receiver"
+    pps, offered, found = pktgen.evaluate(pktgen.Outputs({generator: sender}, {sink: receiver}))
     record = RunRecord(
         pps=pps,
-        offered_pps=offered_pps,
-        line_rate=offered_pps,
-        offered=[rate for rate in pktgen.all_rates(sender) if rate > 0],
-        received=pktgen.all_rates(receiver),
+        offered_pps=offered,
+        line_rate=offered[generator],
+        offered={generator: [rate for rate in pktgen.all_rates(sender) if rate > 0]},
+        received={sink: pktgen.all_rates(receiver)},
         before=_UNKNOWN,
         after=_UNKNOWN,
     )

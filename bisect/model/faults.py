@@ -221,7 +221,7 @@ RULES: dict[Fault, Rule] = {
         2,
         _INFRA,
         "Look at the generator.",
-        r"^the sender reports ",
+        r"^(generator \d+ on \S+: )?the sender reports ",
     ),
     Fault.RECEIVER_DIES: Rule(
         "the receiver does not answer, or stops in the middle of a run",
@@ -259,7 +259,7 @@ RULES: dict[Fault, Rule] = {
         2,
         _RETRY,
         "The revision may be the cause; it is avoided if this repeats.",
-        r"has no link (before|after) the run|^the receiver: none of its ",
+        r"has no link (before|after) the run|^(the receiver|receiver \d+ on \S+): none of its ",
     ),
     Fault.WRONG_RATE: Rule(
         "the generator offers too little, or not steadily",
@@ -267,7 +267,7 @@ RULES: dict[Fault, Rule] = {
         2,
         _INFRA,
         "Look at the generator: other load, flow control, `line_rate_pps`.",
-        r"^the generator offered ",
+        r"^(the )?generator (\d+ on \S+ )?offered |^the generators did not send ",
     ),
     Fault.LINK_FLAP: Rule(
         "a link goes down in the middle of a run",

@@ -8,7 +8,7 @@ Uses the standard library only, because it runs on lab hosts.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 SATURATED_SHARE = 0.98
@@ -28,7 +28,7 @@ ERROR_SHARE = 1e-5
 OTHER_LOAD_PERCENT = 20.0
 """Maximum load of other programs on the router before the run, in percent of one processor."""
 _GAP = 0.5
-"""Share of the median below which a second within a run is a gap."""
+"""Share of a generator's packets below which a second within a run is a gap."""
 _LEAST_PACKETS = 100_000
 """Packets from which the shares of queues say something."""
 _UNEVEN_SECONDS = 2
@@ -89,13 +89,14 @@ class RunRecord:
 
     pps: float
     """Received rate; 0 if unknown."""
-    offered_pps: float
-    """Offered rate; 0 if unknown."""
+    offered_pps: Mapping[str, float]
+    """Offered rate by generator, as the reports name it; 0 if unknown."""
     line_rate: float
-    """Requested rate."""
-    offered: Sequence[float]
-    """Per second, from the first second with packets to the last."""
-    received: Sequence[float]
+    """Requested rate, of which each generator offers an equal share."""
+    offered: Mapping[str, Sequence[float]]
+    """Per second by generator, from the first second with packets to the last."""
+    received: Mapping[str, Sequence[float]]
+    """Per second by receiver."""
     before: MachineState
     after: MachineState
     wanted: dict[str, str] = field(default_factory=dict)
@@ -126,9 +127,10 @@ def warnings(run: RunRecord) -> list[str]:
 def _drift(run: RunRecord) -> Iterator[str]:
     # A router beyond its limit forwards the same of a load that is a few percent higher; a load
     # that is too low is a problem, and one below the limit is marked as saturated.
-    change = _change(run.offered[1:-2])
-    if abs(change) > DRIFT:
-        yield f"the rate of the generator drifted by {100 * change:+.1f} % within the run"
+    for who, rates in run.offered.items():
+        change = _change(rates[1:-2])
+        if abs(change) > DRIFT:
+            yield f"the rate of {who} drifted by {100 * change:+.1f} % within the run"
 
 
 def _shared_queues(run: RunRecord) -> Iterator[str]:
@@ -156,23 +158,33 @@ def _shared_queues(run: RunRecord) -> Iterator[str]:
 
 
 def _load(run: RunRecord) -> Iterator[str]:
-    if not run.offered_pps:
-        return
-    least = OFFERED_SHARE * run.line_rate
-    steady = run.offered[1:-2]  # the first second is a ramp, the last two are a tail
-    slow = sum(rate < FALTERING_SHARE * run.line_rate for rate in steady)
-    if run.offered_pps < least:
+    sent = [len(rates) for rates in run.offered.values()]
+    for who, pps in run.offered_pps.items():
+        # A generator that ends before the others is slow from then on.
+        rates = [*run.offered[who], *(max(sent) - len(run.offered[who])) * [0.0]]
+        if pps:
+            yield from _load_of(who, pps, rates, run.line_rate / len(sent))
+    total = sum(run.offered_pps.values())
+    if all(run.offered_pps.values()) and run.pps > RECEIVED_SHARE * total:
+        yield f"received {run.pps:,.0f} pps, more than was offered"
+    arrived = max((len(_inside(received)) for received in run.received.values()), default=0)
+    if len(sent) > 1 and arrived > (1 + SLOW_SECONDS) * max(sent) + _UNEVEN_SECONDS:
         yield (
-            f"the generator offered {run.offered_pps:,.0f} pps, less than 99 % of "
-            f"{run.line_rate:,.0f}"
+            f"the generators did not send at the same time: each sent for at most {max(sent)} "
+            f"seconds, and packets arrived for {arrived}"
         )
+
+
+def _load_of(who: str, pps: float, rates: Sequence[float], wanted: float) -> Iterator[str]:
+    """Problems of one generator, with its median, its seconds and its share of the load."""
+    steady = rates[1:-2]  # the first second is a ramp, the last two are a tail
+    slow = sum(rate < FALTERING_SHARE * wanted for rate in steady)
+    if pps < OFFERED_SHARE * wanted:
+        yield f"{who} offered {pps:,.0f} pps, less than 99 % of {wanted:,.0f}"
     elif slow > SLOW_SECONDS * len(steady):
         yield (
-            f"the generator offered less than 95 % of {run.line_rate:,.0f} pps "
-            f"in {slow} of {len(steady)} seconds"
+            f"{who} offered less than 95 % of {wanted:,.0f} pps in {slow} of {len(steady)} seconds"
         )
-    if run.pps > RECEIVED_SHARE * run.offered_pps:
-        yield f"received {run.pps:,.0f} pps, more than was offered"
 
 
 def _change(rates: Sequence[float]) -> float:
@@ -191,27 +203,39 @@ def _links(run: RunRecord) -> Iterator[str]:
                 yield f"{part} ({port.name}) has no link {when} the run: {port.link}"
     # netmap takes links down on open and close; a logged link change counts only with
     # missing packets.
-    lost = missing(run.offered, run.received)
+    sent = [sum(rate > 0 for rate in rates) for rates in run.offered.values()]
+    lost = max((missing(sent, received) for received in run.received.values()), default=0)
     if run.link_changes and lost:
         seconds = "second" if lost == 1 else "seconds"
         ports = ", ".join(run.link_changes)
         yield f"packets were missing for {lost} {seconds}, and links went down: {ports}"
 
 
-def missing(offered: Sequence[float], received: Sequence[float]) -> int:
-    """Seconds of a run with less than half of the median rate.
+def _inside(received: Sequence[float]) -> Sequence[float]:
+    """From the first second with packets to the last."""
+    busy = [index for index, rate in enumerate(received) if rate > 0]
+    return received[busy[0] : busy[-1] + 1] if busy else ()
+
+
+def missing(sent: Collection[int], received: Sequence[float]) -> int:
+    """Seconds of a run without the packets of half a generator or more, by the median rate.
 
     Includes the seconds after an early end of the receiver; 0 if nothing was received.
+
+    Args:
+        sent: Seconds with packets of each generator.
+        received: Rates of one receiver.
     """
-    busy = [index for index, rate in enumerate(received) if rate > 0]
-    if not busy:
+    rates = _inside(received)
+    if not rates or not sent:
         return 0
-    # The ramp of the sender may span two seconds of the receiver.
-    inside = received[busy[0] + 2 : busy[-1]]
-    usual = statistics.median(received[index] for index in busy)
-    sent = sum(rate > 0 for rate in offered)
-    early = sent - (busy[-1] - busy[0] + 1) - _UNEVEN_SECONDS
-    return sum(rate < _GAP * usual for rate in inside) + max(0, early)
+    # The ramp of the sender may span two seconds of the receiver, and so may the ends of several.
+    tail = 1 + max(sent) - min(sent) + (len(sent) > 1)
+    together = rates[2 : max(0, len(rates) - tail)]
+    usual = statistics.median(rate for rate in rates if rate > 0)
+    least = (1 - (1 - _GAP) / len(sent)) * usual
+    early = max(sent) - len(rates) - _UNEVEN_SECONDS
+    return sum(rate < least for rate in together) + max(0, early)
 
 
 def _errors(run: RunRecord) -> Iterator[str]:

@@ -34,6 +34,11 @@ class PortSelector:
         pairs = "six pairs of lower-case hex digits, as 00:1b:21:c4:95:7a"
         check_form(self, "mac", _MAC, pairs)
 
+    @property
+    def text(self) -> str:
+        """The decisive key's value."""
+        return self.mac or self.pci or self.interface
+
 
 @dataclass(frozen=True, slots=True)
 class NanoBsd:
@@ -80,9 +85,9 @@ class Dut:
     address: str
     """ssh name, on the management network."""
     ingress: PortSelector
-    """Port towards the generator."""
+    """Port towards the first generator."""
     egress: PortSelector
-    """Port towards the receiver."""
+    """Port towards the first receiver."""
     known_good: str = "kernel"
     """Folder of the known-good kernel below /boot."""
     kept_kernels: int = 2

@@ -144,8 +144,8 @@ def _with_vm_defaults(testbed: Testbed, path: Path) -> Testbed:
         testbed,
         description=f"{testbed.description}; {mark}" if testbed.description else mark,
         dut=replace(testbed.dut, address=guest),
-        generator=replace(testbed.generator, address=host),
-        receiver=replace(testbed.receiver, address=host),
+        generator=replace(testbed.generators[0], address=host),
+        receiver=replace(testbed.receivers[0], address=host),
         power=testbed.power or Power((*cycle, "vm", "cycle", "--testbed", testbed.name)),
         console=testbed.console or Console(("tail", "-n", "0", "-F", str(folder / "console.log"))),
     )

@@ -161,10 +161,14 @@ class Scenario:
         check(bool(self.firewall) == bool(self.rules), "firewall and rules go together")
 
     def at(self, ports: Mapping[str, str]) -> Scenario:
-        """The scenario with these port names in its sysctls: `{"ingress": "igb.2", ...}`."""
+        """The scenario with these port names in its sysctls: `{"ingress": "igb.2", ...}`.
+
+        A sysctl of `{ingress}` is one of each ingress: also of `ingress 2`.
+        """
+        each = [{**ports, part.partition(" ")[0]: name} for part, name in ports.items()] or [{}]
 
         def named(values: dict[str, Scalar]) -> dict[str, Scalar]:
-            return {key.format_map(ports): value for key, value in values.items()}
+            return {key.format_map(one): value for key, value in values.items() for one in each}
 
         return replace(self, sysctls=named(self.sysctls), optional=named(self.optional))
 

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from netbisect.workers.config.dut import Dut, PortSelector
 from netbisect.workers.config.scenario import Traffic
-from netbisect.workers.config.toml import FileError, Scalar, TextOrTable
+from netbisect.workers.config.toml import FileError, OneOrMore, Scalar, TextOrTable
 from netbisect.workers.config.tunables import check_tunables
 from netbisect.workers.config.validation import (
     IDENT,
@@ -28,6 +28,9 @@ _SHORTEST_RUN = 25
 
 _MOST_LAYOUTS = 99
 
+_SIDES = {"generator": "ingress", "receiver": "egress"}
+"""Port of the DUT that the first host of each end is connected to."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrafficHost:
@@ -39,6 +42,8 @@ class TrafficHost:
     """Of pkt-gen (-p): at most the queues of the port."""
     first_cpu: int | None = None
     """Processor of the first thread (-a), the others follow; None: any."""
+    dut_port: PortSelector | None = None
+    """Port of the DUT that it is connected to; None: that of the first generator or receiver."""
 
     def __post_init__(self) -> None:
         check(self.threads >= 1, f"threads {self.threads}: expected 1 or more")
@@ -97,21 +102,21 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
-    """A DUT with its generator and receiver."""
+    """A DUT with its generators and receivers."""
 
     name: str
     arch: str
     kernel_config: TextOrTable
     """KERNCONF, or a table of them by pattern of branches; the first match counts."""
     line_rate_pps: int
-    """Packets of 60 bytes without CRC per second that the generator must offer; scaled for
-    longer packets.
+    """Packets of 60 bytes without CRC per second that the generators must offer together; scaled
+    for longer packets.
     """
     scenarios: tuple[str, ...]
     """In a loaded lab file the series of its scenarios, the leading one of each first."""
     dut: Dut
-    generator: TrafficHost
-    receiver: TrafficHost
+    generator: OneOrMore[TrafficHost]
+    receiver: OneOrMore[TrafficHost]
     description: str = ""
     """Hardware, for reports."""
     drivers: tuple[str, ...] = ()
@@ -141,6 +146,7 @@ class Testbed:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        self._check_hosts()
         self._check_vm()
         check(self.kernel_configs, "kernel_config: expected a string, or at least one branch")
         for name in self.kernel_configs:
@@ -162,10 +168,33 @@ class Testbed:
             f"layouts {self.layouts}: expected 0 to {_MOST_LAYOUTS}",
         )
 
+    def _check_hosts(self) -> None:
+        seen: list[tuple[str, PortSelector]] = []
+        for name, side in _SIDES.items():
+            hosts = [*self.hosts(name).values()]
+            check(hosts, f"{name}: expected a table, or at least one in the list")
+            check(
+                hosts[0].dut_port is None,
+                f"{name}.dut_port: expected none, because the first {name} is connected to "
+                f"dut.{side}",
+            )
+            check(
+                self.vm is None or len(hosts) == 1,
+                f"{name}: expected one table, because a virtual machine has one {name}",
+            )
+            seen += [(host.address, host.port) for host in hosts]
+        for address, port in seen:
+            check(
+                seen.count((address, port)) == 1,
+                f"generator, receiver: the port {port.text} of {address!r} is there twice; "
+                "expected a port of its own for each",
+            )
+
     def _check_vm(self) -> None:
         """Checks that a virtual DUT comes with virtual data ports."""
-        for name in ("dut", "generator", "receiver"):
-            address = getattr(self, name).address
+        addresses = [("dut", self.dut.address)]
+        addresses += [(end, host.address) for end in _SIDES for host in self.hosts(end).values()]
+        for name, address in addresses:
             virtual = address == ADDRESS or address.startswith((GUEST_MARK, HOST_MARK))
             check(
                 virtual == (self.vm is not None),
@@ -175,22 +204,75 @@ class Testbed:
         if self.vm is None:
             return
         check_choice(self, "arch", ("amd64",), "amd64 for a virtual machine")
-        for name, wanted in (("generator", "ingress"), ("receiver", "egress")):
+        for name, wanted in _SIDES.items():
             check(
                 self.ports[name][1].interface == wanted,
                 f"{name}.port: expected {{ interface = {wanted!r} }} for a virtual machine",
             )
 
     @property
+    def generators(self) -> tuple[TrafficHost, ...]:
+        """All generators; a scenario's commands run on the first one."""
+        return self.generator if isinstance(self.generator, tuple) else (self.generator,)
+
+    @property
+    def receivers(self) -> tuple[TrafficHost, ...]:
+        """All receivers; a scenario's commands run on the first one."""
+        return self.receiver if isinstance(self.receiver, tuple) else (self.receiver,)
+
+    def hosts(self, end: str) -> dict[str, TrafficHost]:
+        """The generators or the receivers by part of the testbed: `generator`, `generator 2`."""
+        hosts = self.generators if end == "generator" else self.receivers
+        return {
+            f"{end} {number}" if number > 1 else end: one for number, one in enumerate(hosts, 1)
+        }
+
+    @property
+    def dut_ports(self) -> dict[str, PortSelector]:
+        """The data ports of the DUT by part: `ingress`, `egress`, and those of further hosts."""
+        found = {"ingress": self.dut.ingress, "egress": self.dut.egress}
+        for end, side in _SIDES.items():
+            for part, host in self.hosts(end).items():
+                if host.dut_port and host.dut_port not in found.values():
+                    found[part.replace(end, side)] = host.dut_port
+        return found
+
+    @property
+    def wires(self) -> dict[str, str]:
+        """Part of the DUT's port by part of the host that it is connected to."""
+        parts = {port: part for part, port in self.dut_ports.items()}
+        return {
+            part: parts[host.dut_port] if host.dut_port else side
+            for end, side in _SIDES.items()
+            for part, host in self.hosts(end).items()
+        }
+
+    def share(self, part: str) -> float:
+        """Share of the packets that pass a data port, if all hosts of an end have equal ones."""
+        wires, shares = self.wires, []
+        for end in _SIDES:
+            hosts = self.hosts(end)
+            shares.append(sum(part in (one, wires[one]) for one in hosts) / len(hosts))
+        return max(shares)
+
+    @property
     def ports(self) -> dict[str, tuple[str, PortSelector]]:
         """Address of the machine and selector of each data port, by part of the testbed."""
-        dut, generator, receiver = self.dut, self.generator, self.receiver
-        return {
-            "ingress": (dut.address, dut.ingress),
-            "egress": (dut.address, dut.egress),
-            "generator": (generator.address, generator.port),
-            "receiver": (receiver.address, receiver.port),
-        }
+        found = {part: (self.dut.address, port) for part, port in self.dut_ports.items()}
+        for end in _SIDES:
+            found |= {part: (one.address, one.port) for part, one in self.hosts(end).items()}
+        return found
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """Names of the data ports in reports by part: `the generator`, or `generator 2 on gen2`."""
+        found = {part: f"the router's {part}" for part in self.dut_ports}
+        for end in _SIDES:
+            hosts = self.hosts(end)
+            for number, (part, host) in enumerate(hosts.items(), 1):
+                several = f"{end} {number} on {host.address}"
+                found[part] = several if len(hosts) > 1 else f"the {end}"
+        return found
 
     @property
     def kernel_configs(self) -> tuple[str, ...]:
@@ -220,21 +302,26 @@ class Testbed:
         return self.line_rate_pps * (60 + _FRAME_BYTES) / (size + _FRAME_BYTES)
 
     def offered_rate(self, traffic: Traffic) -> float:
-        """Required rate of the generator, packets/s."""
+        """Required rate of all generators, packets/s."""
         line_rate = self.line_rate(traffic.size)
         return min(line_rate, traffic.rate) if traffic.rate else line_rate
 
 
 def check_same_group(one: Testbed, other: Testbed) -> None:
     """Checks the keys that must be equal in a group, so that its testbeds are interchangeable."""
-    for name in _EQUAL_IN_GROUP:
-        values = (attrgetter(name)(bed) for bed in (one, other))
-        mine, its = (sorted(one) if isinstance(one, tuple) else one for one in values)
+    for name, mine in _compared(one).items():
+        its = _compared(other)[name]
         check(
             mine == its,
             f"testbeds {one.name!r} and {other.name!r} of group {one.group!r} differ in {name}: "
             f"{mine!r} and {its!r}; expected the same of all testbeds of a group",
         )
+
+
+def _compared(bed: Testbed) -> dict[str, object]:
+    values = {name: attrgetter(name)(bed) for name in _EQUAL_IN_GROUP}
+    found = {name: sorted(one) if isinstance(one, tuple) else one for name, one in values.items()}
+    return found | {f"the number of {end}s": len(bed.hosts(end)) for end in _SIDES}
 
 
 _EQUAL_IN_GROUP = (

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar, cast, get_origin
+from typing import Any, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 from cattrs import BaseValidationError, Converter, ForbiddenExtraKeysError, transform_error
 from cattrs.cols import homogenous_tuple_structure_factory, mapping_structure_factory
@@ -19,6 +19,8 @@ from netbisect.errors import UserError
 T = TypeVar("T")
 Scalar: TypeAlias = str | int
 TextOrTable: TypeAlias = str | dict[str, str]
+OneOrMore: TypeAlias = T | tuple[T, ...]
+"""A table, or a list of such tables."""
 
 _NAMES: Mapping[type, str] = {
     str: "a string",
@@ -65,6 +67,22 @@ def _text_or_table(value: object, _: Any) -> object:
     raise _wrong_type("a string or a table of strings", value)
 
 
+def _is_one_or_more(kind: Any) -> bool:
+    arguments = get_args(kind)
+    return get_origin(kind) is Union and get_args(arguments[1]) == (arguments[0], ...)
+
+
+def _one_or_more(kind: Any, converter: Converter) -> Any:
+    table, tables = get_args(kind)
+
+    def structure(value: object, _: Any) -> object:
+        if isinstance(value, dict | list):
+            return converter.structure(value, tables if isinstance(value, list) else table)
+        raise _wrong_type("a table or a list of tables", value)
+
+    return structure
+
+
 def _container(kind: type, hook: Any) -> Any:
     def structure(value: object, wanted: Any) -> object:
         if not isinstance(value, kind):
@@ -87,6 +105,9 @@ def strict_converter() -> Converter:
     converter.register_structure_hook_factory(
         lambda kind: _origin(kind) is tuple,
         lambda kind: _container(list, homogenous_tuple_structure_factory(kind, converter)),
+    )
+    converter.register_structure_hook_factory(
+        _is_one_or_more, lambda kind: _one_or_more(kind, converter)
     )
     converter.register_structure_hook_factory(
         lambda kind: _origin(kind) is dict,

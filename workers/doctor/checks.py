@@ -122,13 +122,16 @@ def scenario_sysctls(names: Collection[str], values: Mapping[str, str]) -> Check
     return CheckResult(True, ", ".join(names))
 
 
-def link(interface: ports.Interface, values: Mapping[str, str], line_rate_pps: int) -> CheckResult:
+def link(
+    interface: ports.Interface, values: Mapping[str, str], line_rate_pps: int, share: float = 1.0
+) -> CheckResult:
     """Link, speed and flow control of a data port.
 
     Args:
         interface: The interface.
         values: Sysctls with those of its flow control.
         line_rate_pps: Required rate in packets of 60 bytes.
+        share: Of that rate that passes the port.
     """
     text = " ".join(filter(None, (interface.name, interface.mac, interface.status)))
     if interface.status == "no carrier" or not interface.up:
@@ -137,8 +140,9 @@ def link(interface: ports.Interface, values: Mapping[str, str], line_rate_pps: i
         bits = int(speed[1]) * (1e9 if speed[2] else 1e6)
         fits = bits / (8 * (60 + _OVERHEAD_BYTES))
         text += f", {bits / 1e9:g} Gbit/s"
-        if line_rate_pps > 1.001 * fits:
-            text += f": {fits:,.0f} pps fit, line_rate_pps is {line_rate_pps:,}"
+        if share * line_rate_pps > 1.001 * fits:
+            part = f" and {100 * share:.0f} % of it pass here" if share != 1 else ""
+            text += f": {fits:,.0f} pps fit, line_rate_pps is {line_rate_pps:,}{part}"
             return CheckResult(False, text)
     paused = [word for word in _PAUSES if word in interface.media]
     paused = paused or drivers.pausing(interface.name, values)
@@ -175,8 +179,8 @@ def neighbour_question(family: str, address: str) -> list[str]:
     return ["arp" if family == "inet4" else "ndp", "-n", address]
 
 
-def route(output: str, address: str, interface: str) -> tuple[CheckResult, str]:
-    """Checks the interface of a route; also returns the address of the next hop."""
+def route(output: str, address: str, interfaces: Collection[str]) -> tuple[CheckResult, str, str]:
+    """Checks the interface of a route; also returns it and the address of the next hop."""
     pairs = (line.partition(": ") for line in output.splitlines())
     values = {name.strip(): value.strip() for name, colon, value in pairs if colon}
     through = values.get("interface", "")
@@ -184,24 +188,24 @@ def route(output: str, address: str, interface: str) -> tuple[CheckResult, str]:
     text = f"{address} on {through}" + (f" by {gateway}" if gateway else "")
     if not through:
         text = f"{address}: no route"
-    elif through != interface:
-        text += f"; expected on {interface}"
+    elif through not in interfaces:
+        text += f"; expected on {' or '.join(interfaces)}"
     elif values.get("destination") == "default":
         text += ", but by the default route alone"
     else:
-        return CheckResult(True, text), gateway or address
-    return CheckResult(False, text), ""
+        return CheckResult(True, text), through, gateway or address
+    return CheckResult(False, text), through, ""
 
 
-def neighbour(output: str, address: str, mac: str) -> CheckResult:
-    """Checks a static ARP or NDP entry; `mac` is that of the port behind, or ""."""
+def neighbour(output: str, address: str, macs: Collection[str]) -> CheckResult:
+    """Checks a static ARP or NDP entry; `macs` are those of the ports behind, if known."""
     lines = (line for line in output.splitlines() if address in line and "permanent" in line)
     line = next(lines, "")
     if not line:
         return CheckResult(False, f"{address}: no static entry; it would be asked for under load")
     known = re.search(r"([0-9a-f]{2}(?::[0-9a-f]{2}){5})", line)
     entered = known[1] if known else "unknown"
-    other = f"; the port there has {mac}" if mac and entered != mac else ""
+    other = f"; the port there has {' or '.join(macs)}" if macs and entered not in macs else ""
     return CheckResult(not other, f"{address} is {entered}{other}")
 
 
@@ -247,9 +251,16 @@ def pkt_gen_options(pkt_gen: str, usage: str, needed: Mapping[str, frozenset[str
     return CheckResult(not lacks, f"{pkt_gen}: {'; '.join(lacks)}{advice}" if lacks else pkt_gen)
 
 
-def rates(testbed: Testbed, wanted: float, offered: float, received: float) -> CheckResult:
-    """Checks the rates of a short run."""
-    text = f"{offered:,.0f} pps offered, {received:,.0f} received"
-    if offered < _LEAST_SHARE * wanted:
-        return CheckResult(False, f"{text}; {testbed.name} must offer {wanted:,.0f}")
-    return CheckResult(received > 0, text if received else f"{text}: nothing comes through")
+def rates(
+    testbed: Testbed, wanted: float, offered: Mapping[str, float], received: Mapping[str, float]
+) -> CheckResult:
+    """Checks the rates of a short run, by generator and by receiver."""
+    text = f"{sum(offered.values()):,.0f} pps offered, {sum(received.values()):,.0f} received"
+    if len(offered) + len(received) > 2:  # noqa: PLR2004 - more than one of each
+        each = (f"{who} {pps:,.0f}" for who, pps in (*offered.items(), *received.items()))
+        text += f" ({', '.join(each)})"
+    if min(offered.values()) < _LEAST_SHARE * wanted / len(offered):
+        equal = ", an equal share by each generator" if len(offered) > 1 else ""
+        return CheckResult(False, f"{text}; {testbed.name} must offer {wanted:,.0f}{equal}")
+    good = all(received.values())
+    return CheckResult(good, text if good else f"{text}: nothing comes through")

@@ -10,7 +10,6 @@ import functools
 import os
 import platform
 import shutil
-import statistics
 import subprocess
 import tempfile
 import time
@@ -28,7 +27,7 @@ from netbisect.workers.doctor.checks import CheckResult, DoctorCheck
 from netbisect.workers.dut import drivers, freebsd_tools, nextboot, ports
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure import pktgen
-from netbisect.workers.measure.bench import Bench
+from netbisect.workers.measure.traffic import TrafficRunner
 from netbisect.workers.transport.errors import LabFault, MachineError
 from netbisect.workers.transport.ssh import Connections, Machine
 from netbisect.workers.vm import vm
@@ -183,10 +182,10 @@ class _TestbedChecks:
                 self._try(f"{part} {address}", port)
             if answers:
                 self._dut(router.machine)
-            for address in dict.fromkeys((bed.generator.address, bed.receiver.address)):
+            for address in dict.fromkeys(host.address for host in bed.generators + bed.receivers):
                 self._host(connections.machine(address))
             if self._rates and all(check.good for check in self._found):
-                self._traffic(connections)
+                self._traffic(connections, finder)
         cycle = bed.power.cycle if bed.power else ()
         self._add("power", _tool(cycle, "the lab file names no switch"))
         attach = bed.console.command if bed.console else ()
@@ -207,7 +206,7 @@ class _TestbedChecks:
     def _port(self, finder: ports.PortFinder, machine: Machine, part: str) -> CheckResult:
         found = self._interfaces[part] = finder.find(part)
         values = self._flow_control(machine, part, found.name)
-        return checks.link(found, values, self._testbed.line_rate_pps)
+        return checks.link(found, values, self._testbed.line_rate_pps, self._testbed.share(part))
 
     def _flow_control(self, machine: Machine, part: str, name: str) -> dict[str, str]:
         """Sysctls of a port's flow control without those that every scenario sets."""
@@ -216,7 +215,7 @@ class _TestbedChecks:
             one
             for one in drivers.flow_control(name)
             if not all(
-                one.replace(device, f"{{{part}}}") in scenario.optional
+                one.replace(device, f"{{{part.partition(' ')[0]}}}") in scenario.optional
                 for scenario in self._scenarios
             )
         ]
@@ -260,10 +259,11 @@ class _TestbedChecks:
         """Checks the sysctls of the scenarios."""
         devices: dict[str, str] = {
             part: freebsd_tools.device(self._interfaces[part].name)
-            for part in ("ingress", "egress")
+            for part in self._testbed.dut_ports
             if part in self._interfaces
         }
-        known = [one for one in self._scenarios if not one.depends_on_ports or len(devices) > 1]
+        all_known = len(devices) == len(self._testbed.dut_ports)
+        known = [one for one in self._scenarios if not one.depends_on_ports or all_known]
         names = dict.fromkeys(name for one in known for name in one.at(devices).sysctls)
         if names:
             values = freebsd_tools.parse_sysctls(router.ask(["sysctl", "-ie", *names])[0])
@@ -271,25 +271,34 @@ class _TestbedChecks:
 
     def _routes(self, router: Machine) -> None:
         """Checks routes and static ARP/NDP entries of the flows."""
-        ways = [way for way in checks.ends(self._scenarios) if way[0] in self._interfaces]
+        sides = {"ingress": self._behind("generator"), "egress": self._behind("receiver")}
+        ways = [way for way in checks.ends(self._scenarios) if sides[way[0]]]
         outputs = router.ask(*(checks.route_question(family, end) for _, family, end in ways))
         routes: dict[str, list[CheckResult]] = {}
-        nexts: dict[tuple[str, str, str], None] = {}
-        for (part, family, end), answer in zip(ways, outputs, strict=True):
-            result, follows = checks.route(answer, end, self._interfaces[part].name)
-            routes.setdefault(part, []).append(result)
+        nexts: dict[tuple[str, str, str], str] = {}
+        for (side, family, end), answer in zip(ways, outputs, strict=True):
+            result, through, follows = checks.route(answer, end, sides[side])
+            routes.setdefault(side, []).append(result)
             if follows:
-                nexts[part, family, follows] = None
-        for part, results in routes.items():
-            self._add(f"routes through {part}", _joined(results))
+                nexts[side, family, follows] = through
+        for side, results in routes.items():
+            self._add(f"routes through {side}", _joined(results))
         answers = router.ask(*(checks.neighbour_question(family, end) for _, family, end in nexts))
         entries: dict[str, list[CheckResult]] = {}
-        for (part, _, end), answer in zip(nexts, answers, strict=True):
-            behind = self._interfaces.get("generator" if part == "ingress" else "receiver")
-            result = checks.neighbour(answer, end, behind.mac if behind else "")
-            entries.setdefault(part, []).append(result)
-        for part, results in entries.items():
-            self._add(f"static entries on {part}", _joined(results))
+        for ((side, _, end), through), answer in zip(nexts.items(), answers, strict=True):
+            result = checks.neighbour(answer, end, sides[side][through])
+            entries.setdefault(side, []).append(result)
+        for side, results in entries.items():
+            self._add(f"static entries on {side}", _joined(results))
+
+    def _behind(self, end: str) -> dict[str, list[str]]:
+        """MAC addresses of the generators or receivers by the DUT's interface before them."""
+        found: dict[str, list[str]] = {}
+        for part in self._testbed.hosts(end):
+            port, host = map(self._interfaces.get, (self._testbed.wires[part], part))
+            if port:
+                found.setdefault(port.name, []).extend([host.mac] if host and host.mac else [])
+        return found
 
     def _host(self, machine: Machine) -> None:
         name, netmap = machine.address, checks.NETMAP_SYSCTL
@@ -318,26 +327,27 @@ class _TestbedChecks:
             ):
                 process.wait(_USAGE_SECONDS)
             usage = log.read_text(errors="replace")
-        hosts = self._testbed.generator, self._testbed.receiver
+        hosts = self._testbed.generators + self._testbed.receivers
         needed = {one.name: pktgen.needed_options(one, *hosts) for one in self._scenarios}
         return checks.pkt_gen_options(pkt_gen, usage, needed)
 
-    def _traffic(self, connections: Connections) -> None:
+    def _traffic(self, connections: Connections, finder: ports.PortFinder) -> None:
         scenario = next((one for one in self._scenarios if one.traffic), None)
         if scenario is None or scenario.traffic is None:
             return
-        wanted = self._testbed.offered_rate(scenario.traffic)
+        bed, wanted = self._testbed, self._testbed.offered_rate(scenario.traffic)
 
         def look() -> CheckResult:
             with tempfile.TemporaryDirectory() as folder:
-                bench = Bench(self._testbed, connections, lambda _: None, Path(folder))
-                sender, receiver = bench.traffic(scenario, scenario.name, _TRAFFIC_SECONDS)
-            try:
-                offered = pktgen.offered_rate(sender)
-            except pktgen.PktGenOutputError as error:
-                return CheckResult(False, pktgen.complaint(sender) or str(error))
-            busy = [rate for rate in pktgen.all_rates(receiver) if rate > 0]
-            received = statistics.median(busy) if busy else 0.0
-            return checks.rates(self._testbed, wanted, offered, received)
+                runner = TrafficRunner(bed, connections, finder.find, Path(folder))
+                outputs = runner.run(scenario, scenario.name, _TRAFFIC_SECONDS)
+            offered = {}
+            for who, output in outputs.sent.items():
+                try:
+                    offered[who] = pktgen.offered_rate(output)
+                except pktgen.PktGenOutputError as error:
+                    mark = f"{who}: " if len(outputs.sent) > 1 else ""
+                    return CheckResult(False, f"{mark}{pktgen.complaint(output) or error}")
+            return checks.rates(bed, wanted, offered, pktgen.busy_medians(outputs.received))
 
         self._try("rates", look)

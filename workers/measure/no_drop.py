@@ -18,25 +18,26 @@ _LOWEST, _HIGHEST = 0.5, 1.1
 
 
 def search(
-    outputs: tuple[str, str],
+    outputs: pktgen.Outputs,
     steps: int,
-    send: Callable[[int], tuple[str, str]],
+    send: Callable[[int], pktgen.Outputs],
     loss: float = LOSS,
 ) -> float:
     """The no-drop rate in packets per second.
 
     Args:
-        outputs: Of sender and receiver, at a rate that the router does not forward.
+        outputs: At a rate that the router does not forward.
         steps: Rates to try; each halves the interval.
-        send: Sends at a rate; returns the output of sender and receiver.
+        send: Sends at a rate of all generators together.
         loss: Share of lost packets that counts as none.
 
     Raises:
         MeasureError: it cannot be found; one sentence.
     """
-    pps, offered, problems = pktgen.evaluate(*outputs)
+    pps, generators, problems = pktgen.evaluate(outputs)
     if problems:
         raise MeasureError(f"no-drop rate: {problems[0]}")
+    offered = sum(generators.values())
     if sample_validity.saturated(pps, offered):
         raise MeasureError(
             f"no-drop rate: the router forwards all of {offered:,.0f} pps; "
@@ -45,7 +46,7 @@ def search(
     low, high = lowest, highest = _LOWEST * pps, min(_HIGHEST * pps, offered)
     for _ in range(steps):
         rate = round((low + high) / 2)
-        if _loses(*send(rate), rate, loss):
+        if _loses(send(rate), rate, loss):
             high = rate
         else:
             low = rate
@@ -56,17 +57,20 @@ def search(
     return low
 
 
-def _loses(sender: str, receiver: str, rate: int, loss: float) -> bool:
+def _loses(outputs: pktgen.Outputs, rate: int, loss: float) -> bool:
     """Whether more than this share of the packets is lost at this rate.
 
     Raises:
-        MeasureError: the generator did not offer the rate.
+        MeasureError: a generator did not offer its share of the rate.
     """
     try:
-        sent, received = pktgen.total(sender), pktgen.total(receiver)
-        offered = pktgen.offered_rate(sender)
+        sent = sum(map(pktgen.total, outputs.sent.values()))
+        received = sum(map(pktgen.total, outputs.received.values()))
+        offered = {who: pktgen.offered_rate(output) for who, output in outputs.sent.items()}
     except pktgen.PktGenOutputError as error:
         raise MeasureError(f"no-drop rate: at {rate:,} pps: {error}") from error
-    if offered < sample_validity.OFFERED_SHARE * rate:
-        raise MeasureError(f"no-drop rate: the generator offered {offered:,.0f} of {rate:,} pps")
+    share = rate / len(offered)
+    for who, pps in offered.items():
+        if pps < sample_validity.OFFERED_SHARE * share:
+            raise MeasureError(f"no-drop rate: {who} offered {pps:,.0f} of {share:,.0f} pps")
     return sent - received > loss * sent

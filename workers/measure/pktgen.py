@@ -10,10 +10,12 @@ leave out the bits per second; the normalised output (-N) writes plain packets p
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import statistics
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from netbisect.workers.config import pktgen_options
 from netbisect.workers.config.scenario import Scenario, Traffic
@@ -41,6 +43,21 @@ LEAST_SECONDS = 15
 
 class PktGenOutputError(ValueError):
     """Output without a rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What the pkt-gens of a run printed, by their names in reports."""
+
+    sent: Mapping[str, str]
+    """By generator, such as `the generator`."""
+    received: Mapping[str, str]
+    """By receiver."""
+
+    @property
+    def crashed(self) -> bool:
+        """Whether a thread of any pkt-gen died."""
+        return any(map(crashed, [*self.sent.values(), *self.received.values()]))
 
 
 def crashed(output: str) -> bool:
@@ -136,39 +153,69 @@ def total(output: str) -> int:
     return int(found[1])
 
 
-def evaluate(sender: str, receiver: str) -> tuple[float, float, list[str]]:
-    """Received and offered rate (pps; 0: unknown), and problems, by the output of both ends."""
-    ends = (("the receiver", receiver), ("the generator", sender))
+def sums(outputs: Mapping[str, str]) -> list[float]:
+    """Packets per second of all together, aligned at the first second with packets of each."""
+    found = [all_rates(text) for text in outputs.values()]
+    idle = [next((at for at, rate in enumerate(rates) if rate > 0), 0) for rates in found]
+    aligned = [
+        (max(idle) - before) * [0.0] + rates for before, rates in zip(idle, found, strict=True)
+    ]
+    return list(map(sum, itertools.zip_longest(*aligned, fillvalue=0.0)))
+
+
+def busy_medians(outputs: Mapping[str, str]) -> dict[str, float]:
+    """Median of the seconds with packets by pkt-gen; 0 without any."""
+    busy = {who: [one for one in all_rates(text) if one > 0] for who, text in outputs.items()}
+    return {who: statistics.median(rates) if rates else 0.0 for who, rates in busy.items()}
+
+
+def evaluate(outputs: Outputs) -> tuple[float, dict[str, float], list[str]]:
+    """Received rate, offered rate of each generator (pps; 0: unknown), and problems.
+
+    The received rate is the sum of the receivers' medians, and not the median of their sums: the
+    pkt-gens do not begin in the same second, and the clocks of their hosts differ, so that the sum
+    of two lines would be of different moments, and of a part of the load at both ends of the run.
+    Each median is of the receiver's own seconds with the whole load.
+    """
+    ends = [*outputs.received.items(), *outputs.sent.items()]
     problems = [f"{who}'s pkt-gen crashed" for who, output in ends if crashed(output)]
     problems += [
         f"{who}'s pkt-gen says: {why}" for who, output in ends if (why := complaint(output))
     ]
-    pps = offered_pps = 0.0
-    try:
-        offered_pps = offered_rate(sender)
-    except PktGenOutputError as error:
-        problems.append(str(error))
-    try:
-        seconds = len(kept_rates(receiver))
-        pps = median_rate(receiver)
-        if seconds < LEAST_SECONDS:
-            problems.append(
-                f"{seconds} seconds of traffic are left after trimming, {LEAST_SECONDS} are needed"
-            )
-    except PktGenOutputError as error:
-        problems.append(f"the receiver: {error}")
-    return pps, offered_pps, problems
+
+    offered = dict.fromkeys(outputs.sent, 0.0)
+    for who, output in outputs.sent.items():
+        mark = f"{who}: " if len(offered) > 1 else ""
+        try:
+            offered[who] = offered_rate(output)
+        except PktGenOutputError as error:
+            problems.append(f"{mark}{error}")
+    medians = []
+    for who, output in outputs.received.items():
+        mark = f"{who}: " if len(outputs.received) > 1 else ""
+        try:
+            seconds = len(kept_rates(output))
+            medians.append(median_rate(output))
+            if seconds < LEAST_SECONDS:
+                problems.append(
+                    f"{mark}{seconds} seconds of traffic are left after trimming, "
+                    f"{LEAST_SECONDS} are needed"
+                )
+        except PktGenOutputError as error:
+            problems.append(f"{who}: {error}")
+    pps = sum(medians) if len(medians) == len(outputs.received) else 0.0
+    return pps, offered, problems
 
 
-def needed_options(
-    scenario: Scenario, generator: TrafficHost, receiver: TrafficHost
-) -> frozenset[str]:
-    """Letters of the options of pkt-gen that a run of the scenario uses, at either end."""
+def needed_options(scenario: Scenario, *hosts: TrafficHost) -> frozenset[str]:
+    """Letters of the options of pkt-gen that a run of the scenario uses, at any of the hosts."""
     if scenario.traffic is None:
         return frozenset()
     traffic = replace(scenario.traffic, rate=scenario.traffic.rate or scenario.no_drop_steps)
-    command = sender_command("", traffic, 1, generator, macs=("any", "any"), wait=0)
-    command += receiver_command("", 0, receiver)
+    command: list[str] = []
+    for host in hosts:
+        command += sender_command("", traffic, 1, host, macs=("any", "any"), wait=0)
+        command += receiver_command("", 0, host)
     return frozenset(pktgen_options.used(command))
 
 

@@ -6,7 +6,6 @@ starves (a profile of netbenches has 24 samples), hence the lower rate.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -184,14 +183,14 @@ class ProfileOrder:
         command = ["pmcstat", "-z", _DEPTH, "-S", event, "-l", f"{self.seconds:g}"]
         try:
             machine.run(["rm", "-rf", place], ["mkdir", "-m", "700", place])
-            with bench.under_load(self.scenario, pps, self.seconds) as (sent, received):
+            with bench.under_load(self.scenario, pps, self.seconds) as flows:
                 before = _counter(machine)
                 try:
                     machine.run([*limit, *command, "-O", f"{place}/samples"], timeout=most + 60)
                 except CommandError as error:  # a fault of the lab outside of this block
                     raise NoProfileError(str(error)) from error
                 after = _counter(machine)
-            _check_load(sent.read_text(errors="replace"), received.read_text(errors="replace"))
+            _check_load(flows.outputs)
             found = self._read(machine, place)
         except CommandError as error:
             raise NoProfileError(str(error)) from error
@@ -254,16 +253,16 @@ def _counter(machine: Machine) -> int | None:
     return freebsd_tools.parse_count(output)
 
 
-def _check_load(sent: str, received: str) -> None:
+def _check_load(outputs: pktgen.Outputs) -> None:
     """Checks that the router forwarded the load.
 
     Raises:
         NoProfileError: it lost packets.
     """
-    rates = [[rate for rate in pktgen.all_rates(output) if rate > 0] for output in (sent, received)]
-    if not all(rates):
+    sent, received = map(pktgen.busy_medians, (outputs.sent, outputs.received))
+    offered, forwarded = sum(sent.values()), sum(received.values())
+    if not all((*sent.values(), *received.values())):
         raise NoProfileError("pkt-gen reports no packets")
-    offered, forwarded = map(statistics.median, rates)
     if forwarded < (1 - _LOST) * offered:
         raise NoProfileError(
             f"of {offered:,.0f} packets per second the router forwarded {forwarded:,.0f}: "

@@ -23,13 +23,6 @@ from netbisect.workers.measure import pktgen
 from netbisect.workers.transport.errors import CommandError, UnreachableError
 from netbisect.workers.transport.ssh import Connections, Machine
 
-ROLES = {
-    "ingress": "the router's ingress",
-    "egress": "the router's egress",
-    "generator": "the generator",
-    "receiver": "the receiver",
-}
-"""Names of the data ports in reports, by part of the testbed."""
 _FORWARDING = ("net.inet.ip.forwarding", "net.inet6.ip6.forwarding")
 _ROUTER_SYSCTLS = (freebsd_tools.HARDWARE_CLOCK, "dev.cpu", "hw.acpi.thermal")
 _DOWN = re.compile(r"\b(\w+): link state changed to DOWN")
@@ -64,6 +57,7 @@ class Telemetry:
         """Takes nothing yet; `find` gives the interface of a part of the testbed."""
         self._find = find
         self._router = connections.machine(testbed.dut.address)
+        self._roles = testbed.roles
         self._parts: dict[Machine, list[str]] = {}
         for part, (address, _) in testbed.ports.items():
             self._parts.setdefault(connections.machine(address), []).append(part)
@@ -131,10 +125,10 @@ class Telemetry:
                 damaged = [values.get(place, "") for place in drivers.crc_sysctls(name)]
                 queues = drivers.queue_packets(name, values)
                 port = freebsd_tools.parse_port(name, link, counters, damaged, overloaded=router)
-                found[ROLES[part]] = replace(port, queues=queues)
+                found[self._roles[part]] = replace(port, queues=queues)
                 rows = freebsd_tools.parse_netstat(counters).items()
                 numbers = {key: value for key, value in rows if isinstance(value, int)}
-                counts[ROLES[part]] = {"interface": name, "queues": queues, **numbers}
+                counts[self._roles[part]] = {"interface": name, "queues": queues, **numbers}
         counted: dict[str, Any] = {
             "interrupts": freebsd_tools.parse_vmstat(vmstat),
             "sensors": {name: value for name, value in values.items() if _SENSOR.search(name)},
@@ -190,33 +184,32 @@ def _growth(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
 def evaluate_run(
     testbed: Testbed,
     scenario: Scenario,
-    outputs: tuple[str, str],
+    outputs: pktgen.Outputs,
     before: Snapshot,
     after: Snapshot,
 ) -> tuple[float, float, list[str], list[str]]:
-    """Received rate and offered rate (pps), problems and warnings of the run.
-
-    `outputs` are those of the sending and the receiving pkt-gen.
-    """
-    sender, receiver = outputs
+    """Received rate and offered rate (pps), problems and warnings of the run."""
     traffic = scenario.traffic
-    pps, offered_pps, problems = pktgen.evaluate(sender, receiver) if traffic else (0.0, 0.0, [])
-    crashed = pktgen.crashed(sender) or pktgen.crashed(receiver)
+    pps, offered_pps, problems = pktgen.evaluate(outputs)
     run = sample_validity.RunRecord(
         pps=pps,
         offered_pps=offered_pps,
         line_rate=testbed.offered_rate(traffic) if traffic else 0.0,
-        offered=[rate for rate in pktgen.all_rates(sender) if rate > 0],
-        received=pktgen.all_rates(receiver),
+        offered={
+            who: [rate for rate in pktgen.all_rates(output) if rate > 0]
+            for who, output in outputs.sent.items()
+        },
+        received={who: pktgen.all_rates(output) for who, output in outputs.received.items()},
         before=before.look,
         after=after.look,
         wanted={name: str(value) for name, value in scenario.sysctls.items()},
         # A pkt-gen that died explains what is missing, and closes its port.
-        link_changes=() if crashed else link_changes(before, after),
+        link_changes=() if outputs.crashed else link_changes(before, after),
         flows=traffic.number_of_flows if traffic else 0,
     )
     problems += sample_validity.problems(run)
-    return pps, offered_pps, problems, sample_validity.warnings(run)
+    offered = sum(offered_pps.values()) if all(offered_pps.values()) else 0.0
+    return pps, offered, problems, sample_validity.warnings(run)
 
 
 # ---------------------------------------------------------------------------- machine queries

@@ -25,7 +25,6 @@ from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.dut.ports import PortFinder
 from netbisect.workers.dut.running_kernel import RunningKernel
 from netbisect.workers.measure.bench import Bench
-from netbisect.workers.measure.telemetry import ROLES
 from netbisect.workers.transport.errors import LabFault, MachineError, bench_fault
 from netbisect.workers.transport.ssh import Connections
 
@@ -292,13 +291,13 @@ def find_faults(testbed: Testbed, connections: Connections) -> Iterator[LabFault
     quarantine.
     """
     finder = PortFinder(testbed, connections)
-    for part in ("generator", "receiver", "ingress", "egress"):
+    for part in (*testbed.wires, *testbed.dut_ports):
         try:
             found = finder.find(part)
         except MachineError as error:
-            yield bench_fault(error, testbed.generator.address, testbed.receiver.address)
+            yield bench_fault(error, testbed)
         else:
             if found.status not in ("", "active"):
-                where = f"{ROLES[part]} ({found.name})"
+                where = f"{testbed.roles[part]} ({found.name})"
                 why = f"{where} has no link on the known-good kernel: {found.status}"
                 yield LabFault.of(Fault.NO_LINK, why)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 import uuid
+from collections.abc import Iterator
 from typing import Self
 
 from netbisect.bisect.model.entities import Failure, Reaction, Stage
 from netbisect.bisect.model.faults import RULES, Fault
+from netbisect.workers.config.testbed import Testbed
 
 _NO_ROOM = "No space left on device"
 _BAD_BUILDER = re.compile(
@@ -116,13 +119,27 @@ def lab_fault(stage: Stage, error: MachineError, fault: Fault = Fault.COMMAND) -
     return LabFault.of(fault, str(error), log, stage=stage)
 
 
-def bench_fault(error: MachineError, generator: str, receiver: str) -> LabFault:
-    """The fault of an error during a run; `generator` and `receiver` are addresses."""
+def bench_fault(error: MachineError, testbed: Testbed) -> LabFault:
+    """The fault of an error during a run."""
     fault = Fault.COMMAND
     if isinstance(error, UnreachableError):
-        names = {receiver: Fault.RECEIVER_DIES, generator: Fault.GENERATOR_DIES}
+        names = {host.address: Fault.RECEIVER_DIES for host in testbed.receivers}
+        names |= {host.address: Fault.GENERATOR_DIES for host in testbed.generators}
         fault = names.get(error.machine, fault)
     return lab_fault(Stage.BENCH, error, fault)
+
+
+@contextlib.contextmanager
+def bench_faults(testbed: Testbed) -> Iterator[None]:
+    """Runs the block; errors of machines and ports are faults of a run.
+
+    Raises:
+        LabFault: a machine does not answer, a command failed, or a port was not found.
+    """
+    try:
+        yield
+    except MachineError as error:
+        raise bench_fault(error, testbed) from error
 
 
 def build_fault(output: str, why: str) -> LabFault:

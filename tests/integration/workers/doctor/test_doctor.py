@@ -283,22 +283,22 @@ def test_wrong_routes_are_reported() -> None:
         text.format("default", "igb1"): "198.19.10.1 on igb1 by 10.0.0.1, but by the default route",
         text.format("198.19.0.0", "igb0"): "198.19.10.1 on igb0 by 10.0.0.1; expected on igb1",
     }.items():
-        finding, follows = checkup.route(output, "198.19.10.1", "igb1")
+        finding, _, follows = checkup.route(output, "198.19.10.1", ["igb1"])
         assert not finding.good
         assert finding.found.startswith(found)
         assert follows == ""
     direct = text.replace("GATEWAY,", "").format("198.19.0.0", "igb1")
-    finding, follows = checkup.route(direct, "198.19.10.1", "igb1")
-    assert (finding.good, follows) == (True, "198.19.10.1")
+    finding, through, follows = checkup.route(direct, "198.19.10.1", ["igb1"])
+    assert (finding.good, through, follows) == (True, "igb1", "198.19.10.1")
 
 
 def test_dynamic_neighbour_entries_are_reported() -> None:
     entry = "? (198.19.0.2) at 00:1b:21:c4:95:7b on igb3 {} [ethernet]\n"
-    learned = checkup.neighbour(entry.format("expires in 900 seconds"), "198.19.0.2", "")
+    learned = checkup.neighbour(entry.format("expires in 900 seconds"), "198.19.0.2", [])
     assert learned.found == "198.19.0.2: no static entry; it would be asked for under load"
-    other = checkup.neighbour(entry.format("permanent"), "198.19.0.2", "00:1b:21:c4:95:7c")
+    other = checkup.neighbour(entry.format("permanent"), "198.19.0.2", ["00:1b:21:c4:95:7c"])
     assert other.found == "198.19.0.2 is 00:1b:21:c4:95:7b; the port there has 00:1b:21:c4:95:7c"
-    assert checkup.neighbour(entry.format("permanent"), "198.19.0.2", "").good
+    assert checkup.neighbour(entry.format("permanent"), "198.19.0.2", []).good
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,9 @@ def with_another_good_kernel(_: RunningLab, testbed: Testbed) -> Testbed:
 
 
 def with_an_unknown_port(_: RunningLab, testbed: Testbed) -> Testbed:
-    port = replace(testbed.generator.port, interface="igb9", mac="")
-    return replace(testbed, generator=replace(testbed.generator, port=port))
+    (host,) = testbed.generators
+    port = replace(host.port, interface="igb9", mac="")
+    return replace(testbed, generator=replace(host, port=port))
 
 
 def with_partitions_it_has_not(lab: RunningLab, testbed: Testbed) -> Testbed:

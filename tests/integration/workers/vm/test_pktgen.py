@@ -91,7 +91,8 @@ class Wired:
     def traffic(self, scenario: str, seconds: float) -> tuple[str, str]:
         """Output of sender and receiver."""
         bench = Bench(self.lab.testbed("vm1"), self.connections, lambda _: None, self.folder)
-        return bench.traffic(load_scenario(scenario), scenario, seconds)
+        outputs = bench.traffic.run(load_scenario(scenario), scenario, seconds)
+        return outputs.sent["the generator"], outputs.received["the receiver"]
 
 
 @pytest.fixture

@@ -194,6 +194,19 @@ def test_the_error_of_qemu_is_reported(machine: Vm) -> None:
         ("memory = 128", "ssh_port = 70_000", "expected 1 to 65535"),
         ('dut = { address = "vm"', 'dut = { address = "r"', "neither without the other"),
         ('interface = "ingress"', 'interface = "em0"', "generator.port: expected"),
+        (
+            'receiver = { address = "vm", port = { interface = "egress" } }',
+            (
+                'receiver = [{ address = "vm", port = { interface = "egress" } },\n'
+                '{ address = "vm", port = { interface = "em0" } }]'
+            ),
+            "receiver: expected one table, because a virtual machine has one receiver",
+        ),
+        (
+            'port = { interface = "ingress" }',
+            'port = { interface = "ingress" }, dut_port = { interface = "em0" }',
+            "generator.dut_port: expected none",
+        ),
     ],
 )
 def test_an_invalid_table_is_refused(lab_file: Path, old: str, new: str, complaint: str) -> None:
@@ -302,7 +315,7 @@ def test_commands_for_the_generator_run_on_this_host(folder: Path, lab_file: Pat
     vm_host.furnish(testbed.vm, testbed.line_rate_pps)
 
     with Connections(load_lab(lab_file).ssh) as connections:
-        host = connections.machine(testbed.generator.address)
+        host = connections.machine(testbed.generators[0].address)
         ports = host.run(["ifconfig", "-a"])
         assert "egress: flags=8843<UP" in ports
         assert ports.count("status: no carrier") == 2

@@ -12,7 +12,8 @@ from netbisect.bisect.model import sample_validity
 from netbisect.bisect.model.sample_validity import MachineState, PortState, RunRecord
 
 LINE_RATE = 1_488_095.0
-PORTS = ("the router's ingress", "the router's egress", "the generator", "the receiver")
+GENERATOR, RECEIVER = "the generator", "the receiver"
+PORTS = ("the router's ingress", "the router's egress", GENERATOR, RECEIVER)
 LOOK = MachineState(
     ports={part: PortState("igb2", "active", 1_000, 0, 0) for part in PORTS},
     settings={"net.inet.ip.redirect": "0"},
@@ -22,10 +23,10 @@ LOOK = MachineState(
 )
 GOOD = RunRecord(
     pps=940_000.0,
-    offered_pps=LINE_RATE,
+    offered_pps={GENERATOR: LINE_RATE},
     line_rate=LINE_RATE,
-    offered=(0.36 * LINE_RATE, *(28 * [LINE_RATE]), 0.5 * LINE_RATE, 0.1 * LINE_RATE),
-    received=(0.0, 0.0, 300_000.0, *(28 * [940_000.0]), 20_000.0, 0.0),
+    offered={GENERATOR: (0.36 * LINE_RATE, *(28 * [LINE_RATE]), 0.5 * LINE_RATE, 0.1 * LINE_RATE)},
+    received={RECEIVER: (0.0, 0.0, 300_000.0, *(28 * [940_000.0]), 20_000.0, 0.0)},
     before=LOOK,
     after=replace(
         LOOK, ports={part: PortState("igb2", "active", 40_001_000, 0, 0) for part in PORTS}
@@ -52,10 +53,10 @@ def test_unknown_values_are_accepted() -> None:
     assert sample_validity.problems(replace(GOOD, before=MachineState())) == []
 
 
-SLOW = [*GOOD.offered]
+SLOW = [*GOOD.offered[GENERATOR]]
 SLOW[5:25:4] = 5 * [0.94 * LINE_RATE]
 FADING = [LINE_RATE * (1.03 - 0.02 * second / 30) for second in range(31)]
-GAP = [*GOOD.received]
+GAP = [*GOOD.received[RECEIVER]]
 GAP[12:15] = [0.0, 0.0, 0.0]
 DOWN = "dut igb2 2x"
 
@@ -64,11 +65,11 @@ DOWN = "dut igb2 2x"
     ("run", "sentence"),
     [
         (
-            replace(GOOD, offered_pps=1_400_000.0),
+            replace(GOOD, offered_pps={GENERATOR: 1_400_000.0}),
             "the generator offered 1,400,000 pps, less than 99 % of 1,488,095",
         ),
         (
-            replace(GOOD, offered=SLOW),
+            replace(GOOD, offered={GENERATOR: SLOW}),
             "the generator offered less than 95 % of 1,488,095 pps in 5 of 28 seconds",
         ),
         (replace(GOOD, pps=1.01 * LINE_RATE), "received 1,502,976 pps, more than was offered"),
@@ -81,7 +82,7 @@ DOWN = "dut igb2 2x"
             "the router's egress (igb2) has no link after the run: no carrier",
         ),
         (
-            replace(GOOD, received=GAP, link_changes=(DOWN,)),
+            replace(GOOD, received={RECEIVER: GAP}, link_changes=(DOWN,)),
             f"packets were missing for 3 seconds, and links went down: {DOWN}",
         ),
         (
@@ -126,7 +127,7 @@ def test_problems(run: RunRecord, sentence: str) -> None:
 
 def test_drift_of_the_generator_is_a_warning() -> None:
     """A router beyond its limit forwards as much of a load that is a little lower."""
-    run = replace(GOOD, offered=FADING)
+    run = replace(GOOD, offered={GENERATOR: FADING})
     assert sample_validity.problems(run) == []
     assert sample_validity.warnings(run) == [
         "the rate of the generator drifted by -1.2 % within the run"
@@ -139,6 +140,56 @@ def with_queues(way: str, packets: tuple[int, ...]) -> RunRecord:
     before = {f"{way} {number}": 5 for number in range(len(packets))}
     after = {f"{way} {number}": 5 + count for number, count in enumerate(packets)}
     return replace(GOOD, before=port(part, queues=before), after=port(part, queues=after))
+
+
+def of_two(late: int = 0, lost: int = 0, ends: int = 0) -> RunRecord:
+    """A run of two generators and receivers.
+
+    The second generator begins `late`, sends nothing for `lost` seconds, and `ends` early.
+    """
+    half, offered = LINE_RATE / 2, GOOD.offered[GENERATOR]
+    gap = range(10, 10 + lost)
+    first = [rate / 2 for rate in offered]
+    second = [rate for at, rate in enumerate(first[: len(first) - ends]) if at not in gap]
+    arriving = [first[at : at + 1] for at in range(len(first) + late)]
+    both = [sum(one) / 2 for one in arriving]
+    for at in range(len(first) - ends):
+        both[at + late] += first[at] / 2 * (at not in gap)
+    return replace(
+        GOOD,
+        offered_pps={"generator 1 on a": half, "generator 2 on b": half},
+        offered={"generator 1 on a": first, "generator 2 on b": second},
+        received={"receiver 1 on c": both, "receiver 2 on d": both},
+        link_changes=(DOWN,),
+    )
+
+
+def test_each_of_several_generators_offers_its_share() -> None:
+    assert sample_validity.problems(of_two()) == []
+    slow = replace(of_two(), offered_pps={"generator 1 on a": 8e5, "generator 2 on b": 7e5})
+    assert sample_validity.problems(slow) == [
+        "generator 2 on b offered 700,000 pps, less than 99 % of 744,048"
+    ]
+    unknown = replace(of_two(), offered_pps={"generator 1 on a": 8e5, "generator 2 on b": 0.0})
+    assert sample_validity.problems(unknown) == [], "why it is unknown is a problem of its own"
+
+
+def test_generators_send_at_the_same_time() -> None:
+    """Up to some seconds at both ends, which the medians do not see."""
+    assert sample_validity.problems(of_two(late=1, ends=2)) == []
+    assert sample_validity.problems(of_two(ends=8)) == [
+        "generator 2 on b offered less than 95 % of 744,048 pps in 6 of 28 seconds"
+    ]
+    assert (
+        "the generators did not send at the same time: each sent for at most 31 seconds, and "
+        "packets arrived for 38"
+    ) in sample_validity.problems(of_two(late=7))
+
+
+def test_missing_packets_of_one_generator_are_found() -> None:
+    assert sample_validity.problems(of_two(lost=2)) == [
+        f"packets were missing for 2 seconds, and links went down: {DOWN}"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -180,5 +231,11 @@ rates = st.lists(st.floats(min_value=0, max_value=1e8), max_size=60)
 def test_any_counters_are_accepted(
     offered: list[float], received: list[float], pps: float, offered_pps: float
 ) -> None:
-    run = replace(GOOD, offered=offered, received=received, pps=pps, offered_pps=offered_pps)
+    run = replace(
+        GOOD,
+        offered={GENERATOR: offered, "generator 2": offered[::2]},
+        received={RECEIVER: received, "receiver 2": received[1:]},
+        pps=pps,
+        offered_pps={GENERATOR: offered_pps, "generator 2": offered_pps / 2},
+    )
     assert all(problem and "\n" not in problem for problem in sample_validity.problems(run))

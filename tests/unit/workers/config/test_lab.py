@@ -72,6 +72,113 @@ def test_testbeds_of_a_group_must_be_equal(
     assert str(caught.value).endswith("; expected the same of all testbeds of a group")
 
 
+SECOND = """\
+[[testbeds.generator]]
+address = "gen2"
+port = { interface = "igb4" }
+dut_port = { mac = "00:08:a2:09:33:dc" }
+"""
+
+
+def several(text: str, more: str = SECOND) -> str:
+    """The first testbed with further generators."""
+    text = text.replace("[testbeds.generator]", "[[testbeds.generator]]", 1)
+    return text.replace("[testbeds.receiver]", f"{more}[testbeds.receiver]", 1)
+
+
+def test_a_testbed_may_have_several_generators(tmp_path: Path, text: str) -> None:
+    """The second one at a port of its own, the third one at the first port by a switch."""
+    third = '[[testbeds.generator]]\naddress = "gen2"\nport = { interface = "igb5" }\n'
+    bed = load(tmp_path, several(text, SECOND + third)).testbed("c2558")
+    assert [host.address for host in bed.generators] == ["c2558-gen", "gen2", "gen2"]
+    assert len(bed.receivers) == 1
+    assert bed.wires == {
+        "generator": "ingress",
+        "generator 2": "ingress 2",
+        "generator 3": "ingress",
+        "receiver": "egress",
+    }
+    assert [*bed.ports] == [*("ingress", "egress", "ingress 2"), *bed.wires]
+    assert bed.roles["generator 3"] == "generator 3 on gen2"
+    assert bed.roles["receiver"] == "the receiver"
+    assert bed.share("ingress") == pytest.approx(2 / 3)
+    assert bed.share("ingress 2") == bed.share("generator") == pytest.approx(1 / 3)
+    assert bed.share("egress") == bed.share("receiver") == 1
+
+
+def test_one_of_each_may_be_a_list(tmp_path: Path, text: str) -> None:
+    """Nothing differs then."""
+    listed, plain = (load(tmp_path, one).testbed("c2558") for one in (several(text, ""), text))
+    assert listed.generators == plain.generators
+    assert (listed.ports, listed.roles, listed.wires) == (plain.ports, plain.roles, plain.wires)
+    assert plain.roles == {
+        "ingress": "the router's ingress",
+        "egress": "the router's egress",
+        "generator": "the generator",
+        "receiver": "the receiver",
+    }
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "complaint"),
+    [
+        (
+            'address = "c2558-gen"\n',
+            'address = "c2558-gen"\ndut_port = { interface = "igb9" }\n',
+            (
+                "testbeds[0]: generator.dut_port: expected none, because the first generator is "
+                "connected to dut.ingress"
+            ),
+        ),
+        (
+            'address = "gen2"\nport = { interface = "igb4" }',
+            'address = "c2558-gen"\nport = { interface = "igb3" }',
+            (
+                "testbeds[0]: generator, receiver: the port igb3 of 'c2558-gen' is there twice; "
+                "expected a port of its own for each"
+            ),
+        ),
+        (
+            'port = { interface = "igb4" }',
+            "port = {}",
+            "testbeds[0].generator[1].port: expected `interface`, `mac` or `pci`",
+        ),
+    ],
+    ids=["first", "twice", "form"],
+)
+def test_wrong_lists_of_hosts_are_refused(
+    tmp_path: Path, text: str, right: str, wrong: str, complaint: str
+) -> None:
+    text = several(text)
+    assert right in text
+    with pytest.raises(FileError) as caught:
+        load(tmp_path, text.replace(right, wrong, 1))
+    assert str(caught.value) == f"{tmp_path / 'lab.toml'}: {complaint}"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        ("[]", "testbeds[0]: receiver: expected a table, or at least one in the list"),
+        ('"gen1"', "testbeds[0].receiver: expected a table or a list of tables, found a string"),
+    ],
+)
+def test_a_testbed_needs_a_host_at_each_end(
+    tmp_path: Path, text: str, wrong: str, complaint: str
+) -> None:
+    before, _, rest = text.partition("[testbeds.receiver]")
+    before = before.replace("[testbeds.dut]", f"receiver = {wrong}\n[testbeds.dut]", 1)
+    with pytest.raises(FileError) as caught:
+        load(tmp_path, f"{before}[testbeds.power]{rest.partition('[testbeds.power]')[2]}")
+    assert str(caught.value).startswith(f"{tmp_path / 'lab.toml'}: {complaint}")
+
+
+def test_testbeds_of_a_group_have_as_many_hosts(tmp_path: Path, text: str) -> None:
+    message = "differ in the number of generators: 2 and 1; expected the same of all testbeds of a"
+    with pytest.raises(FileError, match=message):
+        load(tmp_path, several(grouped(text)))
+
+
 def test_builders_build_the_modules_of_testbeds(tmp_path: Path, text: str) -> None:
     """Of all firewalls, of the drivers, and what a testbed names; or what the builder names."""
     text = text.replace("owner =", 'modules = ["ipmi"]\nowner =', 1)

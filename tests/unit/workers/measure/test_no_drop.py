@@ -12,9 +12,11 @@ from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.config.testbed import TrafficHost
 from netbisect.workers.measure import no_drop, pktgen
 from netbisect.workers.measure.commands import MeasureError
+from netbisect.workers.measure.pktgen import Outputs
 
 HOST = TrafficHost("pkt1", PortSelector("igb2"))
 CAPACITY = 500_000
+EMPTY = Outputs({"the generator": ""}, {"the receiver": ""})
 
 
 def output(rate: float, seconds: int, verb: str) -> str:
@@ -23,16 +25,17 @@ def output(rate: float, seconds: int, verb: str) -> str:
     return "start\n" * 15 + line * seconds + "end\n" * 10 + total
 
 
-def run(rate: float, share: float = 1.0, capacity: float = CAPACITY) -> tuple[str, str]:
+def run(rate: float, share: float = 1.0, capacity: float = CAPACITY) -> Outputs:
     """Output of sender and receiver; the sender offers a share of the rate."""
     offered = share * rate
-    return output(offered, 20, "Sent"), output(min(offered, capacity), 20, "Received")
+    sent, received = output(offered, 20, "Sent"), output(min(offered, capacity), 20, "Received")
+    return Outputs({"the generator": sent}, {"the receiver": received})
 
 
 def test_search_halves_the_interval() -> None:
     rates: list[int] = []
 
-    def send(rate: int) -> tuple[str, str]:
+    def send(rate: int) -> Outputs:
         rates.append(rate)
         return run(rate)
 
@@ -67,13 +70,11 @@ def test_tolerated_loss_is_a_key_of_the_scenario() -> None:
     [
         (run(400_000), run(1), "the router forwards all of 400,000 pps"),
         (run(1_488_095), run(400_000, share=0.98), "the generator offered 392,000 of 400,000 pps"),
-        (run(1_488_095), ("", ""), "at 400,000 pps: pkt-gen printed no summary"),
-        (("", ""), run(1), "the sender reports 0 seconds of traffic"),
+        (run(1_488_095), EMPTY, "at 400,000 pps: pkt-gen printed no summary"),
+        (EMPTY, run(1), "the sender reports 0 seconds of traffic"),
     ],
 )
-def test_unknown_no_drop_rate_is_one_sentence(
-    full: tuple[str, str], step: tuple[str, str], message: str
-) -> None:
+def test_unknown_no_drop_rate_is_one_sentence(full: Outputs, step: Outputs, message: str) -> None:
     with pytest.raises(MeasureError, match=f"^no-drop rate: {message}"):
         no_drop.search(full, 8, lambda _: step)
 

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from netbisect.bisect.model.faults import Fault, fault_of_run
 from netbisect.workers.config.dut import PortSelector
 from netbisect.workers.config.scenario import Traffic
 from netbisect.workers.config.testbed import TrafficHost
 from netbisect.workers.measure import pktgen
+from netbisect.workers.measure.pktgen import Outputs
 
 HEAD = """\
 667.492896 main [3036] interface is igb2
@@ -72,6 +74,41 @@ def test_every_version_that_netbenches_has_seen_is_read(
     kept = pktgen.kept_rates(output)
     assert kept == [600_000 + number for number in range(15 - 9, 40 - 10 + dropped - 9)]
     assert pktgen.offered_rate(output) == statistics.median(range(600_001, 600_038))
+
+
+def test_rates_of_several_are_sums_of_medians() -> None:
+    """The seconds of the second receiver are two later; its lines with half a load do not count."""
+    load = [*(3 * [2e5]), *(30 * [4e5]), *(12 * [2e5])]
+    first, second_one = output(load), output([0.0, 0.0, *load])
+    sent = {"generator 1 on a": first, "generator 2 on b": second_one}
+    outputs = Outputs(sent, {"receiver 1 on c": first, "receiver 2 on d": second_one})
+    pps, offered, problems = pktgen.evaluate(outputs)
+    assert (pps, problems) == (8e5, [])
+    assert offered == dict.fromkeys(sent, 4e5)
+    summed = pktgen.sums(sent)
+    assert summed[:10] == [*(6 * [0]), 4e5, 4e5, 4e5, 8e5]
+    assert len(summed) == len(pktgen.all_rates(second_one))
+
+
+def test_problems_of_several_name_the_host() -> None:
+    good = output(40 * [1e5])
+    outputs = Outputs(
+        {"generator 1 on a": good, "generator 2 on b": ""},
+        {"receiver 1 on c": good, "receiver 2 on d": output(12 * [1e5])},
+    )
+    pps, offered, problems = pktgen.evaluate(outputs)
+    assert pps == 2e5
+    assert offered == {"generator 1 on a": 1e5, "generator 2 on b": 0.0}
+    assert problems == [
+        "generator 2 on b: the sender reports 0 seconds of traffic",
+        "receiver 2 on d: 6 seconds of traffic are left after trimming, 15 are needed",
+    ]
+    assert fault_of_run(problems) is Fault.GENERATOR_DIES
+    pps, _, problems = pktgen.evaluate(
+        Outputs({}, {"receiver 1 on c": good, "receiver 2 on d": ""})
+    )
+    assert pps == 0
+    assert fault_of_run(problems) is Fault.NO_TRAFFIC
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,239 @@
+"""Runs pkt-gen at both ends of a testbed."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from netbisect.bisect.model.entities import Stage
+from netbisect.bisect.model.faults import Fault
+from netbisect.workers.config.scenario import Scenario, Traffic
+from netbisect.workers.config.testbed import Testbed
+from netbisect.workers.dut import ports
+from netbisect.workers.measure import pktgen
+from netbisect.workers.transport.errors import LabFault, UnreachableError, bench_faults
+from netbisect.workers.transport.ssh import SSH_FAILED, Connections, Machine, Process
+
+_READY_SECONDS = 30.0
+"""For the receivers to open their ports, besides `link_wait`."""
+_READY_POLL = 0.01
+_FLOWING = 3
+"""Seconds of packets until the load is steady."""
+_END_SECONDS = 10.0
+"""For pkt-gen to end after a signal or without packets."""
+_PKILL = ["pkill", "-INT", "-x", "pkt-gen"]
+
+
+@dataclass(frozen=True, slots=True)
+class PktGen:
+    """A running pkt-gen and its growing output."""
+
+    who: str
+    """Its name in reports, such as `the generator`."""
+    machine: Machine
+    process: Process
+    log: Path
+
+    @property
+    def output(self) -> str:
+        """What it has printed so far."""
+        return self.log.read_text(errors="replace")
+
+    def check_connection(self, status: int | None) -> None:
+        """Checks that ssh, with this exit status, kept the connection during the run.
+
+        Raises:
+            UnreachableError: connection lost.
+        """
+        if status == SSH_FAILED and not pktgen.refused(self.output):
+            raise UnreachableError(self.machine.address, "the connection was lost during the run")
+
+
+@dataclass(frozen=True, slots=True)
+class Flows:
+    """The running generators and receivers."""
+
+    sending: Sequence[PktGen]
+    receiving: Sequence[PktGen]
+
+    @property
+    def outputs(self) -> pktgen.Outputs:
+        """What all have printed so far."""
+        return pktgen.Outputs(
+            {one.who: one.output for one in self.sending},
+            {one.who: one.output for one in self.receiving},
+        )
+
+
+class TrafficRunner:
+    """The generators and receivers of one testbed."""
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        connections: Connections,
+        find: Callable[[str], ports.Interface],
+        logs: Path,
+    ) -> None:
+        """Starts nothing yet; `find` gives the interface of a part of the testbed."""
+        self._testbed = testbed
+        self._find = find
+        self._logs = logs
+        self._machines = {
+            part: connections.machine(address) for part, (address, _) in testbed.ports.items()
+        }
+
+    def run(self, scenario: Scenario, name: str, seconds: float) -> pktgen.Outputs:
+        """Sends packets; returns the output of all pkt-gens.
+
+        Args:
+            scenario: Traffic; the router is not set up.
+            name: Base name of the log files.
+            seconds: Duration.
+
+        Raises:
+            LabFault: the run did not take place.
+        """
+        timing = self._testbed.timing
+        with self._flows(scenario, name, seconds) as flows:
+            _wait(flows.sending, timing.run_timeout)
+            ended = [(one, one.process.poll()) for one in flows.sending]
+            for one in flows.sending:
+                one.process.kill()  # one that hangs
+            _wait(flows.receiving, timing.settle + 10)
+            for one in flows.receiving:
+                if one.process.poll() is None:
+                    one.machine.try_run(_PKILL)
+            _wait(flows.receiving, 5)
+            for one, status in (*ended, *((one, one.process.poll()) for one in flows.receiving)):
+                one.check_connection(status)
+        return flows.outputs
+
+    @contextlib.contextmanager
+    def steady(self, scenario: Scenario, name: str, seconds: float) -> Iterator[Flows]:
+        """Sends packets inside the block, for at most `seconds`; they already flow.
+
+        Raises:
+            LabFault: no packets.
+        """
+        longest = self._testbed.timing.run_timeout + seconds
+        with self._flows(scenario, name, longest, seconds) as flows:
+            if not self._wait_for(flows.sending, flows.receiving, _flowing):
+                dry = [one.who for one in flows.receiving if not _flowing(one.output)]
+                why = f"{' and '.join(dry) or 'the receiver'} sees no packets"
+                raise LabFault.of(Fault.NO_TRAFFIC, why, stage=Stage.BENCH)
+            yield flows
+            for machine in {one.machine for one in flows.sending}:
+                machine.try_run(_PKILL)
+            _wait(flows.sending, _END_SECONDS)
+            _wait(flows.receiving, _END_SECONDS)
+
+    @contextlib.contextmanager
+    def _flows(
+        self, scenario: Scenario, name: str, seconds: float, more: float = 0.0
+    ) -> Iterator[Flows]:
+        """Receivers and senders, running within the block.
+
+        Args:
+            scenario: Traffic.
+            name: Base name of the log files.
+            seconds: Duration.
+            more: Seconds until every pkt-gen ends, besides `run_timeout`.
+
+        Raises:
+            LabFault: a machine does not answer, a command failed, or a port was not found.
+        """
+        timing = self._testbed.timing
+        self._logs.mkdir(parents=True, exist_ok=True)
+        # Ends every pkt-gen, even if this process dies.
+        limit = ["timeout", "-s", "INT", f"{math.ceil(timing.run_timeout + more)}"]
+        with bench_faults(self._testbed), contextlib.ExitStack() as stack:
+
+            def start(commands: Mapping[str, list[str]]) -> list[PktGen]:
+                return [
+                    stack.enter_context(self._running(part, [*limit, *command], name))
+                    for part, command in commands.items()
+                ]
+
+            senders, receivers = self._sender_commands(scenario, seconds), self._receiver_commands()
+            receiving = start(receivers)
+            # A late receiver loses seconds of the run, which the checks of the sample detect.
+            self._wait_for(receiving, receiving, pktgen.ready)
+            time.sleep(timing.settle)
+            yield Flows(start(senders), receiving)
+
+    @contextlib.contextmanager
+    def _running(self, part: str, command: list[str], name: str) -> Iterator[PktGen]:
+        end = part.replace("generator", "sender").replace(" ", "-")
+        log, machine = self._logs / f"{name}.{end}", self._machines[part]
+        with machine.running(command, log) as process:
+            yield PktGen(self._testbed.roles[part], machine, process, log)
+
+    def _wait_for(
+        self, alive: Sequence[PktGen], among: Sequence[PktGen], holds: Callable[[str], bool]
+    ) -> bool:
+        """Waits for a condition on the output of all of `among`.
+
+        False if one of `alive` has ended, or the time is up.
+        """
+        deadline = time.monotonic() + self._testbed.timing.link_wait + _READY_SECONDS
+        while time.monotonic() < deadline and all(one.process.poll() is None for one in alive):
+            if all(holds(one.output) for one in among):
+                return True
+            time.sleep(_READY_POLL)
+        return False
+
+    def _receiver_commands(self) -> dict[str, list[str]]:
+        """By part of the testbed."""
+        wait = self._testbed.timing.link_wait
+        return {
+            part: pktgen.receiver_command(self._find(part).name, wait, host)
+            for part, host in self._testbed.hosts("receiver").items()
+        }
+
+    def _sender_commands(self, scenario: Scenario, seconds: float) -> dict[str, list[str]]:
+        """By part of the testbed; each generator sends an equal share of the packets."""
+        testbed, traffic = self._testbed, traffic_of(scenario)
+        number = len(testbed.generators)
+        count = int(testbed.offered_rate(traffic) / number * seconds)
+        if traffic.rate:
+            traffic = replace(traffic, rate=max(1, traffic.rate // number))
+        commands = {}
+        for part, host in testbed.hosts("generator").items():
+            port, beyond = self._find(part), testbed.wires[part]
+            macs = port.mac, testbed.ports[beyond][1].mac or self._find(beyond).mac
+            wait = testbed.timing.link_wait
+            commands[part] = pktgen.sender_command(
+                port.name, traffic, count, host, macs=macs, wait=wait
+            )
+        return commands
+
+
+def _wait(running: Sequence[PktGen], limit: float) -> None:
+    """Waits until all have ended, for at most `limit` seconds."""
+    deadline = time.monotonic() + limit
+    for one in running:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            one.process.wait(max(0.0, deadline - time.monotonic()))
+
+
+def traffic_of(scenario: Scenario) -> Traffic:
+    """The packets of a scenario.
+
+    Raises:
+        LabFault: it has none.
+    """
+    if scenario.traffic is None:
+        why = f"{scenario.name} has no [traffic]; expected a scenario that pkt-gen sends"
+        raise LabFault.of(Fault.SCENARIO, why)
+    return scenario.traffic
+
+
+def _flowing(receiver: str) -> bool:
+    """Whether the load is steady, by the output of the receiver."""
+    return sum(rate > 0 for rate in pktgen.all_rates(receiver)) >= _FLOWING
