@@ -128,6 +128,9 @@ class Wire:
     receiver_port: str
     bits: float
     """Per second."""
+    ingress: int = 0
+    egress: int = 1
+    """Positions of the router's ports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +156,14 @@ class LabConfig:
         for name in names:
             if names.count(name) > 1 or name in ("power", "console"):
                 raise ValueError(f"name {name!r}: taken already")
-        wired = {router.name for router in self.routers if len(router.ports) == 2}
+        wired = {router.name: len(router.ports) for router in self.routers}
         ports = {(host.name, port.name) for host in self.hosts for port in host.ports}
         for router in self.routers:
             if router.server and router.server not in names:
                 raise ValueError(f"router {router.name}: there is no host {router.server!r}")
         for number, wire in enumerate(self.wires):
             there = {
-                "router": wire.router in wired,
+                "router": max(wire.ingress, wire.egress) < wired.get(wire.router, 0),
                 "generator": (wire.generator, wire.generator_port) in ports,
                 "receiver": (wire.receiver, wire.receiver_port) in ports,
             }

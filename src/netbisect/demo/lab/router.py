@@ -66,8 +66,8 @@ class SimulatedRouter(SimulatedMachine):
         self.profile = profile(config.profile)
         self.noise = RouterNoise(self.profile, seed, config.name)
         self.model, self.processors = self.profile.model, self.profile.processors
-        self.neighbours: dict[str, str] = {}
-        """MAC addresses of the traffic hosts: at ingress, at egress."""
+        self.neighbours: dict[int, str] = {}
+        """MAC addresses of the traffic hosts by position of the router's port."""
         self.listeners: set[asyncio.Queue[str]] = set()
         self.image: kernel.LoadedImage | None = None
         self.folder = _GOOD

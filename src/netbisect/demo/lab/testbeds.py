@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,8 +31,8 @@ class SimulatedTestbed:
     driver: str
     drivers: tuple[str, ...]
     """Folders and names of the drivers of the data ports."""
-    ports: tuple[tuple[str, str], tuple[str, str]]
-    """Name and MAC address of the ports of the router: ingress, egress."""
+    ports: tuple[tuple[str, str], ...]
+    """Name and MAC address of the ports of the router: ingress, egress, and those of `more`."""
     generator: LinkEnd
     receiver: LinkEnd
     bits: float
@@ -44,6 +45,8 @@ class SimulatedTestbed:
     """Host of the root file system of the router."""
     deploy: str = ""
     """Keys of the DUT's table for the boot method."""
+    more: tuple[tuple[LinkEnd, LinkEnd], ...] = ()
+    """Further generators and receivers; each pair has two more ports of the router."""
 
     @property
     def dut(self) -> str:
@@ -54,9 +57,14 @@ class SimulatedTestbed:
     def hosts(self) -> dict[str, list[LinkEnd]]:
         """The traffic hosts with their ports."""
         hosts: dict[str, list[LinkEnd]] = {}
-        for end in (self.generator, self.receiver):
+        for end in itertools.chain(*self.pairs):
             hosts.setdefault(end.host, []).append(end)
         return hosts
+
+    @property
+    def pairs(self) -> tuple[tuple[LinkEnd, LinkEnd], ...]:
+        """Generators and receivers."""
+        return (self.generator, self.receiver), *self.more
 
     @property
     def machines(self) -> list[str]:
@@ -72,8 +80,8 @@ class SimulatedTestbed:
 
     @property
     def line_rate_pps(self) -> int:
-        """Line rate of the links in 60-byte packets per second."""
-        return int(self.bits / 672)
+        """Line rate of the generators' links in 60-byte packets per second."""
+        return int(self.bits / 672) * len(self.pairs)
 
 
 _C2558 = SimulatedTestbed(
@@ -225,12 +233,13 @@ def simulator_toml(
         for host, ends in bed.hosts.items():
             ports = ", ".join(_port(end.port, end.mac, bed.media) for end in ends)
             parts.append(f'[[hosts]]\nname = "{host}"\nport = {doors[host]}\nports = [{ports}]\n')
-        parts.append(
+        parts += [
             f'[[wires]]\nrouter = "{bed.dut}"\n'
-            f'generator = "{bed.generator.host}"\ngenerator_port = "{bed.generator.port}"\n'
-            f'receiver = "{bed.receiver.host}"\nreceiver_port = "{bed.receiver.port}"\n'
-            f"bits = {bed.bits}\n"
-        )
+            f'generator = "{generator.host}"\ngenerator_port = "{generator.port}"\n'
+            f'receiver = "{receiver.host}"\nreceiver_port = "{receiver.port}"\n'
+            f"bits = {bed.bits}\ningress = {2 * number}\negress = {2 * number + 1}\n"
+            for number, (generator, receiver) in enumerate(bed.pairs)
+        ]
     return "\n".join(parts)
 
 
@@ -270,14 +279,7 @@ address = "{dut}"
 ingress = {{ mac = "{ingress}" }}
 egress = {{ mac = "{egress}" }}
 {deploy}
-[testbeds.generator]
-address = "{generator}"
-port = {{ interface = "{generator_port}" }}
-
-[testbeds.receiver]
-address = "{receiver}"
-port = {{ interface = "{receiver_port}" }}
-
+{hosts}
 [testbeds.power]
 cycle = {cycle}
 
@@ -291,6 +293,17 @@ settle = 0.02
 run_timeout = 3600.0
 pause = 0.1
 """
+
+
+def _hosts(bed: SimulatedTestbed) -> Iterator[str]:
+    """The tables of the traffic hosts; a list of tables if there are several."""
+    for side, end in enumerate(("generator", "receiver")):
+        head = f"[testbeds.{end}]" if not bed.more else f"[[testbeds.{end}]]"
+        for number, pair in enumerate(bed.pairs):
+            one, (_, mac) = pair[side], bed.ports[2 * number + side]
+            yield f'{head}\naddress = "{one.host}"\nport = {{ interface = "{one.port}" }}\n'
+            if number:
+                yield f'dut_port = {{ mac = "{mac}" }}\n'
 
 
 def lab_toml(
@@ -311,10 +324,7 @@ def lab_toml(
             deploy=bed.deploy,
             ingress=bed.ports[0][1],
             egress=bed.ports[1][1],
-            generator=bed.generator.host,
-            generator_port=bed.generator.port,
-            receiver=bed.receiver.host,
-            receiver_port=bed.receiver.port,
+            hosts="\n".join(_hosts(bed)),
             cycle=_text([*ssh, "power", "cycle", bed.dut]),
             attach=_text([*ssh, "console", "attach", bed.dut]),
         )

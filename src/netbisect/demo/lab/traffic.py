@@ -103,19 +103,19 @@ class SimulatedLink:
     """Begin and end of the link failure."""
     answers: bool = False
     """Whether the receiver sends packets back."""
+    peers: tuple[SimulatedLink, ...] = ()
+    """All links of its router; each receiver gets an equal share of their flows."""
 
     def introduce(self) -> None:
         """Sets addresses, and the neighbours of the router, like static entries in rc.conf."""
         wire = self.wire
-        self.generator.addresses[wire.generator_port] = ["inet 198.18.0.1 netmask 0xffffff00"]
-        self.receiver.addresses[wire.receiver_port] = ["inet 198.19.0.1 netmask 0xffffff00"]
-        self.router.neighbours = {
-            part: next(one.mac for one in host.ports if one.name == port)
-            for part, host, port in (
-                ("ingress", self.generator, wire.generator_port),
-                ("egress", self.receiver, wire.receiver_port),
-            )
-        }
+        for position, host, port in (
+            (wire.ingress, self.generator, wire.generator_port),
+            (wire.egress, self.receiver, wire.receiver_port),
+        ):
+            host.addresses[port] = [f"inet 198.{18 + position}.0.1 netmask 0xffffff00"]
+            mac = next(one.mac for one in host.ports if one.name == port)
+            self.router.neighbours[position] = mac
 
     def line_rate(self, size: int) -> float:
         """Line rate for packets of `size` bytes, in packets per second."""
@@ -131,7 +131,8 @@ class SimulatedLink:
         """Opens or closes a port for netmap: the link goes down and up at both ends."""
         host.link_changed(port, "DOWN", "UP")
         sends = (host.name, port) == (self.generator.name, self.wire.generator_port)
-        self.router.link_changed(self.router.ports[0 if sends else 1].name, "DOWN", "UP")
+        position = self.wire.ingress if sends else self.wire.egress
+        self.router.link_changed(self.router.ports[position].name, "DOWN", "UP")
 
     def send(self, flow: Flow) -> None:
         """Starts a sender."""
@@ -146,9 +147,11 @@ class SimulatedLink:
     def sent(self, flow: Flow) -> None:
         """Ends a sender and updates the port counters."""
         total = round(flow.packets(0, math.inf))
-        forwarded = min(total, round(self.router.capacity(flow.family) * flow.busy(0, math.inf)))
+        capacity = self.router.capacity(flow.family) / len(self.peers)
+        forwarded = min(total, round(capacity * flow.busy(0, math.inf)))
         self.router.forward(flow.family, forwarded)
-        ingress, egress = (self.router.counters[port.name] for port in self.router.ports)
+        ports = (self.router.ports[one] for one in (self.wire.ingress, self.wire.egress))
+        ingress, egress = (self.router.counters[port.name] for port in ports)
         generator = self.generator.counters[self.wire.generator_port]
         receiver = self.receiver.counters[self.wire.receiver_port]
         generator.sent += total
@@ -170,28 +173,37 @@ class SimulatedLink:
         router = self.router
         capacity = router.capacity("inet4")
         lost = not self.answers or self._any(InjectedFault.CABLE_OUT) or not capacity
-        if lost or mac != router.ports[0].mac:
+        if lost or mac != router.ports[self.wire.ingress].mac:
             return 0.0
         return 2 * (_ON_THE_WAY + 1e9 * router.queues() / capacity)
 
     def _any(self, fault: InjectedFault) -> bool:
         return any(fault in one.faults for one in (self.router, self.generator, self.receiver))
 
+    @property
+    def entering(self) -> Flow | None:
+        """The flow that the router takes from the generator."""
+        flow, port = self.flow, self.router.ports[self.wire.ingress]
+        if flow is None or flow.destination_mac != port.mac:
+            return None
+        return None if InjectedFault.CABLE_OUT in self.generator.faults else flow
+
     def arriving(self, begin: float, end: float, factor: float) -> int:
         """Packets received in an interval; `factor` is the noise of the second."""
-        flow = self.flow
-        if flow is None or self._any(InjectedFault.CABLE_OUT):
-            return 0
-        if flow.destination_mac != self.router.ports[0].mac:
+        flows = [flow for one in self.peers if (flow := one.entering)]
+        cut = any(InjectedFault.CABLE_OUT in one.faults for one in (self.router, self.receiver))
+        if not flows or cut:
             return 0
         down, up = self.outage or (end, end)
         spans = ((begin, min(end, down)), (max(begin, up), end))
-        capacity = self.router.capacity(flow.family) * factor
-        return sum(
-            int(min(flow.packets(first, last), capacity * flow.busy(first, last)))
-            for first, last in spans
-            if first < last
-        )
+        capacity = self.router.capacity(flows[0].family) * factor
+        packets = 0
+        for first, last in spans:
+            if first < last:
+                sent = sum(flow.packets(first, last) for flow in flows)
+                busy = max(flow.busy(first, last) for flow in flows)
+                packets += int(min(sent, capacity * busy) / len(self.peers))
+        return packets
 
 
 class Network:
@@ -199,6 +211,8 @@ class Network:
 
     def __init__(self, links: Iterable[SimulatedLink]) -> None:
         self.links = tuple(links)
+        for link in self.links:
+            link.peers = tuple(one for one in self.links if one.router is link.router)
 
     def from_generator(self, host: str, port: str) -> SimulatedLink | None:
         """The link of a generator port."""

@@ -1,7 +1,7 @@
 """Commands for the routes and static neighbours of a forwarding lab.
 
 198.18.0.0/16 and 2001:2::/49 are behind the ingress, 198.19.0.0/16 and 2001:2:0:8000::/49 behind
-the egress.
+the egress. A router with four ports has 198.19.10.64/26 behind its second egress.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import CommandFailedError, Shell
 
 _BEHIND = {
-    "198.18.0.0/16": ("ingress", "198.18.0.1"),
-    "198.19.0.0/16": ("egress", "198.19.0.1"),
-    "2001:2::/49": ("ingress", "2001:2::2"),
-    "2001:2:0:8000::/49": ("egress", "2001:2:0:8000::2"),
+    "198.19.10.64/26": (3, "198.21.0.1"),
+    "198.18.0.0/16": (0, "198.18.0.1"),
+    "198.19.0.0/16": (1, "198.19.0.1"),
+    "2001:2::/49": (0, "2001:2::2"),
+    "2001:2:0:8000::/49": (1, "2001:2:0:8000::2"),
 }
+"""Position of the router's port and gateway, by network; the first one counts."""
 _ROUTE = """\
    route to: {address}
 destination: {network}
@@ -52,8 +54,9 @@ def route(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
         return
     address = ipaddress.ip_address(arguments[-1])
     ways = [(one.route, name, "link") for name, one in router.clones.items() if one.route]
-    for text, (part, gateway) in _BEHIND.items():
-        ways.append((text, router.ports[0 if part == "ingress" else 1].name, gateway))
+    for text, (position, gateway) in _BEHIND.items():
+        if position < len(router.ports):
+            ways.append((text, router.ports[position].name, gateway))
     for text, name, gateway in ways:
         network = ipaddress.ip_network(text)
         if address in network:
@@ -86,9 +89,9 @@ def _add(router: SimulatedRouter, network: str, gateway: list[str]) -> None:
 
 def _neighbour(router: SimulatedRouter, address: str) -> tuple[str, str]:
     """MAC address and port of a neighbour."""
-    for part, gateway in _BEHIND.values():
-        if gateway == address and part in router.neighbours:
-            return router.neighbours[part], router.ports[0 if part == "ingress" else 1].name
+    for position, gateway in _BEHIND.values():
+        if gateway == address and position in router.neighbours:
+            return router.neighbours[position], router.ports[position].name
     raise CommandFailedError(f"{address} ({address}) -- no entry")
 
 
