@@ -203,7 +203,7 @@ def evaluate(outputs: Outputs) -> tuple[float, dict[str, float], list[str]]:
                 )
         except PktGenOutputError as error:
             problems.append(f"{who}: {error}")
-    pps = sum(medians) if len(medians) == len(outputs.received) else 0.0
+    pps = sum(medians, 0.0) if len(medians) == len(outputs.received) else 0.0
     return pps, offered, problems
 
 

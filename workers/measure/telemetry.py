@@ -208,7 +208,7 @@ def evaluate_run(
         flows=traffic.number_of_flows if traffic else 0,
     )
     problems += sample_validity.problems(run)
-    offered = sum(offered_pps.values()) if all(offered_pps.values()) else 0.0
+    offered = sum(offered_pps.values(), 0.0) if all(offered_pps.values()) else 0.0
     return pps, offered, problems, sample_validity.warnings(run)
 
 

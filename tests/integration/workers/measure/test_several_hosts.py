@@ -153,7 +153,6 @@ def test_the_no_drop_rate_is_that_of_all(pairs: RunningLab, tmp_path: Path) -> N
     assert rate.pps == pytest.approx(full.pps, rel=0.05)
 
 
-@pytest.mark.long
 def test_doctor_examines_every_host(pairs: RunningLab) -> None:
     found = {check.what: check for check in examine(pairs.lab, testbed="pairs", rates=True)}
     assert [check for check in found.values() if not check.good] == []

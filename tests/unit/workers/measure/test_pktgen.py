@@ -108,6 +108,7 @@ def test_problems_of_several_name_the_host() -> None:
         Outputs({}, {"receiver 1 on c": good, "receiver 2 on d": ""})
     )
     assert pps == 0
+    assert repr(pktgen.evaluate(Outputs({}, {}))) == "(0.0, {}, [])"
     assert fault_of_run(problems) is Fault.NO_TRAFFIC
 
 
