@@ -84,6 +84,7 @@ class Bench:
                 failure.append(str(error))
             after = self._look(scenario, before)
         observed = json.dumps(as_data(before, after), indent=1)
+        self.logs.mkdir(parents=True, exist_ok=True)
         (self.logs / f"{name}.observed.json").write_text(f"{observed}\n")
         rate, offered, problems, warnings = evaluate_run(
             self.testbed, scenario, outputs, before, after

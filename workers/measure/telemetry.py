@@ -121,7 +121,8 @@ class Telemetry:
         found, counts = {}, {}
         for part, name, counters in zip(parts, names, answers, strict=False):
             if name in interfaces:
-                link = interfaces[name].status if interfaces[name].up else ""
+                down = "is not up" if router else ""  # pkt-gen puts the other ones up
+                link = interfaces[name].status if interfaces[name].up else down
                 damaged = [values.get(place, "") for place in drivers.crc_sysctls(name)]
                 queues = drivers.queue_packets(name, values)
                 port = freebsd_tools.parse_port(name, link, counters, damaged, overloaded=router)

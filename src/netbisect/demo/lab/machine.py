@@ -95,6 +95,8 @@ class SimulatedMachine:
         """Packets sent by ESP."""
         self.clones: dict[str, Clone] = {}
         """Cloned interfaces by name."""
+        self.down: set[str] = set()
+        """Ports without the flag UP."""
         self.addresses: dict[str, list[str]] = {}
         """Addresses of ports, as ifconfig(8) shows them."""
         self.mounts: dict[str, Path] = {}
@@ -103,6 +105,7 @@ class SimulatedMachine:
     def reset_interfaces(self) -> None:
         """Removes cloned interfaces and sets the addresses of a router, as rc.conf does."""
         self.clones.clear()
+        self.down.clear()
         for number, port in enumerate(self.ports):
             inet = f"198.{18 + number}.0"
             self.addresses[port.name] = [

@@ -86,6 +86,17 @@ def test_forwarding_through_a_cloned_interface(
     assert interfaces(c2558) == before
 
 
+def test_an_egress_that_is_not_up_is_no_sample(c2558: RunningLab, tmp_path: Path) -> None:
+    """As after a lagg that is destroyed with its port."""
+    scenario = load_scenario("inet4-lagg")
+    (clean_up,) = scenario.clean_up
+    careless = replace(clean_up, run=f"{clean_up.run.splitlines()[1]}\nexit")
+    measure(c2558, tmp_path, replace(scenario, clean_up=(careless,)))
+    after = measure(c2558, tmp_path, load_scenario("inet4-forwarding"))["inet4-forwarding"]
+    assert "the router's egress (igb3) has no link before the run: is not up" in after.problems
+    c2558.ssh("c2558-dut", "ifconfig igb3 up")
+
+
 @pytest.mark.parametrize("kind", EACH_CLONE)
 def test_packets_beside_a_cloned_interface_are_no_sample(
     c2558: RunningLab, tmp_path: Path, kind: str
@@ -128,7 +139,7 @@ def test_the_peer_of_wireguard_needs_its_address(c2558: RunningLab, tmp_path: Pa
 
 def throughput(lab: RunningLab, logs: Path, name: str) -> float:
     """Bit/s of TCP over a wire of 10 Gbit/s, which one flow does not fill."""
-    (sample,) = measure(lab, logs, load_scenario(name), "e5-2650").values()
+    (sample,) = measure(lab, logs / name, load_scenario(name), "e5-2650").values()
     assert sample.valid, sample.problems
     return sample.pps
 

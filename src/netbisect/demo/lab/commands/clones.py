@@ -13,7 +13,7 @@ from netbisect.demo.lab.traffic import Network, SimulatedLink
 
 KINDS: dict[str, dict[str, int]] = {
     "vlan": {"vlan": 1, "vlandev": 1},
-    "lagg": {"laggproto": 1, "laggport": 1},
+    "lagg": {"laggproto": 1, "laggport": 1, "-laggport": 1},
     "bridge": {"addm": 1, "-learn": 1},
     "gif": {"tunnel": 2},
     "gre": {"tunnel": 2},
@@ -24,7 +24,7 @@ _KEY = re.compile(r"[A-Za-z0-9+/]{43}=")
 
 
 def configure(machine: SimulatedMachine, name: str, words: list[str]) -> None:
-    """`ifconfig PORT lro|-lro|inet6 ...`, `ifconfig CLONE create|destroy|...`."""
+    """`ifconfig PORT up|lro|-lro|inet6 ...`, `ifconfig CLONE create|destroy|...`."""
     if name in {port.name for port in machine.ports}:
         _configure_port(machine, name, words)
         return
@@ -38,13 +38,17 @@ def configure(machine: SimulatedMachine, name: str, words: list[str]) -> None:
     if name not in machine.clones:
         raise CommandFailedError(f"ifconfig: interface {name} does not exist")
     if words == ["destroy"]:
-        del machine.clones[name]
+        clone = machine.clones.pop(name)
+        if clone.kind == "lagg" and clone.over:
+            machine.down.add(clone.over)  # as lagg_if_updown() in sys/net/if_lagg.c does
         return
     _set(machine, machine.clones[name], words)
 
 
 def _configure_port(machine: SimulatedMachine, port: str, words: list[str]) -> None:
-    if "lro" in words:
+    if words == ["up"]:
+        machine.down.discard(port)
+    elif "lro" in words:
         machine.lro.add(port)
     elif "-lro" in words:
         machine.lro.discard(port)
@@ -61,10 +65,15 @@ def _set(machine: SimulatedMachine, clone: Clone, words: list[str]) -> None:
             operands = [next(rest, "") for _ in range(KINDS[clone.kind][word])]
             if word == "tunnel":
                 clone.over = operands[1]
+            elif word == "-laggport":
+                clone.over = ""
             elif word in ("vlandev", "laggport", "addm"):
                 _add_port(machine, clone, operands[0])
         elif word != "up":
             raise CommandFailedError(f"ifconfig: {word}: bad value")
+    if clone.kind == "lagg" and clone.over and "up" in words:
+        # if_up() of the port gives it a link-local address.
+        _change_address(machine, clone.over, [f"fe80::e447%{clone.over}", "prefixlen", "64"])
 
 
 def _add_port(machine: SimulatedMachine, clone: Clone, port: str) -> None:

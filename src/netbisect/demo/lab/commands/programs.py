@@ -16,13 +16,14 @@ _TIMED_OUT = 124
 _USAGE = 64
 
 _PORT = """\
-{name}: flags=1008843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST,LOWER_UP> metric 0 mtu 1500
+{name}: flags={flags},SIMPLEX,MULTICAST,LOWER_UP> metric 0 mtu 1500
 	options={options}
 {capabilities}	ether {mac}
 {addresses}	media: Ethernet autoselect ({media})
 	status: {status}
 	nd6 options=29<PERFORMNUD,IFDISABLED,AUTO_LINKLOCAL>
 """
+_UP, _DOWN = "1008843<UP,BROADCAST,RUNNING", "1008802<BROADCAST"
 _OPTIONS = "4e020bb<RXCSUM,TXCSUM,VLAN_MTU,JUMBO_MTU,WOL_MAGIC,RXCSUM_IPV6,TXCSUM_IPV6>"
 _LRO = "4e024bb<RXCSUM,TXCSUM,VLAN_MTU,JUMBO_MTU,LRO,WOL_MAGIC,RXCSUM_IPV6,TXCSUM_IPV6>"
 _PROCESSES = [
@@ -65,6 +66,7 @@ def ifconfig(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> N
             shell.out(
                 _PORT.format(
                     name=port.name,
+                    flags=_DOWN if port.name in machine.down else _UP,
                     options=_LRO if port.name in machine.lro else _OPTIONS,
                     mac=port.mac,
                     media=port.media,
