@@ -221,7 +221,8 @@ def needed_options(scenario: Scenario, *hosts: TrafficHost) -> frozenset[str]:
 
 def receiver_command(interface: str, wait: int, host: TrafficHost) -> list[str]:
     """Command that counts packets on `interface` until it is stopped."""
-    command = ["pkt-gen", "-N", "-f", "rx", "-i", interface, "-w", str(wait), "-W"]
+    # With -W it would end after a second without packets, and so after a single stray packet.
+    command = ["pkt-gen", "-N", "-f", "rx", "-i", interface, "-w", str(wait)]
     return command + threads(host)
 
 

@@ -24,8 +24,10 @@ _READY_SECONDS = 30.0
 _READY_POLL = 0.01
 _FLOWING = 3
 """Seconds of packets until the load is steady."""
+_TAIL_SECONDS = 2.0
+"""For the last packets to arrive."""
 _END_SECONDS = 10.0
-"""For pkt-gen to end after a signal or without packets."""
+"""For pkt-gen to end after a signal."""
 _PKILL = ["pkill", "-INT", "-x", "pkt-gen"]
 
 
@@ -105,11 +107,8 @@ class TrafficRunner:
             ended = [(one, one.process.poll()) for one in flows.sending]
             for one in flows.sending:
                 one.process.kill()  # one that hangs
-            _wait(flows.receiving, timing.settle + 10)
-            for one in flows.receiving:
-                if one.process.poll() is None:
-                    one.machine.try_run(_PKILL)
-            _wait(flows.receiving, 5)
+            time.sleep(min(timing.settle, _TAIL_SECONDS))
+            _stop(flows.receiving)
             for one, status in (*ended, *((one, one.process.poll()) for one in flows.receiving)):
                 one.check_connection(status)
         return flows.outputs
@@ -128,10 +127,8 @@ class TrafficRunner:
                 why = f"{' and '.join(dry) or 'the receiver'} sees no packets"
                 raise LabFault.of(Fault.NO_TRAFFIC, why, stage=Stage.BENCH)
             yield flows
-            for machine in {one.machine for one in flows.sending}:
-                machine.try_run(_PKILL)
-            _wait(flows.sending, _END_SECONDS)
-            _wait(flows.receiving, _END_SECONDS)
+            _stop(flows.sending)
+            _stop(flows.receiving)
 
     @contextlib.contextmanager
     def _flows(
@@ -212,6 +209,13 @@ class TrafficRunner:
                 port.name, traffic, count, host, macs=macs, wait=wait
             )
         return commands
+
+
+def _stop(running: Sequence[PktGen]) -> None:
+    """Ends those that still run."""
+    for machine in {one.machine for one in running if one.process.poll() is None}:
+        machine.try_run(_PKILL)
+    _wait(running, _END_SECONDS)
 
 
 def _wait(running: Sequence[PktGen], limit: float) -> None:

@@ -186,6 +186,13 @@ def test_generators_send_at_the_same_time() -> None:
     ) in sample_validity.problems(of_two(late=7))
 
 
+def test_stray_packets_do_not_belong_to_the_run() -> None:
+    """As those of a tunnel that asks for a handshake before the traffic."""
+    rates = [7.0, *9 * [0.0], *GOOD.received[RECEIVER], 0.0, 3.0]
+    run = replace(GOOD, received={RECEIVER: rates}, link_changes=(DOWN,))
+    assert sample_validity.problems(run) == []
+
+
 def test_missing_packets_of_one_generator_are_found() -> None:
     assert sample_validity.problems(of_two(lost=2)) == [
         f"packets were missing for 2 seconds, and links went down: {DOWN}"

@@ -141,7 +141,7 @@ def test_threads_share_the_rate() -> None:
 def test_the_commands_are_those_of_netbenches() -> None:
     host = TrafficHost("pkt1", PortSelector("igb2"))
     command = pktgen.receiver_command("igb2", 2, host)
-    assert " ".join(command) == "pkt-gen -N -f rx -i igb2 -w 2 -W"
+    assert " ".join(command) == "pkt-gen -N -f rx -i igb2 -w 2", "without -W: see there"
     traffic = Traffic(
         "inet6",
         "[2001:2:0:10::1]-[2001:2:0:10::14]",
