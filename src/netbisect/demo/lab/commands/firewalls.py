@@ -72,7 +72,7 @@ def _of_the_base(router: SimulatedRouter, module: str) -> str:
 
 
 async def pfctl(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
-    """`pfctl -q -e`, `-d`, `-F all`, `-f -`, `-T add -f -`, `-s rules|info`, `-vvs Tables`."""
+    """`pfctl -q -e`, `-d`, `-F all`, `-f -`, `-T add -f -`, `-T show`, `-s rules|info`."""
     await _pfctl(router, shell, arguments, _of_the_base(router, "pf"))
 
 
@@ -83,13 +83,13 @@ async def _pfctl(router: SimulatedRouter, shell: Shell, arguments: list[str], sp
     if "pf" not in walls.loaded:
         raise CommandFailedError("pfctl: /dev/pf: No such file or directory")
     if "-s" in options:
-        table = walls.addresses.get("pf", ())
         shown = {
             "rules": [rule for rule in walls.pf_rules if rule.startswith(("block", "pass"))],
             "info": [f"  current entries {walls.states('pf'):>22}"],
-            "Tables": [f"-pa-r--\tnetbisect\n\tAddresses:   {len(table)}"],
         }
         shell.out("".join(f"{line}\n" for line in shown[options["-s"]]))
+    elif options.get("-T") == "show":
+        shell.out("".join(f"   {address}\n" for address in walls.addresses.get("pf", ())))
     elif "-T" in options:
         _must_match(router, spoken)
         walls.addresses.setdefault("pf", set()).update(rules)

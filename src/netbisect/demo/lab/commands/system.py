@@ -74,7 +74,9 @@ def uname(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None
 
 
 def kenv(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
-    """Shows the kernel environment, or sets a variable."""
+    """Shows the kernel environment, or sets a variable; `-q` for no message."""
+    quiet = arguments[:1] == ["-q"]
+    arguments = arguments[quiet:]
     if not arguments:
         shown = sorted(machine.environment.items())
     else:
@@ -82,7 +84,7 @@ def kenv(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
         if equals:
             machine.environment[name] = value
         elif name not in machine.environment:
-            raise CommandFailedError(f"kenv: unable to get {name}")
+            raise CommandFailedError("" if quiet else f"kenv: unable to get {name}")
         else:
             shell.out(f"{machine.environment[name]}\n")
             return
