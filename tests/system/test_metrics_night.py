@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ KINDS = (
     "tcp-many-flows",
 )
 CPU_AT, IPSEC_AT, LENGTH = 16, 24, 32
+BOTH_AT = 8
 
 
 def cost(path: str, name: str, place: str, nanoseconds: int) -> story.Edit:
@@ -57,6 +59,27 @@ def commits() -> list[StoryCommit]:
         ),
     }
     return [special.get(number) or boring(number) for number in range(1, LENGTH)]
+
+
+def two_effects() -> list[StoryCommit]:
+    """A commit that slows IPsec and lowers the CPU use of forwarding."""
+    path = "sys/kern/subr_taskqueue.c"
+    ipsec = cost("sys/netipsec/ipsec_output.c", "ipsec_encap", "ipsec", 2500)
+    special = {
+        1: StoryCommit(
+            "network", "Import IPsec and tasks", (ipsec, cost(path, "taskqueue_run", "aside", 500))
+        ),
+        BOTH_AT: StoryCommit(
+            "network",
+            "ipsec: Encrypt in the interrupt thread",
+            (
+                cost("sys/netipsec/ipsec_output.c", "ipsec_inline", "ipsec", 1500),
+                story.replace(path, "PATH_COST(aside, 500)", "PATH_COST(aside, 100)"),
+            ),
+            role="culprit",
+        ),
+    }
+    return [special.get(number) or boring(number) for number in range(1, BOTH_AT + 4)]
 
 
 @pytest.fixture
@@ -89,3 +112,20 @@ def test_only_the_two_slower_commits_are_named(play: DemoRun) -> None:
     assert measured == set(KINDS)
     subjects = [str(mail["Subject"]) for mail in read(play.service.mails)]
     assert any("CPU use" in one and "+" in one for one in subjects), subjects
+
+
+@pytest.mark.parametrize(
+    "play", [(two_effects, ("inet4-cpu", "inet4-ipsec"))], indirect=True, ids=["two kinds"]
+)
+def test_a_drop_and_a_gain_of_one_commit_are_one_alert(play: DemoRun) -> None:
+    play.night()
+    play.tree.land(BOTH_AT + 4)
+    play.night()
+
+    (alert,) = play.ledger.alerts.all()
+    assert alert.culprit == play.tree.revisions[BOTH_AT]
+    assert alert.lead == "inet4-ipsec"
+    mails = [mail for mail in read(play.service.mails) if "ipsec: Encrypt" in str(mail["Subject"])]
+    (text,) = [str(mail.get_payload()) for mail in mails]
+    assert re.search(r"^  how much +-[23]\d\.\d % .*, inet4 IPsec gateway", text, re.MULTILINE)
+    assert re.search(r"^  but +-2\d\.\d % .*, CPU use", text, re.MULTILINE)

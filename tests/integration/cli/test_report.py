@@ -22,6 +22,7 @@ from netbisect.cli.input.comparison import (
 )
 from netbisect.reports.render.ministat import ministat
 
+DATA = Path(__file__).parents[4] / "shared" / "netbenches"
 OLD = [1465887, 1442680, 1443536, 1440210.5, 1452100]
 NEW = [1428782, 1423177, 1410213, 1431000, 1425000]
 
@@ -124,6 +125,7 @@ def test_documented_study_file_is_valid() -> None:
     [
         ("title", "titel", "unknown key 'titel'; did you mean 'title'?"),
         ('"2015"', '"2014"', "variant: there is no '2014'; expected one of 2013, 2015, 2017"),
+        ("width = 80", "width = 1", "the width of the plots is 1"),
         ("width = 80", "confidence = 97", "confidence 97 %: ministat knows"),
         ("old.pps", "none.pps", "none.pps: cannot be read: No such file or directory"),
         ("[[scenario]]", "[scenario", "study.toml: not a TOML file"),
@@ -222,7 +224,6 @@ def test_kernel_with_most_boots_is_used() -> None:
         ([], "nothing to compare; expected SOURCE, two --set NAME=FILE, or a --revision"),
         (["--set", "old.pps"], "--set old.pps: expected NAME=FILE"),
         (["--set", "a=none", "--title", "t"], "none: cannot be read: No such file"),
-        (["--set", "a=/dev/null"], "at least 3 data points; expected one rate in packets per"),
         (["--set", "a=old.pps"], "the study has no title"),
         (["old.pps", "--set", "a=old.pps"], "SOURCE and --set exclude each other"),
         ([*SETS, "--revision", "r1"], "--revision, --testbed and --branch do not apply"),
@@ -237,6 +238,20 @@ def test_kernel_with_most_boots_is_used() -> None:
 )
 def test_invalid_comparisons_are_refused(arguments: list[str], words: str) -> None:
     assert words in refused(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1\n2\n", "Dataset bad.pps must contain at least 3 data points; expected one rate"),
+        ("1\n2\nfast\n", "Invalid data on line 3 in bad.pps; expected one rate"),
+        ("1\n2\n-3\n", "-3 is no rate in packets per second"),
+    ],
+)
+def test_invalid_values_are_refused(text: str, words: str) -> None:
+    Path("bad.pps").write_text(text)
+
+    assert words in refused("--set", "a=old.pps", "--set", "b=bad.pps", "--title", "t")
 
 
 @pytest.mark.parametrize(
@@ -276,3 +291,83 @@ def test_unwritable_folder_leaves_nothing() -> None:
     assert result.exit_code == 1
     assert "cannot be written: Not a directory" in result.stderr
     assert Path("old.pps").read_text() == lines(OLD)
+
+
+CHELSIO = "Xeon_E5-2650_8Cores/Chelsio_T540-CR/fastforwarding-pf-ipfw.4nxq10g/results"
+PUBLISHED = {
+    "D5180 on r295150": (
+        "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-head.r295150.mbuf",
+        "2015",
+        74,
+        3,
+        ["pf", "-1.5% +/- 1%"],
+    ),
+    "D5180 on r295150 again": (
+        "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-head.r295150.mbuf.second",
+        "2015",
+        80,
+        3,
+        ["pf", "-1.4% +/- 1%"],
+    ),
+    "D5330 on r295802": (
+        f"{CHELSIO}/fbsd10-stable.r295802.D5330",
+        "2015",
+        74,
+        3,
+        ["ipfw", "-3.3% +/- 1.5%"],
+    ),
+    "r320897": (
+        "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-stable.r320897",
+        "2013",
+        74,
+        2,
+        ["inet4", "No difference proven"],
+    ),
+    "iflib": (
+        "Atom_C2558_4Cores/Intel_i350/firewalls/results/fbsd12-head.iflib",
+        "2017",
+        74,
+        1,
+        ["311849.pps", "-10.9% +/- 0.9%"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def published() -> tuple[list[dict[str, Any]], dict[str, list[float]]]:
+    """Tables of READMEs, and the raw values of all files."""
+    if not DATA.exists():
+        pytest.skip("the published tables are not beside this checkout")
+    cases = [json.loads(line) for line in (DATA / "ministat_cases.jsonl").read_text().splitlines()]
+    series = (json.loads(line) for line in (DATA / "series.jsonl").read_text().splitlines() if line)
+    return cases, {one["file"]: one["v"] for one in series}
+
+
+def unindented(text: str) -> str:
+    """Published tables lack some tabs before a verdict."""
+    return "\n".join(line if line[:1] == "|" else line.strip() for line in text.splitlines())
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_study_is_reproduced(
+    name: str, published: tuple[list[dict[str, Any]], dict[str, list[float]]]
+) -> None:
+    folder, variant, width, tables, (lead, change) = PUBLISHED[name]
+    cases, raw = published
+    its = [case for case in cases if case["readme"] == f"{folder}/README.md"]
+    study = [f'title = "{name}"', f'variant = "{variant}"', f"width = {width}"]
+    for case in its:
+        label = "".join(case["heading"][-1:]) or name
+        study += ["[[scenario]]", f"name = {json.dumps(label)}", "[scenario.sets]"]
+        for shown, one in zip(case["names"], case["inputs"], strict=True):
+            file = Path(Path(one["file"]).name)
+            file.write_text(lines(raw[one["file"]]))
+            study.append(f'{json.dumps(shown)} = "{file}"')
+    Path("study.toml").write_text("\n".join(study))
+    text = written("study.toml")
+
+    assert len(its) == tables
+    for case in its:
+        assert f"```\n{unindented(case['expected'])}\n```" in unindented(text)
+    assert re.search(rf"  - .*{re.escape(lead)}.*: {re.escape(change)}\n", text)

@@ -288,6 +288,17 @@ def test_a_path_outside_of_the_folder_is_refused(archive: Path, tmp_path: Path, 
     assert f"unexpected member {name!r}" in refused(archive, tmp_path / "new")
 
 
+def test_a_link_is_refused(archive: Path, tmp_path: Path) -> None:
+    def evil(members: Members) -> None:
+        link = tarfile.TarInfo("folder/link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        members.insert(1, (link, b""))
+
+    changed(archive, evil)
+
+    assert "unexpected member 'folder/link'" in refused(archive, tmp_path / "new")
+
+
 @pytest.mark.parametrize(("key", "value"), [("format", 4), ("schema", "9999")])
 def test_a_backup_of_a_newer_netbisect_is_refused(
     archive: Path, tmp_path: Path, key: str, value: object

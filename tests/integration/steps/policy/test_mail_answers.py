@@ -134,13 +134,24 @@ def test_a_mute_has_an_end(settings: Settings, ledger: Ledger) -> None:
     assert alert.muted_until == pytest.approx(ledger.clock() + 14 * 86400, abs=3600)
 
 
-def test_unknown_commands_are_answered_once(settings: Settings, ledger: Ledger) -> None:
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("I will look at it.", "there is no command in it"),
+        ("ack\ninvalid the fan", "there is more than one command in it"),
+        ("mute 0d", "expected 1 to 366 days"),
+    ],
+)
+def test_unknown_commands_are_answered_once(
+    settings: Settings, ledger: Ledger, text: str, why: str
+) -> None:
     for _ in range(3):
-        execute(ledger, settings, bytes(reply(settings, ledger, "I will look at it.")))
+        execute(ledger, settings, bytes(reply(settings, ledger, text)))
+
     assert ledger.alerts.get(1).state is AlertState.OPEN
     [answer] = ledger.mails.waiting()[1:]
     assert answer.recipients == (ANN,)
-    assert "there is no command in it" in answer.body
+    assert why in answer.body
     assert "\n  ack REASON " in answer.body
 
 

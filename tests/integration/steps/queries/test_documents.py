@@ -85,6 +85,18 @@ def test_documents_match_their_schemas(filled_ledger: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", json_schema.DOCUMENTS)
+def test_a_schema_refuses_other_documents(filled_ledger: Any, name: str) -> None:
+    """A field too few, another version, or another type is seen."""
+    good = json_schema.as_data(MAKERS[name](filled_ledger))
+    for key in good:
+        with pytest.raises(jsonschema.ValidationError, match="required"):
+            validate({one: good[one] for one in good if one != key}, name)
+    for wrong in ({"format": "netbisect-other/1"}, {"format": 1}, {"more": 1}):
+        with pytest.raises(jsonschema.ValidationError):
+            validate(good | wrong, name)
+
+
+@pytest.mark.parametrize("name", json_schema.DOCUMENTS)
 def test_a_printed_schema_is_valid(name: str) -> None:
     """By the metaschema of its draft; it names its version."""
     printed = json.loads(run("schema", name).stdout)

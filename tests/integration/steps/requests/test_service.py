@@ -135,6 +135,24 @@ class Requests(RealMaster):
 
     @pytest.mark.long
     @case
+    async def test_a_repeated_comparison_has_its_own_boots(self) -> None:
+        self.script({NEW: {"pps": 900_000}})
+        await self.start()
+        request = await self.over(self.request(OLD, NEW, runs=2))
+
+        assert len(self.boots()) == 8
+        first, second = self.ledger.requests.jobs(request.id)
+        assert (first.run, second.run) == (1, 2)
+        boots = [
+            {one.id for one in self.ledger.facts.of_job(part.id) if hasattr(one, "kernel")}
+            for part in (first, second)
+        ]
+        assert len(boots[0]) == len(boots[1]) == 4
+        assert not boots[0] & boots[1]
+        assert "The two runs agree" in self.ledger.mails.waiting()[-1].body
+
+    @pytest.mark.long
+    @case
     async def test_requests_share_builds_and_boots(self) -> None:
         """Unless a request wants fresh ones."""
         await self.start()
@@ -149,6 +167,20 @@ class Requests(RealMaster):
         for since, boots in ((float("inf"), 4), (0.0, 4)):
             await self.over(self.request(OLD, NEW, shared_since=since))
             assert self.calls().count(f"trial {OLD}") == self.calls().count(f"trial {NEW}") == boots
+
+    @pytest.mark.long
+    @case
+    async def test_boots_are_shared_between_users(self) -> None:
+        self.script({OLD: {"build": "wait"}})
+        await self.start()
+        anns = [self.request(OLD, letter * 40, boots=1) for letter in "def"]
+        bobs = self.request(NEW, OTHER, who="bob", boots=1)
+        await self.until((self.folder / "waiting").exists)
+        (self.folder / "go").touch()
+        await self.over(bobs)
+        still = [one for one in anns if self.ledger.requests.get(one.id).state is RequestState.OPEN]
+
+        assert still
 
     @pytest.mark.long
     @case

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,14 +16,16 @@ from ledger_facts import bisect_job, intend
 from real_master import RealMaster, case
 from twisted.internet import reactor, task
 
-from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.entities import Noise, Sample
 from netbisect.bisect.model.jobs import BisectJob, Candidate, NightlyJob
 from netbisect.bisect.model.results import Culprit, NightlyResult
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.progress import progress_of
+from netbisect.steps.scheduler.buildsets import Buildsets
 from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
 from netbisect.steps.scheduler.testbed_groups import unavailable_peers
 from netbisect.steps.service import control
+from netbisect.steps.service.database_thread import DatabaseThread
 from netbisect.steps.service.settings import SearchSettings, load
 from netbisect.store.db.records import Action, ActionStage, JobRecord, Outcome
 from netbisect.store.ledger import Ledger
@@ -30,6 +35,10 @@ CULPRIT = 5
 FAST, SLOW = 950_000, 855_000
 OWN, PEER, THIRD = "c2558", "c2558-2", "c2558-3"
 NOISE = Noise(boot=0.004)
+
+
+class KilledError(Exception):
+    """Simulates a kill of the master."""
 
 
 class Group(RealMaster):
@@ -57,6 +66,9 @@ class Group(RealMaster):
             if one.stage is ActionStage.TRIAL and one.target == testbed
         ]
 
+    def samples(self, decision: Action) -> list[Sample]:
+        return [one for one in self.ledger.facts.of_action(decision.id) if isinstance(one, Sample)]
+
     def assert_culprit(self, record: JobRecord) -> None:
         """Asserts that the search ended with the culprit, and all decisions ended."""
         assert isinstance(record.result, Culprit)
@@ -65,6 +77,14 @@ class Group(RealMaster):
 
     async def until_trial_ended(self, record: JobRecord, testbed: str) -> None:
         await self.until(lambda: any(one.outcome for one in self.trials(record, testbed)))
+
+    async def until_idle(self) -> None:
+        """Waits for builds that ran when the search ended."""
+        while not all(one["complete"] for one in await self.buildsets()):
+            await task.deferLater(reactor, 0.05)
+
+    async def names(self) -> list[str]:
+        return [one["external_idstring"] for one in await self.buildsets()]
 
 
 class GroupCase:
@@ -142,6 +162,26 @@ def test_progress_shows_trials_on_peers(group_case: GroupCase) -> None:
 
 @pytest.mark.slow
 class TestbedGroupsTest(Group):
+    @pytest.mark.long
+    @case
+    async def test_the_search_continues_without_a_crashing_peer(self) -> None:
+        await self.start()
+        record = await self.closed(self.begin({PEER: {"trial": "crash"}}))
+
+        self.assert_culprit(record)
+        assert [one.outcome for one in self.trials(record, PEER)] == [Outcome.LOST] * 2
+        assert set(self.ledger.quarantines.current()) == set()
+
+    @pytest.mark.long
+    @case
+    async def test_the_search_continues_without_a_peer_in_quarantine(self) -> None:
+        await self.start()
+        record = await self.closed(self.begin({PEER: {"trial": "lab"}}))
+
+        self.assert_culprit(record)
+        assert set(self.ledger.quarantines.current()) == {PEER}
+        assert len(self.trials(record, PEER)) == 1
+
     @pytest.mark.long
     @case
     async def test_the_search_continues_on_a_peer_during_a_quarantine_of_its_testbed(self) -> None:
@@ -230,3 +270,84 @@ class TestbedGroupsTest(Group):
             if len(running) == number and (self.folder / "waiting").exists():
                 return
             await task.deferLater(reactor, 0.05)
+
+    @pytest.mark.long
+    @case
+    async def test_kills_between_any_two_effects_neither_repeat_nor_lose_work(self) -> None:
+        """Every seventh effect raises an exception before or after it; both testbeds measure."""
+        await self.start()
+        kills = self.kill_often()
+        record = await self.closed(self.begin())
+        self.assert_culprit(record)
+        kills.clear()
+        await self.until_idle()
+
+        names = await self.names()
+        assert len(names) == len(set(names))
+        trials_by_testbed = [self.trials(record, name) for name in (OWN, PEER)]
+        assert min(map(len, trials_by_testbed)) >= 3
+        evidence = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64")
+        fresh = Counter(one.testbed for one in evidence.observations if one.fresh)
+        measured = [{one.id for one in its if self.samples(one)} for its in trials_by_testbed]
+        assert [fresh[OWN], fresh[PEER]] == [len(its) for its in measured]
+        assert isinstance(record.result, Culprit)
+        assert abs(record.result.effects[0].ln_ratio - math.log(SLOW / FAST)) < 0.01
+        trials = [one for its in trials_by_testbed for one in its]
+        begun = [one for one in trials if self.ledger.facts.of_action(one.id)]
+        assert self.calls_of("trial") == len(begun)
+        ended = {one.id for one in trials if one.outcome is Outcome.OK}
+        assert ended <= {one.id for one in begun}
+        builds = Counter(call for call in self.calls() if call.startswith("build"))
+        assert set(builds.values()) == {1}
+        await self.until_home()
+        self.flushLoggedErrors(KilledError)
+
+    def calls_of(self, verb: str) -> int:
+        return sum(call.startswith(f"{verb} ") for call in self.calls())
+
+    async def until_home(self) -> None:
+        """Waits for the recovery of both testbeds."""
+        places = self.folder / "places"
+        await self.until(
+            lambda: (
+                {f"recover {name}" for name in self.testbeds}
+                <= set(places.read_text().splitlines())
+            )
+        )
+
+    def kill_often(self) -> list[int]:
+        """Raises KilledError at some effects, as long as the list has a number."""
+        luck = random.Random(7)
+        alive = [7]
+        scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
+
+        def end() -> None:
+            scheduler._waits.clear()
+            scheduler.prefetcher._idle_states.clear()
+            raise KilledError
+
+        def mortal(effect: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+            async def run(*args: Any, **kwargs: Any) -> Any:
+                fate = luck.randrange(2 * alive[0]) if alive else -1
+                if fate == 0:
+                    end()
+                result = await effect(*args, **kwargs)
+                if fate == 1:
+                    end()
+                return result
+
+            return run
+
+        for owner, name in ((Buildsets, "submit"), (Buildsets, "cancel_unless_running")):
+            self.patch(owner, name, mortal(getattr(owner, name)))
+        mine = DatabaseThread(self.settings)  # steps, which record facts, have another one
+        mine.do = mortal(mine.do)  # type: ignore[method-assign] # as above
+        scheduler.database = mine
+        for part in (
+            scheduler.prefetcher,
+            scheduler.quarantine,
+            scheduler.groups,
+            scheduler.idle_recovery,
+        ):
+            part.database = mine
+        return alive

@@ -25,6 +25,8 @@ from netbisect.steps.site.live import LivePages
 from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import ActionStage, AlertSeries, JobRecord
 
+HOSTILE = "]]> <script>alert(1)</script> \x07 \u202e & \"'"
+
 
 class LiveCase:
     """Live pages of a ledger with nights, alerts and searches."""
@@ -86,6 +88,20 @@ def test_overview_shows_the_night_and_open_alerts(live: LiveCase) -> None:
     assert sum(link.startswith("series-") for link in links) == 6
     assert "▼ -" in page.text
     assert "Queue empty." in page.text
+
+
+def test_only_confirmed_alerts_are_coloured(live: LiveCase) -> None:
+    page = Page(live.index())
+    looks = [one.get("class") or "" for one in page.all("td") if one.get("class") in {"down", "up"}]
+    moved = {
+        (one.testbed, one.scenario)
+        for alert in live.ledger.alerts.all()
+        if alert.state.standing
+        for one in alert.series
+        if one.moved
+    }
+
+    assert looks == ["down"] * len(moved)
 
 
 def test_running_jobs_have_progress_and_time_left(live: LiveCase) -> None:
@@ -246,3 +262,14 @@ def test_an_empty_database_has_pages(service_folder: Path, url: str) -> None:
     assert "No open alerts" in text
     for name in ("requests", "alerts", "searches", "testbeds", "compare", "health"):
         assert pages.file(f"{name}.html")
+
+
+def test_external_text_is_escaped(live: LiveCase) -> None:
+    live.ledger.quarantines.start(HOSTILE, why=HOSTILE)
+    live.night("testbed-01", why=HOSTILE)
+    text = live.index()
+    page = Page(text)
+
+    assert [one.get("src") for one in page.all("script")] == ["live.js"]
+    assert "<script>alert(1)</script>" in page.text
+    assert not set(text) & {"\x07", "\u202e"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import subprocess
+import sys
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,6 +12,7 @@ import pytest
 import treq
 from accessibility import CHROMIUM
 from api_master import DIFF, ORIGIN, ApiMaster
+from programs import captured
 from real_master import case
 from twisted.internet import threads
 
@@ -24,6 +26,24 @@ _ADDRESS = "plugins/netbisect/alert-1.html"
 _NEW = "plugins/netbisect/new-request.html"
 _WISH = {"kind": "compare", "subjects": "main~1 main", "testbeds": "c2558"}
 """A valid request."""
+
+
+def test_the_web_server_loads_no_numeric_or_drawing_code() -> None:
+    """The master renders no page itself."""
+    loaded = captured(
+        [
+            sys.executable,
+            "-c",
+            (
+                "import sys, netbisect.steps.web, netbisect.steps.site.source; "
+                "print({name.partition('.')[0] for name in sys.modules} "
+                "& {'numpy', 'scipy', 'matplotlib'})"
+            ),
+        ],
+        check=True,
+    )
+
+    assert loaded.stdout.strip() == "set()"
 
 
 class Pages(ApiMaster):
@@ -151,14 +171,25 @@ class Pages(ApiMaster):
         one = "plugins/netbisect/request-1.html"
         for page, fields, message in (
             (_NEW, {"subjects": "main nosuch"}, "subjects: "),
+            (_NEW, {"subjects": "$(reboot) main"}, "subjects: "),
+            (_NEW, {"subjects": "main main"}, "subjects: "),
+            (_NEW, {"subjects": "main"}, "subjects: 1 given; expected two revisions"),
             (_NEW, {"subjects": "main", "diff": DIFF}, "need the right `patch`"),
+            (_NEW, {"subjects": "main+D5180 main"}, "need the right `patch`"),
+            (_NEW, {"scenarios": "<script>"}, "scenarios: "),
             (_NEW, {"tunables": "sysctl:net.inet.tcp.tso"}, "expected NAME=VALUE"),
             (_NEW, {"testbeds": ["c2558", "other"]}, "testbeds: unknown testbed"),
+            (_NEW, {"boots": "101"}, "boots: 101 boots; expected 1 to 100"),
             (_NEW, {"boots": "many", "branch": "../x"}, "boots: expected a whole number"),
             (_NEW, {"margin_percent": "x"}, "margin_percent: expected a number"),
             (_NEW, {"margin_percent": "nan"}, "is not a JSON number"),
             (_NEW, {"priority": "high"}, "needs the right `priority`"),
+            (_NEW, {"priority": "first"}, "priority: "),
+            (_NEW, {"address": "x y"}, "address: "),
+            (_NEW, {"branch": "../x"}, "branch: "),
+            (_NEW, {"kind": "bisect", "subjects": "main..main~2"}, "subjects: "),
             (_NEW, {"kind": "bisect", "subjects": "main~2..main", "hours": "-1"}, "hours: "),
+            (_NEW, {"kind": "series", "subjects": "main"}, "subjects: "),
             (_NEW, {"kind": "all"}, "kind: "),
             (one, {"verb": "cancel"}, "bob"),
             (one, {"verb": "stop"}, "expected cancel, extend or resume"),

@@ -8,13 +8,18 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
-from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.bisect.model.alert_state import AlertKind
+from netbisect.bisect.model.entities import Boot, Conditions, Sample
+from netbisect.bisect.model.jobs import CompareJob, NightlyJob
+from netbisect.bisect.model.results import Confirmed, Effect, NightlyResult
 from netbisect.store.db import postgresql
 from netbisect.store.db.database import (
     ConnectionLostError,
@@ -22,6 +27,7 @@ from netbisect.store.db.database import (
     open_database,
     retried_when_lost,
 )
+from netbisect.store.db.records import ActionStage, Outcome
 from netbisect.store.ledger import Ledger
 
 pytestmark = pytest.mark.xdist_group("postgresql")
@@ -116,6 +122,92 @@ def ledger(relay: Relay, postgresql_url: str, cluster: Any) -> Iterator[Ledger]:
     engine = open_database(postgresql_url.replace(str(cluster.folder), str(relay.folder)))
     yield Ledger(engine)
     engine.dispose()
+
+
+Step = Callable[[Callable[[], Any]], Any]
+"""Does one transaction, and gives what it returns."""
+
+
+def night(ledger: Ledger, name: str, step: Step) -> None:
+    """From a job to its result."""
+    job = NightlyJob("main", "c2558", "b", (SCENARIO,), 1)
+    record = step(lambda: ledger.jobs.add(job, key=f"night {name}"))
+    order = partial(
+        ledger.actions.intend, stage=ActionStage.TRIAL, target="c2558", config="G", arch="amd64"
+    )
+    decision = step(lambda: order(record.id, revision="b", why="w"))
+    step(lambda: ledger.actions.submitted(decision.id, 7))
+    conditions = Conditions.of("c2558", SCENARIO, {"nic": name})
+    boot = Boot(f"boot {name}", "c2558", "k", "b", 1.0, 60.0)
+    sample = Sample(
+        f"sample {name}", boot.id, "c2558", SCENARIO, 1e6, 2e6, (), (), (), conditions.digest,
+        1.0, 30.0,
+    )  # fmt: skip
+    for fact in (boot, conditions, sample):
+        step(partial(ledger.facts.record, fact, decision.id))
+    step(lambda: ledger.actions.finish(decision.id, Outcome.OK))
+
+    def close() -> None:
+        with ledger.jobs.closing(record, NightlyResult(1)) as closing:
+            job = CompareJob("main", "c2558", "a", "b", (SCENARIO,), SCENARIO, -0.1, commits=30)
+            comparison = closing.ask(job, key=f"compare {name}")
+            closing.open_candidate(comparison, kind=AlertKind.DROP, what="off")
+
+    step(close)
+    comparison = step(lambda: ledger.jobs.by_key(f"compare {name}"))
+
+    def confirm() -> None:
+        effect = Effect(SCENARIO, -0.1, -0.2, -0.05, 1e-6, 5, 5)
+        with ledger.jobs.closing(comparison, Confirmed((effect,))) as closing:
+            alert = closing.open_alert([effect], what="confirmed")
+            closing.post(
+                f"alert:{name}", subject="s", recipients=["a@b.invalid"], body="b", alert=alert.id
+            )
+
+    step(confirm)
+
+
+_KEPT = ("questions", "decisions", "boots", "conditions", "samples", "alerts", "mails", "events")
+
+
+def counts(url: str) -> dict[str, int]:
+    engine = open_database(url)
+    with engine.connect() as connection:
+        found = {
+            name: int(connection.scalar(text(f"SELECT count(*) FROM {name}")) or 0)  # noqa: S608 - names from above
+            for name in _KEPT
+        }
+        numbers = connection.scalars(text("SELECT id FROM events ORDER BY id")).all()
+    engine.dispose()
+    assert len(set(numbers)) == len(numbers)
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("heard", [False, True], ids=["message lost", "answer lost"])
+def test_a_connection_may_be_lost_at_any_message_of_a_transaction(
+    relay: Relay, ledger: Ledger, postgresql_url: str, heard: bool
+) -> None:
+    """Whatever is cut, the ledger has afterwards what it has without a cut, and has it once."""
+    night(ledger, "whole", retried_when_lost)
+    once = counts(postgresql_url)
+    relay.heard = heard
+    nights, most = 1, 0
+    for at in range(1, 100):
+
+        def step(work: Callable[[], Any], at: int = at) -> Any:
+            relay.cut_at = relay.messages + at
+            return retried_when_lost(work)
+
+        cuts = relay.cuts
+        night(ledger, f"cut at {at}", step)
+        nights += 1
+        most = max(most, relay.cuts - cuts)
+        if relay.cuts == cuts:
+            break
+    assert most == 10  # every step of a night
+    relay.cut_at = None
+    assert counts(postgresql_url) == {name: nights * number for name, number in once.items()}
 
 
 def test_a_restarting_server_is_waited_for(relay: Relay, ledger: Ledger, cluster: Any) -> None:

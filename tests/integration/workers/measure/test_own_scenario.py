@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_fixtures import RunningLab
+from lab_fixtures import RunningLab, samples
 
 from netbisect.bisect.model.entities import Failure, Sample
 from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.metric import scenario_of
+from netbisect.demo.tree.create import create
+from netbisect.demo.tree.story import StoryCommit, append, boring
 from netbisect.workers.config.custom_measurement import HostCommand
 from netbisect.workers.config.scenario import Scenario, load_scenario, load_scenario_folder
 from netbisect.workers.transport.errors import LabFault
@@ -113,6 +115,39 @@ def test_packets_beside_a_cloned_interface_are_no_sample(
     )
 
 
+@pytest.fixture(scope="module")
+def slowed(
+    running_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, float]]:
+    """Packets per second by scenario before and after a commit with costs of all interfaces."""
+    folder = tmp_path_factory.mktemp("clones")
+    costs = "".join(f"\tPATH_COST({place}, 1500);\n" for place in CLONES.values())
+    body = f"\nint\nclone_output(void)\n{{\n{costs}\treturn (0);\n}}\n"
+    edits = (append("sys/net/if_clone.c", body),)
+    slower = StoryCommit("network", "Copy packets", edits)
+    tree = create(folder / "tree.git", [slower, *(boring(number) for number in range(8))])
+    builder = replace(running_lab.lab.builders[0], directory=folder / "builder")
+    source = replace(running_lab.lab.source, repository=str(tree.repository))
+    files = replace(running_lab.lab, builders=(builder,), source=source)
+    lab = replace(running_lab, lab=files, tree=tree, logs=folder, _built={})
+    found = []
+    for number in (0, 1):
+        running_lab.bring_home()
+        _, facts = lab.trial(number, ("inet4-forwarding", *(f"inet4-{kind}" for kind in CLONES)))
+        found.append({sample.scenario: sample.pps for sample in samples(facts)})
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", CLONES)
+def test_a_cost_of_a_cloned_interface_slows_only_its_scenario(
+    slowed: list[dict[str, float]], kind: str
+) -> None:
+    before, after = slowed
+    assert after[f"inet4-{kind}"] < 0.8 * before[f"inet4-{kind}"]
+    assert after["inet4-forwarding"] == pytest.approx(before["inet4-forwarding"], rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
@@ -142,6 +177,21 @@ def throughput(lab: RunningLab, logs: Path, name: str) -> float:
     (sample,) = measure(lab, logs / name, load_scenario(name), "e5-2650").values()
     assert sample.valid, sample.problems
     return sample.pps
+
+
+def test_segmentation_offload_is_a_setting(c2558: RunningLab, tmp_path: Path) -> None:
+    on = throughput(c2558, tmp_path, "tcp-send")
+    off = throughput(c2558, tmp_path, "tcp-send@sysctl:net.inet.tcp.tso=0")
+    assert off < 0.95 * on
+    assert c2558.ssh("e5-2650-dut", "sysctl -n net.inet.tcp.tso") == "1\n"
+
+
+def test_a_tool_that_is_not_installed_is_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
+    scenario = load_scenario("tcp-one-flow")
+    missing = replace(scenario, prepare=(replace(scenario.prepare[0], on="receiver", run="wg0"),))
+    with pytest.raises(LabFault) as fault:
+        measure(c2558, tmp_path, missing)
+    assert re.search(r"prepare on the receiver failed: .*wg0: not found", fault.value.why)
 
 
 def test_receive_offload_is_switched_and_restored(c2558: RunningLab, tmp_path: Path) -> None:

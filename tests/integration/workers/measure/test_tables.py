@@ -10,12 +10,28 @@ from pathlib import Path
 import pytest
 from lab_fixtures import RunningLab, samples
 
+from netbisect.bisect.model.entities import Kernel
+from netbisect.demo.lab.setup import KERNEL_CONFIG
+from netbisect.workers.build.build import KernelBuild
+from netbisect.workers.build.patches import PatchStore, read
 from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.dut import firewall
 from netbisect.workers.measure.bench import Bench
 from netbisect.workers.measure.commands import ScenarioCommands
+from netbisect.workers.measure.trial import TrialRunner
 from netbisect.workers.transport.ssh import Connections
 
+PLACES = {
+    "inet4-pf-rules": "pf_rules",
+    "inet4-pf-table": "pf_table",
+    "inet4-pf-states": "pf_states",
+    "inet4-ipfw-rules": "ipfw_rules",
+    "inet4-ipfw-table": "ipfw_table",
+    "inet4-ipfw-states": "ipfw_states",
+    "inet4-ipf": "ipf",
+    "inet4-many-routes": "route_table",
+}
+"""Cost centre of each scenario."""
 INACTIVE = {
     "inet4-pf-rules": "pf has 0 of 1000 rules",
     "inet4-pf-table": "the table has 0 of 100000 addresses",
@@ -26,18 +42,49 @@ INACTIVE = {
     "inet4-ipf": r"ipfilter passed 0 of \d+ packets",
     "inet4-many-routes": "the routing table has 0 of 30720 routes",
 }
-"""What the scenarios say without what they prepare."""
 LEFT = "ipfw list; ipfw table netbisect info; sysctl net.inet.ip.fw; ipfstat -hi; netstat -rn; echo"
 
 
-def test_each_is_valid_after_the_others(c2558: RunningLab) -> None:
+def slower(lab: RunningLab, places: list[str]) -> tuple[Kernel, Path]:
+    """The first kernel with further costs, and its archive."""
+    lines = ["void", "tables(void)", "{", *(f"\tPATH_COST({one}, 900);" for one in places), "}"]
+    diff = f"--- /dev/null\n+++ b/sys/net/tables.c\n@@ -0,0 +1,{len(lines)} @@\n"
+    diff += "".join(f"+{line}\n" for line in lines)
+    builder = lab.lab.builders[0]
+    mark = PatchStore(builder.patches).put(read("D1", diff.encode()))
+    config = f"{KERNEL_CONFIG}+{mark}"
+    build = KernelBuild(builder, lab.lab.source, lab.tree.revisions[0], config, lambda _: None)
+    kernel = build.run()
+    assert isinstance(kernel, Kernel), kernel
+    return kernel, build.kernels.archive(kernel.key)
+
+
+def rates(lab: RunningLab, logs: Path, kernel: Kernel, archive: Path) -> dict[str, float]:
+    """Packets per second of a valid sample of each scenario."""
+    scenarios = [load_scenario(name) for name in ("inet4-forwarding", *PLACES)]
+    trial = TrialRunner(lab.lab.testbed("c2558"), kernel, archive, scenarios, logs)
+    found = []
+    with Connections(lab.lab.ssh) as connections:
+        assert trial.run(connections, found.append, lambda _: None)
+    assert all(one.valid for one in samples(found)), found
+    return {one.scenario: one.pps for one in samples(found)}
+
+
+@pytest.mark.long
+def test_a_cost_at_its_place_slows_only_the_scenario(c2558: RunningLab, tmp_path: Path) -> None:
     """Nothing of a scenario is left for the next one."""
-    _, facts = c2558.trial(0, ("inet4-forwarding", *INACTIVE))
-    assert [one.scenario for one in samples(facts)] == ["inet4-forwarding", *INACTIVE]
-    assert all(one.valid for one in samples(facts)), facts
+    before = rates(c2558, tmp_path, *c2558.kernel(0))
+    assert list(before) == ["inet4-forwarding", *PLACES]
+    for slow in (list(PLACES)[::2], list(PLACES)[1::2]):
+        after = rates(c2558, tmp_path, *slower(c2558, [PLACES[name] for name in slow]))
+        for name, rate in before.items():
+            if name in slow:
+                assert after[name] < 0.8 * rate, name
+            else:
+                assert after[name] == pytest.approx(rate, rel=0.1), name
 
 
-@pytest.mark.parametrize("name", INACTIVE)
+@pytest.mark.parametrize("name", PLACES)
 def test_what_is_not_active_is_one_sentence(c2558: RunningLab, tmp_path: Path, name: str) -> None:
     scenario = load_scenario(name)
     stateless = {"pf": ("pass no state",), "ipfw": ("3000 allow ip from any to any",), "": ()}
@@ -46,7 +93,7 @@ def test_what_is_not_active_is_one_sentence(c2558: RunningLab, tmp_path: Path, n
     assert re.fullmatch(f"measure on the dut failed: {INACTIVE[name]}", problem)
 
 
-@pytest.mark.parametrize("name", [name for name in INACTIVE if load_scenario(name).clean_up])
+@pytest.mark.parametrize("name", [name for name in PLACES if load_scenario(name).clean_up])
 def test_nothing_is_left_that_the_firewall_does_not_take_along(
     c2558: RunningLab, name: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from lab_fixtures import RunningLab, failures, only_failure, samples
@@ -120,3 +121,23 @@ def test_failed_power_switch_quarantines_the_testbed(c2558: RunningLab) -> None:
     assert re.match(
         "the power switch of c2558 failed: exit status 1: no such machine: no-such-m", failure.why
     )
+
+
+def test_failed_module_skips_only_its_scenario(c2558: RunningLab, tmp_path: Path) -> None:
+    """Rules that the kernel's own firewall refuses are the revision's business."""
+    rules = c2558.scenario("inet4-pf-stateful")
+    broken = replace(rules, name="broken", rules=("passs",))
+    c2558.scenarios = {"broken": broken}
+    try:
+        sound, facts = c2558.trial(10, ("broken", "inet4-forwarding"))
+    finally:
+        c2558.scenarios = {}
+    (failure,) = failures(facts)
+    assert sound
+    assert (failure.stage, failure.reaction, failure.scenario) == (
+        Stage.BENCH,
+        Reaction.SKIP,
+        "broken",
+    )
+    assert "stdin:1: syntax error" in failure.why
+    assert [sample.valid for sample in samples(facts)] == [True]

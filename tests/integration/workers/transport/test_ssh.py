@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from sshd_fixtures import Server, key
 from waiting import wait_until
 
 from netbisect.workers.config.lab import Ssh
-from netbisect.workers.transport import ssh
+from netbisect.workers.transport import limited_output, ssh
 from netbisect.workers.transport.errors import CommandError, HostKeyError, UnreachableError
 from netbisect.workers.transport.ssh import Connections, Machine
 
@@ -144,6 +146,24 @@ def test_connection_returns_after_power_loss(server: Server, dut: Machine) -> No
         dut.run(["true"])
     server.start()
     assert dut.run(["echo", "back"]) == "back\n"
+
+
+def test_log_of_a_running_command_is_limited(
+    server: Server, dut: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log has the beginning and the end; other commands run meanwhile."""
+    monkeypatch.setattr(limited_output, "MOST_BYTES", 100_000)
+    log = server.folder / "output"
+    with dut.running(["yes"], log) as process:
+        while not log.exists() or log.stat().st_size < 50_000:
+            time.sleep(0.02)
+        assert dut.run(["echo", "still there"]) == "still there\n"
+        assert process.poll() is None
+    output = log.read_bytes()
+    head = b"y\n" * 25_000 + b"\n[netbisect: "
+    assert output.startswith(head)
+    assert re.fullmatch(rb"\d+ more bytes left out\]\n[y\n]{50000}", output[len(head) :])
+    assert dut.run(["echo", "still there"]) == "still there\n"
 
 
 def holder(machine: Machine) -> int:

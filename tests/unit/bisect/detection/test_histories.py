@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
-from histories import history
+from histories import history, measured
 
 from netbisect.bisect.detection.histories import analyze_jointly, estimate_noise, find_steps
 from netbisect.bisect.model.detection_results import LevelStep
@@ -85,6 +87,43 @@ def test_clear_step_in_another_series_reveals_a_faint_one() -> None:
 
     assert beside > alone
     assert elsewhere <= alone
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("hardware", "documented"), [("Atom_C2558", -0.112), ("AMD_GX-412TC", -0.255)]
+)
+def test_iflib_migration_is_found(hardware: str, documented: float) -> None:
+    """r311849 made e1000 routers slower; seven revisions of five boots show it."""
+    found = {step.at: step for step in find_steps(measured(hardware, "", "bisect-set"))}
+
+    assert found["r311849"].before == "r311848"
+    assert found["r311849"].low < math.log1p(documented) < found["r311849"].high < -0.04
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("config", "backoff", "fib"),
+    [("fastforwarding", -11.6, 27), ("ipfw-statefull", -5, 13), ("pf-statefull", -4, 9)],
+)
+def test_documented_steps_of_an_atom_are_found(config: str, backoff: int, fib: int) -> None:
+    """r303643 and r309257, and at most one more in a year of 55 revisions."""
+    levels = measured("Atom_C2558", config, "history")
+    found = {step.at: 100 * math.expm1(step.ln_ratio) for step in find_steps(levels)}
+
+    assert found["r303643"] == pytest.approx(backoff, abs=0.6)
+    assert found["r309257"] == pytest.approx(fib, abs=0.6)
+    assert len(found) <= 3
+
+
+@pytest.mark.data
+def test_documented_step_of_an_apu_is_found() -> None:
+    """r309257 made it faster; in its other two series the images scatter by 3 and 4 %."""
+    found = {s.at: s.ln_ratio for s in find_steps(measured("AMD_GX", "fastforwarding", "history"))}
+
+    assert math.expm1(found["r309257"]) == pytest.approx(0.176, abs=0.02)
+    assert estimate_noise(measured("AMD_GX", "pf-statefull", "history")).image > 0.02
+    assert estimate_noise(measured("AMD_GX", "ipfw-statefull", "history")).image > 0.03
 
 
 def test_noise_of_few_boots_is_little_known() -> None:

@@ -287,3 +287,21 @@ def test_modes_are_not_a_drop() -> None:
     played = [retest(seed, 0.0, MODES, replace(DROP, noise=MODES)) for seed in range(60)]
 
     assert not any(isinstance(one.result, Confirmed) for one in played)
+
+
+def test_two_unknown_modes_are_no_change() -> None:
+    """Runs of a program that is in either of two modes, with a gap of 20 %."""
+    wrong: Counter[int] = Counter()
+    for weight in (0, 100):
+        job = replace(DROP, noise=Noise(boot=0.02, boot_weight=weight))
+        for seed in range(60):
+            levels = 14.0 + 0.2 * (np.random.default_rng(seed).random(16) < 0.5)
+            for boots in (4, 8, 12, 16):
+                half = boots // 2
+                move = decide(job, blocks(levels[:half].tolist(), levels[8 : 8 + half].tolist()))
+                if not isinstance(move, Trial):
+                    wrong[weight] += isinstance(move, Confirmed)
+                    break
+
+    assert wrong[0] == 0
+    assert wrong[100] >= 3  # two runs of each side agree by chance

@@ -1,0 +1,80 @@
+"""Whole searches on a machine whose noise is larger than supposed, by their logs alone."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from netbisect.bisect import plan
+from netbisect.bisect.model.entities import Boot, Kernel, Sample
+from netbisect.bisect.model.results import Trial
+from netbisect.localbisect import search
+from netbisect.localbisect.result import ExitStatus, SearchResult
+from netbisect.localbisect.search import METRIC, CandidateCommit, Entry, SearchSpec
+from netbisect.localbisect.text_report import as_text
+from netbisect.reports.render.ministat import ASSUMES_NORMAL
+from netbisect.reports.render.plaintext import wrap
+
+COMMITS = 4
+
+
+def searched(
+    seed: int, drop: float, sd: float, slow_share: float = 0.0
+) -> tuple[SearchResult, int]:
+    """A search among four commits to its end, and the true culprit.
+
+    Slow runs take half as long again, as of programs that share their processor.
+    """
+    random = np.random.default_rng(seed)
+    line = tuple(CandidateCommit(f"{i:040x}", "", 1.0) for i in range(1, COMMITS + 1))
+    spec = SearchSpec("0" * 40, line[-1].revision, ("true",), line, COMMITS)
+    culprit = int(random.integers(1, COMMITS + 1))
+    entries: list[Entry] = [spec, search.comparison_of_ends(spec)]
+    while True:
+        job = search.last_job(entries)
+        assert job is not None
+        known = search.evidence(spec, entries), search.prices(spec, entries)
+        move = plan.next_move(job, *known)
+        entries.append(move)
+        if isinstance(move, Trial):
+            number, revision = str(len(entries)), move.revision
+            level = -drop * (int(revision, 16) >= culprit) + sd * random.normal()
+            level -= math.log(1.5) * (random.random() < slow_share)
+            value = 1000 * math.exp(level)
+            entries += [
+                Kernel(revision, "", "", revision, revision, "", 0, 0.0, 0.0),
+                Boot(number, "", revision, revision, 0.0, 0.0),
+                Sample(number, number, "", METRIC, value, 0.0, (value,), (), (), "", 0.0, 1.0),
+            ]
+        elif (following := search.next_job(spec, move, entries)) is None:
+            return SearchResult(entries, move, Path()), culprit
+        else:
+            entries.append(following)
+
+
+@pytest.mark.long
+def test_real_drop_is_never_called_nothing() -> None:
+    """16 searches for a drop of 5 %, with 2 % noise: the culprit, or no answer."""
+    found = [searched(seed, 0.05, 0.02) for seed in range(16)]
+
+    assert not [one for one, _ in found if one.status is ExitStatus.NOTHING]
+    named = [(one.culprits, culprit) for one, culprit in found if one.status is ExitStatus.FOUND]
+    assert len(named) >= 11
+    for culprits, culprit in named:
+        assert [int(one.revision, 16) for one in culprits] == [culprit]
+
+
+@pytest.mark.long
+def test_slow_runs_do_not_hide_a_drop() -> None:
+    """A third of all runs is slow: the culprit and its effect, where ministat proves nothing."""
+    found = [searched(seed, 0.06, 0.007, slow_share=0.33) for seed in range(3)]
+
+    for one, culprit in found:
+        assert [int(named.revision, 16) for named in one.culprits] == [culprit]
+        effect = one.culprits[0].effects[0]
+        assert effect.low < effect.ln_ratio < effect.high < 0
+        assert sum(isinstance(entry, Trial) for entry in one.entries) < 150
+    assert any(wrap(ASSUMES_NORMAL) in as_text(one) for one, _ in found)

@@ -1,0 +1,49 @@
+"""Commands that start processes beside NumPy, with four threads of OpenBLAS.
+
+A fork beside a thread that computes with OpenBLAS can wait for ever. These commands compute and
+start processes alternately, so that no fork meets a calculation.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from localbisect_fixtures import NETBISECT, Repository
+from programs import captured
+
+LIMIT = 300
+"""Seconds after which a command that hangs fails the test; it takes less than ten."""
+
+
+def environment(**more: str) -> dict[str, str]:
+    own = {name: os.environ[name] for name in ("HOME", "PATH")}
+    return {**own, "OPENBLAS_NUM_THREADS": "4", **more}
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_bisect_run_ends_with_the_culprit(slower: Repository) -> None:
+    """It computes before each of its runs, and each run is a process."""
+    done = captured(
+        [NETBISECT, *slower.arguments(())],
+        cwd=slower.place,
+        env=environment(JOURNAL=str(slower.journal), TMPDIR=str(slower.place.parent)),
+    )
+
+    culprit = slower.revisions[17][:12]
+    assert f"Commit {culprit} Change 17 made the number fall" in done.stdout, done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_a_site_is_written_by_several_processes(tmp_path: Path, filled: Path) -> None:
+    database = f"sqlite:///{shutil.copy(filled, tmp_path)}"
+    done = captured(
+        [NETBISECT, "site", str(tmp_path / "site"), "--database", database], env=environment()
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "index.html").is_file()
