@@ -109,7 +109,9 @@ class ScenarioCommands:
         assignments = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables)
         for folder in {path.rpartition("/")[0] for path in machine.programs.values()}:
             assignments += f"PATH={shlex.quote(folder)}:$PATH\n"
-        script = f"{assignments}main() {{\n{command.run}\n}}\nmain </dev/null\n"
+        script = f"{assignments}main() (\n{command.run}\n)\nmain </dev/null\nstatus=$?\n"
+        # 255 is the status of ssh(1) without a connection, and of kenv(1) without the variable.
+        script += "[ $status -ne 255 ] || status=1\nexit $status\n"
         limit = math.ceil(command.timeout + seconds)
         return machine.run(
             ["timeout", *options, "-s", "INT", str(limit), "sh"],

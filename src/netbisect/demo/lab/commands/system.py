@@ -84,7 +84,7 @@ def kenv(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
         if equals:
             machine.environment[name] = value
         elif name not in machine.environment:
-            raise CommandFailedError("" if quiet else f"kenv: unable to get {name}")
+            raise CommandFailedError("" if quiet else f"kenv: unable to get {name}", status=255)
         else:
             shell.out(f"{machine.environment[name]}\n")
             return
