@@ -23,7 +23,7 @@ WORKER = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv
 
 
 class RunningTrial:
-    """A trial whose receiver waits for a link, so that it takes as long as a test wants."""
+    """A trial whose receiver waits for a link, and whose run takes longer than a test."""
 
     def __init__(self, lab: RunningLab, logs: Path, before: Sequence[str] = ()) -> None:
         kernel, archive = lab.kernel(10)
@@ -34,7 +34,8 @@ class RunningTrial:
         patient = lab.files.lab.with_name(
             "patient.toml"
         )  # by the machines' clock, which runs faster
-        patient.write_text(lab.files.lab.read_text().replace("= 3600.0", "= 100000.0"))
+        longer = "= 100000.0\nrun = 36000.0"
+        patient.write_text(lab.files.lab.read_text().replace("= 3600.0", longer))
         command = [
             *(sys.executable, "-m", "netbisect.workers.cli.main", "--lab", str(patient), "trial"),
             *("--testbed", "c2558", "--kernel", kernel.key, "--kernels", archive.parent.parent),
