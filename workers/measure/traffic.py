@@ -24,8 +24,8 @@ _READY_SECONDS = 30.0
 _READY_POLL = 0.01
 _FLOWING = 3
 """Seconds of packets until the load is steady."""
-_TAIL_SECONDS = 2.0
-"""For the last packets to arrive."""
+_STRAY = 0.001
+"""Share of the highest rate up to which a second has stray packets only."""
 _END_SECONDS = 10.0
 """For pkt-gen to end after a signal."""
 _PKILL = ["pkill", "-INT", "-x", "pkt-gen"]
@@ -107,7 +107,7 @@ class TrafficRunner:
             ended = [(one, one.process.poll()) for one in flows.sending]
             for one in flows.sending:
                 one.process.kill()  # one that hangs
-            time.sleep(min(timing.settle, _TAIL_SECONDS))
+            self._wait_for(flows.receiving, flows.receiving, _silent)
             _stop(flows.receiving)
             for one, status in (*ended, *((one, one.process.poll()) for one in flows.receiving)):
                 one.check_connection(status)
@@ -236,6 +236,12 @@ def traffic_of(scenario: Scenario) -> Traffic:
         why = f"{scenario.name} has no [traffic]; expected a scenario that pkt-gen sends"
         raise LabFault.of(Fault.SCENARIO, why)
     return scenario.traffic
+
+
+def _silent(receiver: str) -> bool:
+    """Whether the last packets have arrived, by the output of a receiver."""
+    rates = pktgen.all_rates(receiver)
+    return bool(rates) and rates[-1] <= _STRAY * max(rates)
 
 
 def _flowing(receiver: str) -> bool:

@@ -72,12 +72,13 @@ def _of_the_base(router: SimulatedRouter, module: str) -> str:
 
 
 async def pfctl(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
-    """`pfctl -q -e`, `-d`, `-F all`, `-f -`, `-T add -f -`, `-T show`, `-s rules|info`."""
+    """`pfctl -q -e`, `-d`, `-F all`, `-f -`, `-T add -f -`, `-T test ...`, `-s rules|info`."""
     await _pfctl(router, shell, arguments, _of_the_base(router, "pf"))
 
 
 async def _pfctl(router: SimulatedRouter, shell: Shell, arguments: list[str], spoken: str) -> None:
-    options = dict(getopt.getopt(arguments, "dF:ef:o:qs:T:t:v")[0])
+    found, words = getopt.getopt(arguments, "dF:ef:o:qs:T:t:v")
+    options = dict(found)
     rules = (await shell.stdin.read()).decode().splitlines() if "-f" in options else []
     walls = router.firewalls
     if "pf" not in walls.loaded:
@@ -88,11 +89,8 @@ async def _pfctl(router: SimulatedRouter, shell: Shell, arguments: list[str], sp
             "info": [f"  current entries {walls.states('pf'):>22}"],
         }
         shell.out("".join(f"{line}\n" for line in shown[options["-s"]]))
-    elif options.get("-T") == "show":
-        shell.out("".join(f"   {address}\n" for address in walls.addresses.get("pf", ())))
     elif "-T" in options:
-        _must_match(router, spoken)
-        walls.addresses.setdefault("pf", set()).update(rules)
+        _pf_table(router, spoken, rules, words if options["-T"] == "test" else [])
     elif "-f" in options:
         for number, line in enumerate(rules, 1):
             if not _PF_LINE.match(line):
@@ -111,6 +109,14 @@ async def _pfctl(router: SimulatedRouter, shell: Shell, arguments: list[str], sp
             state = "already enabled" if enable else "not enabled"
             raise CommandFailedError(f"pfctl: pf {state}")
         walls.pf_enabled = enable
+
+
+def _pf_table(router: SimulatedRouter, spoken: str, added: list[str], tested: list[str]) -> None:
+    _must_match(router, spoken)
+    table = router.firewalls.addresses.setdefault("pf", set())
+    table.update(added)
+    if not table.issuperset(tested):
+        raise CommandFailedError("", status=2)
 
 
 def _must_match(router: SimulatedRouter, spoken: str) -> None:
