@@ -29,7 +29,7 @@ OTHER_LOAD_PERCENT = 20.0
 """Maximum load of other programs on the router before the run, in percent of one processor."""
 _GAP = 0.5
 """Share of a generator's packets below which a second within a run is a gap."""
-_STRAY = 0.001
+STRAY_SHARE = 0.001
 """Share of the highest rate up to which a second has stray packets only."""
 _LEAST_PACKETS = 100_000
 """Packets from which the shares of queues say something."""
@@ -94,7 +94,7 @@ class RunRecord:
     offered_pps: Mapping[str, float]
     """Offered rate by generator, as the reports name it; 0 if unknown."""
     line_rate: float
-    """Requested rate, of which each generator offers an equal share."""
+    """Requested rate of all generators together; each must offer an equal share."""
     offered: Mapping[str, Sequence[float]]
     """Per second by generator, from the first second with packets to the last."""
     received: Mapping[str, Sequence[float]]
@@ -215,7 +215,7 @@ def _links(run: RunRecord) -> Iterator[str]:
 
 def _inside(received: Sequence[float]) -> Sequence[float]:
     """From the first second with packets to the last, without stray ones before and after."""
-    least = _STRAY * max(received, default=0.0)
+    least = STRAY_SHARE * max(received, default=0.0)
     busy = [index for index, rate in enumerate(received) if rate > least]
     return received[busy[0] : busy[-1] + 1] if busy else ()
 

@@ -68,6 +68,7 @@ class Bench:
             LabFault: the run did not take place. A bad run is a sample with problems.
         """
         started = time.time()
+        self.logs.mkdir(parents=True, exist_ok=True)
         values = self._conditions(scenario)
         scenario = self._set_up(self._named(scenario))
         found: dict[str, float] = {}
@@ -84,7 +85,6 @@ class Bench:
                 failure.append(str(error))
             after = self._look(scenario, before)
         observed = json.dumps(as_data(before, after), indent=1)
-        self.logs.mkdir(parents=True, exist_ok=True)
         (self.logs / f"{name}.observed.json").write_text(f"{observed}\n")
         rate, offered, problems, warnings = evaluate_run(
             self.testbed, scenario, outputs, before, after

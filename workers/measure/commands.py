@@ -92,7 +92,6 @@ class ScenarioCommands:
             output = self._run(command, seconds=self._seconds)
         except CommandError as error:
             raise MeasureError(f"measure on the {command.on} failed: {_reason(error)}") from error
-        log.parent.mkdir(parents=True, exist_ok=True)
         log.with_name(f"{log.name}.measure.json").write_text(output)
         return numbers(output, self._scenario.metrics) if self._scenario.metrics else {}
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from netbisect.bisect.model import sample_validity
 from netbisect.bisect.model.entities import Stage
 from netbisect.bisect.model.faults import Fault
 from netbisect.workers.config.scenario import Scenario, Traffic
@@ -24,8 +25,6 @@ _READY_SECONDS = 30.0
 _READY_POLL = 0.01
 _FLOWING = 3
 """Seconds of packets until the load is steady."""
-_STRAY = 0.001
-"""Share of the highest rate up to which a second has stray packets only."""
 _END_SECONDS = 10.0
 """For pkt-gen to end after a signal."""
 _PKILL = ["pkill", "-INT", "-x", "pkt-gen"]
@@ -241,7 +240,7 @@ def traffic_of(scenario: Scenario) -> Traffic:
 def _silent(receiver: str) -> bool:
     """Whether the last packets have arrived, by the output of a receiver."""
     rates = pktgen.all_rates(receiver)
-    return bool(rates) and rates[-1] <= _STRAY * max(rates)
+    return bool(rates) and rates[-1] <= sample_validity.STRAY_SHARE * max(rates)
 
 
 def _flowing(receiver: str) -> bool:
