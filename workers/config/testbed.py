@@ -186,8 +186,8 @@ class Testbed:
         for address, port in seen:
             check(
                 seen.count((address, port)) == 1,
-                f"generator, receiver: the port {port.text} of {address!r} is there twice; "
-                "expected a port of its own for each",
+                f"generator, receiver: the port {port.text} of {address!r} is listed twice; "
+                "expected a different port for each host",
             )
 
     def _check_vm(self) -> None:

@@ -172,10 +172,9 @@ def busy_medians(outputs: Mapping[str, str]) -> dict[str, float]:
 def evaluate(outputs: Outputs) -> tuple[float, dict[str, float], list[str]]:
     """Received rate, offered rate of each generator (pps; 0: unknown), and problems.
 
-    The received rate is the sum of the receivers' medians, and not the median of their sums: the
-    pkt-gens do not begin in the same second, and the clocks of their hosts differ, so that the sum
-    of two lines would be of different moments, and of a part of the load at both ends of the run.
-    Each median is of the receiver's own seconds with the whole load.
+    The received rate is the sum of the receivers' medians, not the median of their sums: the
+    pkt-gens do not start in the same second, and the clocks of their hosts differ, so that a sum
+    of two lines would combine different moments.
     """
     ends = [*outputs.received.items(), *outputs.sent.items()]
     problems = [f"{who}'s pkt-gen crashed" for who, output in ends if crashed(output)]
@@ -221,7 +220,8 @@ def needed_options(scenario: Scenario, *hosts: TrafficHost) -> frozenset[str]:
 
 def receiver_command(interface: str, wait: int, host: TrafficHost) -> list[str]:
     """Command that counts packets on `interface` until it is stopped."""
-    # With -W it would end after a second without packets, and so after a single stray packet.
+    # With -W it ends after one second without packets, so that a stray packet before the traffic
+    # would end it.
     command = ["pkt-gen", "-N", "-f", "rx", "-i", interface, "-w", str(wait)]
     return command + threads(host)
 

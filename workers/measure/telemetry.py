@@ -121,7 +121,7 @@ class Telemetry:
         found, counts = {}, {}
         for part, name, counters in zip(parts, names, answers, strict=False):
             if name in interfaces:
-                down = "is not up" if router else ""  # pkt-gen puts the other ones up
+                down = "is not up" if router else ""  # pkt-gen brings up those of the other hosts
                 link = interfaces[name].status if interfaces[name].up else down
                 damaged = [values.get(place, "") for place in drivers.crc_sysctls(name)]
                 queues = drivers.queue_packets(name, values)

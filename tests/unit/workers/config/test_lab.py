@@ -134,8 +134,8 @@ def test_one_of_each_may_be_a_list(tmp_path: Path, text: str) -> None:
             'address = "gen2"\nport = { interface = "igb4" }',
             'address = "c2558-gen"\nport = { interface = "igb3" }',
             (
-                "testbeds[0]: generator, receiver: the port igb3 of 'c2558-gen' is there twice; "
-                "expected a port of its own for each"
+                "testbeds[0]: generator, receiver: the port igb3 of 'c2558-gen' is listed twice; "
+                "expected a different port for each host"
             ),
         ),
         (
