@@ -16,6 +16,7 @@ from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.reports.model.changes import BootDocument, KernelFailure, RunDocument, StepDocument
 from netbisect.reports.render import words
 from netbisect.store.db.records import Action, ActionStage, Outcome
+from netbisect.store.db.tables import record_of
 
 _OF_THE_KERNEL = (Stage.BUILD, Stage.BOOT)
 """Stages at which a failure concerns the revision."""
@@ -114,22 +115,17 @@ def step_of(action: Action, facts: Sequence[Fact], lead: str) -> StepDocument:
                 result = why
         if not isinstance(fact, Conditions):
             seconds += fact.seconds
-    return StepDocument(
+    return record_of(
+        StepDocument,
+        action,
         number=action.seq,
         stage="kernel" if action.stage is ActionStage.KERNEL else "trial",
-        revision=action.revision,
-        testbed=action.testbed,
-        why=action.why,
         outcome=action.outcome.value if action.outcome else None,
-        note=action.note,
         at=action.intended_at,
-        finished_at=action.finished_at,
         place=0,
-        job=action.job,
         result=result,
         pps=metric_of(lead).number(math.fsum(runs) / len(runs)) if runs else None,
         seconds=seconds,
-        posterior=action.posterior,
     )
 
 
@@ -196,18 +192,7 @@ def boots_of(facts: Sequence[Fact]) -> tuple[BootDocument, ...]:
     runs: defaultdict[str, list[RunDocument]] = defaultdict(list)
     for fact in facts:
         if isinstance(fact, Sample):
-            runs[fact.boot].append(
-                RunDocument(
-                    scenario=fact.scenario,
-                    pps=fact.pps,
-                    offered_pps=fact.offered_pps,
-                    valid=fact.valid,
-                    problems=fact.problems,
-                    warnings=fact.warnings,
-                    conditions=fact.conditions,
-                    at=fact.at,
-                )
-            )
+            runs[fact.boot].append(record_of(RunDocument, fact))
     return tuple(
         BootDocument(one.id, one.revision, one.kernel, one.at, tuple(runs[one.id]))
         for one in facts

@@ -31,6 +31,7 @@ from netbisect.steps.service.numeric import histories
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Alert, JobRecord, SeriesName
+from netbisect.store.db.tables import record_of
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.series import SeriesHistory
 
@@ -77,40 +78,23 @@ class DocumentQueries:
         return self._alert(self.ledger.alerts.get(number))
 
     def _alert(self, alert: Alert) -> types.AlertDocument:
-        return types.AlertDocument(
+        return record_of(
+            types.AlertDocument,
+            alert,
             number=alert.id,
             id=feed.alert_id(alert.id, alert.testbed, alert.opened_at),
-            kind=alert.kind,
-            state=alert.state,
-            branch=alert.branch,
-            testbed=alert.testbed,
-            lead=alert.lead,
             good=self._revision(alert.good),
             bad=self._revision(alert.bad),
             culprit=self._revision(alert.culprit) if alert.culprit else None,
             differences=tuple(map(Difference.of, alert.effects)),
-            basis=alert.basis,
             series=tuple(
-                types.SeenIn(
-                    testbed=one.testbed,
-                    scenario=one.scenario,
-                    branch=one.branch,
-                    good=one.good,
-                    bad=one.bad,
-                    moved=one.moved,
+                record_of(
+                    types.SeenIn,
+                    one,
                     difference=Difference.of(one.effect) if one.effect else None,
-                    at=one.at,
                 )
                 for one in alert.series
             ),
-            comparison=alert.comparison,
-            bisection=alert.bisection,
-            opened_at=alert.opened_at,
-            announced_at=alert.announced_at,
-            closed_at=alert.closed_at,
-            muted_until=alert.muted_until,
-            recovery=alert.recovery,
-            merged_into=alert.merged_into,
             history=tuple(self.ledger.alerts.changes(alert.id)),
             address="" if self.url is None else f"{self.url}{alert_page(alert.id)}",
         )
@@ -234,12 +218,10 @@ class DocumentQueries:
     def _open(self, record: JobRecord) -> types.OpenJob:
         decisions = self.ledger.actions.of_job(record.id)
         last = decisions[-1] if decisions else None
-        return types.OpenJob(
-            id=record.id,
+        return record_of(
+            types.OpenJob,
+            record,
             kind=KINDS[type(record.job)],
-            branch=record.job.branch,
-            testbed=record.job.testbed,
-            opened_at=record.opened_at,
             decisions=len(decisions),
             now=f"{last.stage.value} {last.revision[:12]}: {last.why}" if last else "",
             posterior=next((one.posterior for one in reversed(decisions) if one.posterior), None),
@@ -262,18 +244,7 @@ class DocumentQueries:
 def quarantines(ledger: Ledger) -> tuple[types.QuarantineDocument, ...]:
     """The testbeds in quarantine, by name."""
     return tuple(
-        types.QuarantineDocument(
-            id=one.id,
-            testbed=one.testbed,
-            since=one.since,
-            fault=one.fault,
-            why=one.why,
-            by=one.by,
-            wanted_at=one.wanted_at,
-            wanted_by=one.wanted_by,
-            note=one.note,
-            refused=one.refused,
-        )
+        record_of(types.QuarantineDocument, one)
         for _, one in sorted(ledger.quarantines.current().items())
     )
 
@@ -307,32 +278,20 @@ def alert_summary(
     latest = {(one.testbed, one.scenario, one.branch): one for one in alert.series}
     moved = {place: one for place, one in latest.items() if one.moved}
     lead = Difference.of(alert.effects[0]) if alert.effects else None
-    return types.AlertSummary(
-        id=alert.id,
-        kind=alert.kind,
-        branch=alert.branch,
-        testbed=alert.testbed,
-        lead=alert.lead,
+    return record_of(
+        types.AlertSummary,
+        alert,
         ln_ratio=lead.ln_ratio if lead else None,
         percent=lead.percent if lead else None,
-        good=alert.good,
-        bad=alert.bad,
-        culprit=alert.culprit,
-        state=alert.state,
         standing=alert.state.standing,
-        opened_at=alert.opened_at,
         title=title(alert.lead),
         since=alert.opened_at if alert.announced_at is None else alert.announced_at,
         difference=lead,
-        basis=alert.basis,
         changes={
             one.scenario: Difference.of(one.effect) if one.effect else None
             for _, one in sorted(moved.items())
             if (one.testbed, one.branch) == (alert.testbed, alert.branch)
         },
         others=len(moved.keys() - {(alert.testbed, alert.lead, alert.branch)}),
-        muted_until=alert.muted_until,
-        recovery=alert.recovery,
-        merged_into=alert.merged_into,
         changed_at=changed_at,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
 
 from netbisect.bisect.model.evidence import Prices
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob, ProfileJob
@@ -29,6 +28,7 @@ from netbisect.store.db.records import (
     Request,
     RequestState,
 )
+from netbisect.store.db.tables import record_of
 from netbisect.store.git.history import History
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
@@ -72,15 +72,13 @@ class RequestQueries:
         ledger, names, wish = self.ledger, self.names, request.wish
         view = _Queue(self)
         over = request.state in {RequestState.ANSWERED, RequestState.FAILED}
-        return types.RequestDocument(
+        return record_of(
+            types.RequestDocument,
+            request,
             number=request.id,
-            kind=cast(types.RequestKind, request.kind),
             state=request.state.value,
-            verdict=request.verdict,
             status=request_answer.exit_status(request) if over else None,
             sentence=request.why,
-            who=request.who,
-            via=request.via,
             priority=_priority(request.priority),
             branch=wish["branch"],
             subjects=tuple(wish["subjects"]),
@@ -103,10 +101,8 @@ class RequestQueries:
             ),
             values=request_answer.folders(self.settings, request, parts),
             spent=ledger.costs.of_jobs([one.id for one in parts]),
-            opened_at=request.opened_at,
-            closed_at=request.closed_at,
             history=tuple(
-                types.RequestEntry(one.at, one.who, one.via, cast(types.RequestChange, one.what))
+                record_of(types.RequestEntry, one)
                 for one in ledger.requests.audit(request=request.id)
             ),
             address=self.settings.request_address(request.id),

@@ -19,6 +19,7 @@ from netbisect.steps.requests.service import RequestService
 from netbisect.steps.service.rights import MissingRightError, Right, User
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import AuditEntry, Request, RequestState
+from netbisect.store.db.tables import record_of
 from netbisect.store.git.grammar import RevisionError
 from netbisect.store.git.mirror import HistoryError
 from netbisect.store.git.resolve import resolve
@@ -133,25 +134,21 @@ def _requests(service: RequestService, query: Mapping[str, str]) -> api.RequestL
 
 def _line(ledger: Ledger, request: Request) -> api.RequestLine:
     wish = request.wish
-    return api.RequestLine(
+    return record_of(
+        api.RequestLine,
+        request,
         number=request.id,
-        kind=request.kind,  # type: ignore[arg-type] # the ledger has no other
         state=request.state.value,
-        verdict=request.verdict,
-        who=request.who,
-        via=request.via,
         subjects=tuple(wish["subjects"]),
         labels=tuple(ledger.commits.label(name) for name in wish["subjects"]),
         testbeds=tuple(wish["testbeds"]),
-        opened_at=request.opened_at,
-        closed_at=request.closed_at,
     )
 
 
 def _log(service: RequestService, number: int) -> api.RequestLog:
     service.ledger.requests.get(number)
     found = service.ledger.requests.audit(request=number)
-    lines = (api.LogLine(one.id, one.at, one.who, one.via, one.what, _data(one)) for one in found)
+    lines = (record_of(api.LogLine, one, number=one.id, data=_data(one)) for one in found)
     return api.RequestLog(number=number, deeds=tuple(lines))
 
 
@@ -161,12 +158,7 @@ def _audit(service: RequestService, query: Mapping[str, str]) -> api.Audit:
         after=_number(query, "after", 0, 0, 2**31 - 1),
         limit=_number(query, "limit", _DEFAULT_LIMIT, 1, MOST_LISTED),
     )
-    lines = (
-        api.AuditLine(
-            one.id, one.at, one.who, one.via, one.origin, one.what, one.request, _data(one)
-        )
-        for one in found
-    )
+    lines = (record_of(api.AuditLine, one, number=one.id, data=_data(one)) for one in found)
     return api.Audit(deeds=tuple(lines))
 
 

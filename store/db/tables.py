@@ -221,17 +221,17 @@ class DudRow(Base, kw_only=True):
     decision_id: Mapped[int | None] = mapped_column(ForeignKey("decisions.id"), index=True)
 
 
-def record_of(kind: type[T], row: Base, **more: object) -> T:
-    """The record of a row.
+def record_of(kind: type[T], row: object, /, **more: object) -> T:
+    """The record or document of a row or another record.
 
     Args:
-        kind: A dataclass with the names of the columns.
+        kind: A dataclass; it takes the attributes of the row that have the names of its fields.
         row: The row.
-        more: Fields without a column, or with another value.
+        more: Fields without such an attribute, or with another value.
     """
     fields: Any = kind
     names = {one.name for one in dataclasses.fields(fields)} - more.keys()
-    return kind(**{name: getattr(row, name) for name in names}, **more)
+    return kind(**{name: getattr(row, name) for name in names if hasattr(row, name)}, **more)
 
 
 def kernel_of(row: KernelRow) -> Kernel:
