@@ -36,7 +36,7 @@ class Condition:
     suspected: int
     """Changes under retest."""
     levels: int
-    """Number of levels of the longest series; 2 means two or more."""
+    """Measured revisions, on the testbed with the most."""
     days: float | None
     """Since the last measurement; None if unknown."""
 

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sqlalchemy import Select, bindparam, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import func, select
 
 from netbisect.bisect.model.entities import Boot, Sample
 from netbisect.bisect.model.revision_key import parts_of
@@ -15,8 +14,6 @@ from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, PlaceRow, SampleRow, record_of
 from netbisect.store.repositories.evidence import image_of_boot
 
-SEVERAL = 2
-"""Enough revisions for a comparison."""
 _PART = 1000
 """Rows to fetch at once."""
 
@@ -36,9 +33,9 @@ class Coverage(NamedTuple):
     """Data of a testbed and branch."""
 
     revisions: int
-    """Revisions with a valid sample, counted up to SEVERAL."""
+    """Revisions with a valid sample."""
     latest: float
-    """Time of the newest sample."""
+    """Time of the newest boot with one."""
 
 
 class SampleCount(NamedTuple):
@@ -122,20 +119,18 @@ class SampleRepository(LedgerRepository):
 
     def coverage(self) -> dict[tuple[str, str], Coverage]:
         """By testbed and branch."""
+        measured = select(SampleRow.id).where(SampleRow.boot == BootRow.id, SampleRow.valid)
+        place = (BootRow.testbed, PlaceRow.branch)
+        query = (
+            select(*place, func.count(BootRow.revision.distinct()), func.max(BootRow.at))
+            .join(PlaceRow, PlaceRow.revision == BootRow.revision)
+            .where(measured.exists())
+            .group_by(*place)
+            .order_by(*place)
+        )
         with self.reading() as session:
-            scenarios = select(SampleRow.testbed, SampleRow.scenario).where(SampleRow.valid)
-            branches = session.scalars(select(PlaceRow.branch).distinct()).all()
-            latest: dict[tuple[str, str], float] = {}
-            for testbed, scenario in session.execute(scenarios.distinct()):
-                for branch in branches:
-                    place = {"testbed": testbed, "scenario": scenario, "branch": branch}
-                    at = session.scalar(_NEWEST, place)
-                    if at is not None:
-                        latest[testbed, branch] = max(at, latest.get((testbed, branch), at))
-            return {
-                place: Coverage(_measured(session, *place), at)
-                for place, at in sorted(latest.items())
-            }
+            found = session.execute(query)
+            return {(bed, branch): Coverage(many, at) for bed, branch, many, at in found}
 
     def excluded(self) -> list[str]:
         """Sentences about samples that are in no series, with the reason."""
@@ -168,33 +163,3 @@ class SampleRepository(LedgerRepository):
                 for testbed, scenario in session.execute(epochs)
             ]
         return reasons
-
-
-def _measured(session: Session, testbed: str, branch: str) -> int:
-    """Number of revisions with a valid sample, counted up to SEVERAL."""
-    sampled = select(SampleRow.id).where(SampleRow.boot == BootRow.id, SampleRow.valid).exists()
-    query = (
-        select(BootRow.revision)
-        .join(PlaceRow, (PlaceRow.revision == BootRow.revision) & (PlaceRow.branch == branch))
-        .where(BootRow.testbed == testbed, sampled)
-        .distinct()
-        .limit(SEVERAL)
-    )
-    return len(session.scalars(query).all())
-
-
-_NEWEST: Select[float] = (
-    select(SampleRow.at)
-    .join(BootRow, SampleRow.boot == BootRow.id)
-    .where(
-        SampleRow.testbed == bindparam("testbed"),
-        SampleRow.scenario == bindparam("scenario"),
-        SampleRow.valid,
-        select(PlaceRow.number)
-        .where(PlaceRow.branch == bindparam("branch"), PlaceRow.revision == BootRow.revision)
-        .exists(),
-    )
-    .order_by(SampleRow.at.desc())
-    .limit(1)
-)
-"""Time of the newest valid sample of a series; building the query is slower than running it."""
