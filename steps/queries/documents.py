@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from netbisect.bisect.detection.level_difference import pooled
-from netbisect.bisect.model.detection_results import MIN_EFFECT
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import (
     BisectJob,
@@ -52,20 +51,13 @@ class DocumentQueries:
 
     ledger: Ledger
     lab: LabContext = field(default_factory=LabContext)
-    min_effect: float = MIN_EFFECT
-    """Smallest drop worth an alert, as |ln ratio|."""
     url: str | None = None
     """Address of the pages with a slash at the end; "" for a folder of pages, or None."""
 
     @classmethod
     def of(cls, ledger: Ledger, settings: Settings) -> Self:
         """For a service."""
-        return cls(
-            ledger,
-            lab=LabContext(settings.links.commit),
-            min_effect=settings.min_effect,
-            url=settings.page_address(""),
-        )
+        return cls(ledger, LabContext(home=settings), settings.page_address(""))
 
     # ----------------------------------------------------------------------------- one alert
 
@@ -146,7 +138,7 @@ class DocumentQueries:
         name, levels = history.name, history.epochs[-1].levels
         noise = histories.estimate_noise(levels[:-1]) if levels[1:] else None
         health = series_health.series_health(
-            history.baseline or levels[-1:], self.min_effect, noise
+            history.baseline or levels[-1:], self.lab.min_effect, noise
         )
         noise = noise or Noise()
         estimates = series_health.level_estimates(levels, noise)
@@ -196,8 +188,8 @@ class DocumentQueries:
             baseline=pooled(before, noise),
             noise=noise,
             health=health,
-            steps=tuple(histories.analyze(levels, self.min_effect).steps),
-            least=self.min_effect,
+            steps=tuple(histories.analyze(levels, self.lab.min_effect).steps),
+            least=self.lab.min_effect,
             kernels=len(levels),
             boots=sum(len(one.ln_pps) for one in levels),
         )

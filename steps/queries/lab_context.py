@@ -6,6 +6,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Mapping
 
+from netbisect.bisect.model.detection_results import MIN_EFFECT
 from netbisect.bisect.model.entities import Commit, Kernel
 from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
@@ -43,17 +44,17 @@ class LabContext:
     configuration has a say.
     """
 
-    def __init__(
-        self, commit_link: str = "", lab: Lab | None = None, home: Settings | None = None
-    ) -> None:
+    def __init__(self, lab: Lab | None = None, home: Settings | None = None) -> None:
         """Stores the source.
 
         Args:
-            commit_link: Address of a commit, with `{revision}` for its hash.
             lab: Lab files; None if missing.
-            home: Settings of the service of this ledger, if its folders exist.
+            home: Settings of the service of this ledger; None without one.
         """
-        self.commit_link = commit_link
+        self.commit_link = home.links.commit if home else ""
+        """Address of a commit, with `{revision}` for its hash."""
+        self.min_effect = home.min_effect if home else MIN_EFFECT
+        """Smallest drop worth an alert, as |ln ratio|."""
         self._home = home
         self._hardware = {one.name: one.description for one in lab.testbeds} if lab else {}
         self._drivers = {one.name: one.drivers for one in lab.testbeds} if lab else {}

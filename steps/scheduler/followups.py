@@ -305,7 +305,7 @@ class Followups:
             ]
 
     def _context(self) -> LabContext:
-        return LabContext(self.settings.links.commit, self.lab, self.settings)
+        return LabContext(self.lab, self.settings)
 
     def _after_profiling(self, ledger: Ledger, record: JobRecord, result: Result) -> None:
         """Notes profiles in the history of their alerts."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from netbisect.bisect.model.detection_results import MIN_EFFECT
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.reports.documents import json_schema
 from netbisect.reports.documents.json_schema import Document
@@ -80,14 +79,8 @@ class PageBuilder:
             alerts: Alerts of the run.
         """
         self.ledger = ledger
-        self.lab = LabContext(source.commit_link, source.lab, source.home)
-        self.min_effect = MIN_EFFECT if source.min_effect is None else source.min_effect
-        self.documents = documents.DocumentQueries(
-            self.ledger,
-            lab=self.lab,
-            min_effect=self.min_effect,
-            url="",
-        )
+        self.lab = LabContext(source.lab, source.home)
+        self.documents = documents.DocumentQueries(self.ledger, self.lab, url="")
         self.alerts = alerts
         self.lines = {
             number: documents.alert_summary(one, alerts.changed.get(number, 0.0), self.lab.title)

@@ -16,12 +16,9 @@ class SiteSource:
     """Source of a site."""
 
     database: str
-    commit_link: str = ""
     lab: Lab | None = None
-    min_effect: float | None = None
-    """Smallest change worth an alert, as |ln ratio|; None for the default."""
     home: Settings | None = None
-    """Settings of the service, if its folders exist."""
+    """Settings of the service; None without one."""
 
     def ledger(self) -> Ledger:
         """The ledger in the database, which is migrated first.

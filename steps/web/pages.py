@@ -55,8 +55,7 @@ def page_resource(application: Application, name: str) -> PageResource:
 
 def source_of(settings: Settings) -> SiteSource:
     """Source of the pages of a service."""
-    lab = load_lab(settings.lab)
-    return SiteSource(settings.database, settings.links.commit, lab, settings.min_effect, settings)
+    return SiteSource(settings.database, load_lab(settings.lab), settings)
 
 
 async def _in_turn(work: Callable[[], Any]) -> Any:

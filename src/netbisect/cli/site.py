@@ -50,8 +50,7 @@ def site(
 def _source(folder: Path | None, database: str | None) -> SiteSource:
     if database is None:
         settings, lab = load((folder or Path()) / SETTINGS)
-        link = settings.links.commit
-        return SiteSource(settings.database, link, lab, settings.min_effect, settings)
+        return SiteSource(settings.database, lab, settings)
     if not database_exists(database):
         raise StoreError(f"there is no database {database}")
     return SiteSource(database)

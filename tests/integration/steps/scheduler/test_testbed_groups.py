@@ -156,7 +156,7 @@ def test_progress_shows_trials_on_peers(group_case: GroupCase) -> None:
     group_case.trial(group_case.record, OWN, None)
     group_case.trial(group_case.record, PEER, None)
     [record] = group_case.ledger.jobs.all_open()
-    running = progress_of(group_case.ledger, LabContext("", group_case.lab), record)
+    running = progress_of(group_case.ledger, LabContext(group_case.lab), record)
     assert (running.testbed, running.now) == (OWN, f"trial r1: a look; trial r1 on {PEER}: a look")
 
 

@@ -30,7 +30,7 @@ class FilledCase:
         settings, self.lab = load(service_folder / control.SETTINGS)
         self.settings: Settings = replace(settings, state=folder)
         self.ledger: Ledger = open_ledger(f"sqlite:///{database}")
-        self.names = LabContext(settings.links.commit, self.lab, self.settings)
+        self.names = LabContext(self.lab, self.settings)
 
     @property
     def alert(self) -> Alert:
