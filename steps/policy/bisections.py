@@ -1,4 +1,4 @@
-"""Bisection jobs: candidates, noise and peers; backports of the culprit."""
+"""Bisection jobs: candidates, noise and peers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from netbisect.bisect.model.entities import (
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.results import Confirmed, Culprit, Result, SeveralCulprits
 from netbisect.bisect.search import prior
-from netbisect.reports.mail.backports import stable_sentences
-from netbisect.reports.render.words import Name
 from netbisect.steps.service.numeric import histories
 from netbisect.store.db.records import JobRecord
-from netbisect.store.git.history import History, merge_status_of
+from netbisect.store.git.history import History
 from netbisect.store.git.mirror import HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.testbed import Testbed
@@ -117,21 +115,3 @@ def noise_of(levels: Sequence[Level], testbed: Testbed) -> Noise:
     noise, run = histories.estimate_noise(levels), testbed.run_noise_percent / 100
     boot = math.sqrt(max(noise.boot**2 - run**2, (_LEAST_BOOT_SHARE * noise.boot) ** 2))
     return replace(noise, boot=boot, run=run)
-
-
-def backport_sentences(
-    history: History,
-    culprit: str | None,
-    branch: str,
-    others: Sequence[str],
-    label: Name,
-    now: float,
-) -> list[str]:
-    """Sentences on backports and fixes of a commit; none without a commit."""
-    if culprit is None:
-        return []
-    try:
-        known = merge_status_of(history, culprit, branch, others)
-    except HistoryError:
-        return []  # a branch was rewritten, or is not fetched
-    return stable_sentences(known, others, label, now)

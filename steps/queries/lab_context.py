@@ -12,14 +12,15 @@ from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.bisect.search import prior
+from netbisect.reports.mail.backports import stable_sentences
 from netbisect.reports.model.profiles import ProfilePair
 from netbisect.reports.model.series import LevelDocument
 from netbisect.reports.model.types import HASH_LENGTH, RevisionDocument
 from netbisect.reports.render import summary, words
-from netbisect.steps.policy import bisections, profiles
+from netbisect.steps.policy import profiles
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import JobRecord
-from netbisect.store.git.history import History
+from netbisect.store.git.history import History, merge_status_of
 from netbisect.store.git.mirror import HistoryError
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
@@ -133,13 +134,14 @@ class LabContext:
     def stable(
         self, culprit: str | None, branch: str, label: words.Name, now: float
     ) -> tuple[str, ...]:
-        """Sentences about a culprit on other branches; none without the tree."""
-        if self._home is None or self.history is None:
+        """Sentences on backports and fixes of a culprit; none without one, or without the tree."""
+        if culprit is None or self._home is None or self.history is None:
             return ()
         others = [one for one in self._home.branches if one != branch]
-        return tuple(
-            bisections.backport_sentences(self.history, culprit, branch, others, label, now)
-        )
+        with contextlib.suppress(HistoryError):  # a branch was rewritten, or is not fetched
+            known = merge_status_of(self.history, culprit, branch, others)
+            return tuple(stable_sentences(known, others, label, now))
+        return ()
 
     def diffstat(self, culprit: str) -> str:
         """`git diff --stat` of a culprit; "" without one, or without the tree."""
