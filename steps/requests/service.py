@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass, replace
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import (
     BisectJob,
     CompareJob,
@@ -32,7 +31,6 @@ from netbisect.steps.policy import bisections
 from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.request_cost import (
     cost_of,
-    ends_of,
     price_of_trial,
     search_cost,
 )
@@ -48,11 +46,11 @@ from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.numeric import histories
 from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.settings import MOST_BOOTS, Settings
-from netbisect.store.db.records import Request
+from netbisect.store.db.records import JobRecord, Request
 from netbisect.store.git.history import History
 from netbisect.store.git.resolve import whereabouts
 from netbisect.store.ledger import Ledger
-from netbisect.store.repositories.requests import RequestedJob, TooManyError
+from netbisect.store.repositories.requests import TooManyError
 from netbisect.workers.build.patches import PatchError, PatchStore
 from netbisect.workers.config.lab import Lab, load_lab
 from netbisect.workers.config.testbed import Testbed
@@ -110,7 +108,7 @@ class RequestService:
             StoreError: The database rejected it.
         """
         resolved = self._resolve(user, body)
-        parts = self._parts(resolved)
+        jobs = self._jobs(resolved)
         store = PatchStore(self.settings.patches)
         try:
             for patch in resolved.patches:
@@ -120,13 +118,13 @@ class RequestService:
         except OSError as error:
             raise InvalidRequestError({"patches": f"cannot be stored: {error.strerror}"}) from error
         self._store_commits(resolved)
-        estimate = self._estimate(resolved, parts)
+        estimate = self._estimate(resolved, jobs)
         names = [self.ledger.commits.label(one) for one in resolved.subjects]
         try:
             return self.ledger.requests.open(
                 body.kind,
                 _as_json(resolved),
-                parts,
+                jobs,
                 who=user.name,
                 address=body.address,
                 via=user.via,
@@ -145,7 +143,7 @@ class RequestService:
     def estimate(self, user: User, body: AskBody) -> CostEstimate:
         """Estimates the cost, without writing anything; raises as `ask`."""
         resolved = self._resolve(user, body)
-        return self._estimate(resolved, self._parts(resolved))
+        return self._estimate(resolved, self._jobs(resolved))
 
     def _resolve(self, user: User, body: AskBody) -> ResolvedRequest:
         user.require(Right.ASK, "asking")
@@ -163,9 +161,9 @@ class RequestService:
         self.ledger.commits.learn([*on_branch, *resolved.range], resolved.branch)
         self.ledger.commits.know([one for one in resolved.commits if one not in on_branch])
 
-    def _parts(self, resolved: ResolvedRequest) -> list[RequestedJob]:
+    def _jobs(self, resolved: ResolvedRequest) -> list[Job]:
         return [
-            RequestedJob(self._job(resolved, self.lab.testbed(name), scenarios))
+            self._job(resolved, self.lab.testbed(name), scenarios)
             for name, scenarios in resolved.testbeds.items()
         ]
 
@@ -233,39 +231,23 @@ class RequestService:
 
     # ---------------------------------------------------------------------------------------- cost
 
-    def _estimate(self, resolved: ResolvedRequest, parts: list[RequestedJob]) -> CostEstimate:
+    def _estimate(self, resolved: ResolvedRequest, jobs: list[Job]) -> CostEstimate:
         kernels = Kernels(self.lab, self.history)
         found, builds = [], {}
-        for part in parts:
-            testbed = self.lab.testbed(part.job.testbed)
+        for job in jobs:
+            testbed = self.lab.testbed(job.testbed)
             prices = self.ledger.costs.prices(testbed.name)
-            evidence = self._evidence(part.job, testbed, kernels)
-            one = cost_of(part.job, evidence, prices)
+            record = JobRecord.of(job, id=0, key="", priority=0, requested_by="", opened_at=0.0)
+            one = cost_of(job, kernels.evidence(self.ledger, record), prices)
             runs = 2 if resolved.body.repeat else 1
             boots = one.boots + (runs - 1) * (one.boots + one.shared)
-            trial = price_of_trial(part.job, prices)
-            search = None
-            if isinstance(part.job, CompareJob):
-                search = search_cost(part.job.commits, trial)
+            trial = price_of_trial(job, prices)
+            search = search_cost(job.commits, trial) if isinstance(job, CompareJob) else None
             found.append(replace(one, boots=boots, seconds=boots * trial, search=search))
-            builds.update(
-                {
-                    (
-                        kernels.config_of(testbed, part.job.branch, name),
-                        testbed.arch,
-                        name,
-                    ): prices.build
-                    for name in one.builds
-                }
-            )
+            for name in one.builds:
+                config = kernels.config_of(testbed, job.branch, name)
+                builds[config, testbed.arch, name] = prices.build
         return CostEstimate(testbeds=tuple(found), build_seconds=sum(builds.values()))
-
-    def _evidence(self, job: Job, testbed: Testbed, kernels: Kernels) -> Evidence:
-        revisions, branch = ends_of(job), job.branch
-        variants = {name: kernels.config_of(testbed, branch, name) for name in revisions}
-        return self.ledger.evidence.gather_unsaved(
-            job, config=testbed.config_on(branch), arch=testbed.arch, variants=variants
-        )
 
     # -------------------------------------------------------------------------------------- change
 

@@ -22,7 +22,6 @@ from netbisect.bisect.model.evidence import (
 from netbisect.bisect.model.jobs import (
     BisectJob,
     CompareJob,
-    Job,
     MeasureJob,
     NightlyJob,
     ProfileJob,
@@ -102,7 +101,7 @@ class EvidenceRepository(LedgerRepository):
         own. Only searches with layouts see kernels with other layouts.
 
         Args:
-            record: The job.
+            record: The job; it need not be in the ledger.
             config: Of the kernels that its testbed runs.
             arch: Of the kernels that its testbed runs.
             variants: Other configurations, by revision.
@@ -125,18 +124,6 @@ class EvidenceRepository(LedgerRepository):
                 ),
                 profiled=_profiled(session, scope.job),
             ).with_marks(marks_of(session, scope.job))
-
-    def gather_unsaved(
-        self,
-        job: Job,
-        *,
-        config: str,
-        arch: str,
-        variants: Mapping[str, str] = MappingProxyType({}),
-    ) -> Evidence:
-        """All facts relevant for a job that is not in the ledger; see `gather`."""
-        record = JobRecord.of(job, id=0, key="", priority=0, requested_by="", opened_at=0.0)
-        return self.gather(record, config=config, arch=arch, variants=variants)
 
 
 def marks_of(session: Session, search: int) -> list[CommitMark]:

@@ -41,7 +41,7 @@ def add_job(
     writing: WriteTransaction,
     job: Job,
     *,
-    key: str,
+    key: str = "",
     parent: int | None = None,
     priority: int = 10,
     requested_by: str = "",
@@ -52,13 +52,16 @@ def add_job(
     Args:
         writing: The transaction.
         job: The job.
-        key: Unique, such as `night:main:c2558:2026-11-21`.
+        key: Unique, such as `night:main:c2558:2026-11-21`; made here for a job of a request.
         parent: Id of the parent job.
         priority: Higher ones run first.
         requested_by: Person; "" for the service.
         request: Number and run of its request.
     """
     session = writing.session
+    if request is not None:
+        number, run = request
+        key = f"request:{number}:{job.testbed}:{run}:{serialization.tag_of(job)}"
     known = session.scalar(select(JobRecord).where(JobRecord.key == key))
     if known is not None:
         return known
@@ -106,23 +109,15 @@ class JobClosing(WriteTransaction):
     join_same_culprit = alert_changes.join_same_culprit
     post = post_mail
 
-    def ask(self, job: Job, *, parent: int | None = None, **more: Any) -> JobRecord:  # noqa: ANN401 - as of add_job
-        """Adds a child of the job to close, or of `parent`; see `add_job`."""
-        return add_job(self, job, parent=parent or self.record.id, **more)
+    def ask(self, job: Job, **more: Any) -> JobRecord:  # noqa: ANN401 - as of add_job
+        """Adds a child of the job to close; see `add_job`."""
+        return add_job(self, job, parent=self.record.id, **more)
 
-    def ask_more(self, job: Job, *, run: int | None = None) -> JobRecord:
-        """Adds a job to the request of the job to close.
-
-        Args:
-            job: The job.
-            run: 2 for a repetition; by default the run of the job to close.
-        """
+    def ask_more(self, job: Job, *, run: int) -> JobRecord:
+        """Adds a job to the request of the job to close; `run` is 2 for a repetition."""
         assert self.record.request is not None
-        run = self.record.run if run is None else run
-        kind = serialization.tag_of(job)
         return self.ask(
             job,
-            key=f"request:{self.record.request}:{job.testbed}:{run}:{kind}",
             priority=self.record.priority,
             requested_by=self.record.requested_by,
             request=(self.record.request, run),
@@ -210,23 +205,12 @@ class JobRepository(LedgerRepository):
             revisions = set(session.scalars(ordered))
             for row in session.scalars(select(JobRecord).where(still_open)):
                 revisions.update(scope_of(row).revisions)
-            built = (
-                select(KernelRow)
-                .where(KernelRow.revision.in_(revisions))
-                .order_by(KernelRow.at, KernelRow.id)
-            )
+            relinked = KernelRow.revision.contains("#")
+            built = select(KernelRow).where(KernelRow.revision.in_(revisions) | relinked)
             newest = {
-                (row.revision, row.config, row.arch): row.key for row in session.scalars(built)
-            }
-            relinked = (
-                select(KernelRow)
-                .where(KernelRow.revision.contains("#"))
-                .order_by(KernelRow.at, KernelRow.id)
-            )
-            newest |= {
                 (row.revision, row.config, row.arch): row.key
-                for row in session.scalars(relinked)
-                if split_kernel_name(row.revision)[0] in revisions
+                for row in session.scalars(built.order_by(KernelRow.at, KernelRow.id))
+                if not revisions.isdisjoint({row.revision, split_kernel_name(row.revision)[0]})
             }
         return set(newest.values())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import func, select
@@ -20,7 +19,7 @@ from netbisect.store.db.records import (
     RequestJob,
     RequestState,
 )
-from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row, transaction
+from netbisect.store.db.sessions import LedgerRepository, get_row, transaction
 from netbisect.store.db.tables import BootRow
 from netbisect.store.repositories import request_changes
 from netbisect.store.repositories.jobs import add_job
@@ -31,15 +30,6 @@ class TooManyError(StoreError):
     """A user has reached the limit of open requests."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestedJob:
-    """A job of a request."""
-
-    job: Job
-    run: int = 1
-    """2 for a repetition."""
-
-
 class RequestRepository(LedgerRepository):
     """Reads and changes requests."""
 
@@ -47,7 +37,7 @@ class RequestRepository(LedgerRepository):
         self,
         kind: str,
         wish: dict[str, Any],
-        parts: Sequence[RequestedJob],
+        jobs: Sequence[Job],
         *,
         who: str,
         address: str,
@@ -86,8 +76,8 @@ class RequestRepository(LedgerRepository):
             writing.session.add(row)
             writing.session.flush()
             request_changes.add_audit_entry(writing, row.id, "ask", who=who, via=via, data=wish)
-            for part in parts:
-                add_part(writing, row, part.job, part.run)
+            for job in jobs:
+                add_job(writing, job, priority=priority, requested_by=who, request=(row.id, 1))
             request_changes.mail(writing, row, letter(row.id))
             return row
 
@@ -226,16 +216,3 @@ class RequestRepository(LedgerRepository):
                 job.priority = priority
             data = {"priority": priority}
             return request_changes.audited(writing, row, "priority", who, via, data, letter)
-
-
-def add_part(writing: WriteTransaction, row: Request, job: Job, run: int) -> JobRecord:
-    """Adds a job to a request."""
-    kind = serialization.tag_of(job)
-    return add_job(
-        writing,
-        job,
-        key=f"request:{row.id}:{job.testbed}:{run}:{kind}",
-        priority=row.priority,
-        requested_by=row.who,
-        request=(row.id, run),
-    )

@@ -20,7 +20,6 @@ from netbisect.steps.service.rights import Right, User
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Outcome, Request, RequestState
 from netbisect.store.git.history import History
-from netbisect.store.repositories.requests import RequestedJob
 from netbisect.workers.build.patches import PatchStore, read
 
 OLD, NEW, OTHER = "a" * 40, "b" * 40, "c" * 40
@@ -61,7 +60,7 @@ class Requests(RealMaster):
             "letter": lambda number: (f"request {number}", "taken\n"),
             **more,
         }
-        return self.ledger.requests.open("compare", wish, [RequestedJob(job)], **options)
+        return self.ledger.requests.open("compare", wish, [job], **options)
 
     async def over(self, request: Request) -> Request:
         def is_over() -> bool:
