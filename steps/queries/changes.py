@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -46,6 +46,14 @@ from netbisect.store.ledger import Ledger
 
 Change: TypeAlias = ComparisonDocument | BisectionDocument
 
+_SEARCHED: Mapping[type[object], Searched] = {
+    type(None): "running",
+    Culprit: "culprit",
+    SeveralCulprits: "several",
+    Suspects: "suspects",
+    Drift: "drift",
+    NotReproduced: "not-reproduced",
+}
 _FOLLOWED = 90 * 86400.0
 """Seconds after the end of an alert in which its culprit is followed."""
 
@@ -139,7 +147,7 @@ def bisection(
         number=record.id,
         opened_at=record.opened_at,
         closed_at=record.closed_at,
-        outcome=_searched(result),
+        outcome=_SEARCHED.get(type(result), "unfinished"),
         differences=tuple(map(Difference.of, change_of(confirmed, result).effects)),
         retest=tuple(map(Difference.of, confirmed)),
         culprits=tuple(
@@ -329,24 +337,6 @@ def _sentence(lab: LabContext, ledger: Ledger, result: Result | None) -> str:
     if result is None:
         return "Running."
     return words.sentence(result, ledger.commits.label, lab.title)
-
-
-def _searched(result: Result | None) -> Searched:  # noqa: PLR0911 - one for every ending
-    match result:
-        case None:
-            return "running"
-        case Culprit():
-            return "culprit"
-        case SeveralCulprits():
-            return "several"
-        case Suspects():
-            return "suspects"
-        case Drift():
-            return "drift"
-        case NotReproduced():
-            return "not-reproduced"
-        case _:
-            return "unfinished"
 
 
 def _posterior(result: Result | None, steps: Sequence[StepDocument]) -> Posterior | None:
