@@ -302,6 +302,18 @@ def _sentence(
     return " ".join([first, *more])
 
 
+def _classified(
+    parts: Sequence[JobRecord],
+) -> Iterator[tuple[MeasureJob, str, Effect, DifferenceVerdict]]:
+    """Effects of measurements, each with its job, its revision and its verdict."""
+    for one in parts:
+        if isinstance(one.job, MeasureJob) and isinstance(one.result, MeasureResult):
+            for held in one.result.held:
+                found = measurement.classify_all(one.job, held)
+                for effect in held.effects:
+                    yield one.job, held.revision, effect, found[effect.scenario]
+
+
 def _has_one_kernel(record: JobRecord) -> bool:
     return isinstance(record.job, MeasureJob) and len(record.job.revisions) == 1
 
@@ -310,16 +322,13 @@ def _largest(names: Names, last: Sequence[JobRecord], *, drop: bool) -> list[str
     """The largest drop or gain that was measured side by side, in a sentence, if there is one."""
     verdict = DifferenceVerdict.SLOWER if drop else DifferenceVerdict.FASTER
     found = [
-        (effect.ln_ratio, effect, held.revision, one.job)
-        for one in last
-        if isinstance(one.job, MeasureJob) and isinstance(one.result, MeasureResult)
-        for held in one.result.held
-        for effect in held.effects
-        if measurement.classify_all(one.job, held)[effect.scenario] is verdict
+        (job, revision, effect)
+        for job, revision, effect, measured in _classified(last)
+        if measured is verdict
     ]
     if not found:
         return []
-    _, effect, revision, job = max(found, key=lambda one: abs(one[0]))
+    job, revision, effect = max(found, key=lambda one: abs(one[2].ln_ratio))
     what = "drop" if drop else "gain"
     most = f"The largest {what}: " if len(found) > 1 else "" if drop else "There is a gain: "
     place = f"{names.title(effect.scenario)} on {job.testbed}"
@@ -333,18 +342,12 @@ def _percent(margin: float) -> str:
 
 def remarks_of(names: Names, record: JobRecord) -> list[str]:
     """Remarks that a reader of a measurement needs."""
-    job, result = record.job, record.result
-    if not isinstance(job, MeasureJob) or not isinstance(result, MeasureResult):
-        return []
-    first = names.label(job.revisions[0])
     remarks = []
-    for held in result.held:
-        found = measurement.classify_all(job, held)
-        for effect in held.effects:
-            if found[effect.scenario] is DifferenceVerdict.OPEN:
-                where = f"{names.title(effect.scenario)} on {job.testbed}"
-                name = f"{names.label(held.revision)} and {first}"
-                remarks.append(_why_open(job, effect, f"The kernels of {name}", where))
+    for job, revision, effect, verdict in _classified([record]):
+        if verdict is DifferenceVerdict.OPEN:
+            where = f"{names.title(effect.scenario)} on {job.testbed}"
+            name = f"{names.label(revision)} and {names.label(job.revisions[0])}"
+            remarks.append(_why_open(job, effect, f"The kernels of {name}", where))
     return remarks
 
 
@@ -372,12 +375,9 @@ def _why_open(job: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
 def _unsettled(last: Sequence[JobRecord]) -> str:
     """Summary of an inconclusive answer."""
     reasons = {
-        measurement.classify(effect, None, one.job.min_effect)
-        for one in last
-        if isinstance(one.job, MeasureJob) and isinstance(one.result, MeasureResult)
-        for held in one.result.held
-        for effect in held.effects
-        if measurement.classify_all(one.job, held)[effect.scenario] is DifferenceVerdict.OPEN
+        measurement.classify(effect, None, job.min_effect)
+        for job, _, effect, verdict in _classified(last)
+        if verdict is DifferenceVerdict.OPEN
     }
     if DifferenceVerdict.SLOWER in reasons:
         return (
