@@ -63,8 +63,8 @@ class PagesOfTestbed:
     testbed: str
     scenarios: tuple[str, ...]
     alerts: tuple[int, ...]
-    jobs: tuple[tuple[str, int], ...]
-    """Kind and number."""
+    jobs: tuple[int, ...]
+    """Comparisons and bisections."""
 
 
 class PageBuilder:
@@ -108,7 +108,7 @@ class PageBuilder:
         """Writes the pages of a testbed; returns its series, for pages about many of them."""
         for number in part.alerts:
             put(folder, self.alert(number))
-        for _, number in part.jobs:
+        for number in part.jobs:
             put(folder, self.job(number))
         found = []
         for histories in self.ledger.series_histories.of_scenarios(part.testbed, part.scenarios):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from netbisect.bisect.detection.health import level_estimates
 from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.reports.model.series import SeriesDocument
@@ -23,14 +24,15 @@ from netbisect.reports.site.files import (
 from netbisect.reports.site.frame import FEED, File, Page
 from netbisect.reports.site.overview import Overview, RunningJob
 from netbisect.reports.site.pages import FinishedLine
+from netbisect.reports.site.pair import SeriesPair, pair
 from netbisect.steps.queries import badges, progress
 from netbisect.steps.queries.documents import quarantines
 from netbisect.steps.queries.lab_context import known_commit
-from netbisect.steps.site import pair as site_pair
 from netbisect.steps.site import revision_names
 from netbisect.steps.site.build import PageBuilder
 from netbisect.steps.site.folder import Pair
 
+K = TypeVar("K", bound=Hashable)
 NAMES = ("index", "alerts", "searches", "testbeds", "compare", "health")
 
 
@@ -50,8 +52,8 @@ class IndexPages:
         Raises:
             SiteRevisionError: A revision of a pair was not measured.
         """
-        for pair in pairs:
-            yield pair_page(*pair), self.pair(*pair)
+        for ends in pairs:
+            yield pair_page(*ends), self.pair(*ends)
         for page, of_testbed in self.by_testbed().items():
             yield page, self.testbed(of_testbed)
         for page, of_branch in self.by_branch().items():
@@ -118,7 +120,19 @@ class IndexPages:
             self.builder.lab.revision(revision_names.resolve(ledger, one))
             for one in (before, after)
         )
-        return site_pair.page(ledger, (first, second), self.overview.series)
+        return pair(first, second, list(self._both_in(first.revision, second.revision)))
+
+    def _both_in(self, before: str, after: str) -> Iterator[SeriesPair]:
+        """The series that have both revisions under their newest conditions."""
+        by_place = _grouped(((one.testbed, one.scenario), one) for one in self.overview.series)
+        measured = self.builder.ledger.series.of_revisions((before, after))
+        for place, levels in sorted(measured.items()):
+            if before not in levels or after not in levels or place not in by_place:
+                continue
+            # Where both are on several branches, their boots are the same ones.
+            one = max(by_place[place], key=lambda series: series.kernels)
+            first, second = level_estimates([levels[before], levels[after]], one.noise)
+            yield SeriesPair(one, levels[before], levels[after], (first, second))
 
     def _ended(self) -> Iterator[FinishedLine]:
         """The newest first."""
@@ -139,10 +153,8 @@ class IndexPages:
                 )
 
 
-def _grouped(
-    named: Iterator[tuple[str, SeriesDocument]],
-) -> dict[str, list[SeriesDocument]]:
-    found: dict[str, list[SeriesDocument]] = {}
+def _grouped(named: Iterator[tuple[K, SeriesDocument]]) -> dict[K, list[SeriesDocument]]:
+    found: dict[K, list[SeriesDocument]] = {}
     for name, one in named:
         found.setdefault(name, []).append(one)
     return found

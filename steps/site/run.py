@@ -10,7 +10,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.site.files import JOB_KINDS, pair_page
 from netbisect.steps.queries.progress import progress_of
@@ -92,11 +91,10 @@ def _parts(
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for number, alert in alerts.by_number.items():
         numbers[alert.testbed].append(number)
-    jobs: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    jobs: defaultdict[str, list[int]] = defaultdict(list)
     for kind in JOB_KINDS:
         for one in ledger.jobs.of_kind(kind):
-            assert isinstance(one.job, CompareJob | BisectJob)
-            jobs[one.job.testbed].append((kind, one.id))
+            jobs[one.testbed].append(one.id)
     return [
         PagesOfTestbed(
             testbed, tuple(scenarios[testbed]), tuple(numbers[testbed]), tuple(jobs[testbed])
