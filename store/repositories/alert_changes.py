@@ -100,16 +100,7 @@ def open_alert(
     good, bad = ends = ends or (job.good, bad)
     kind, session = AlertKind.of(effects[0]), writing.session
     candidate = _candidate(session, record.id) if compared else None
-    row = find_returned(
-        session,
-        job.testbed,
-        job.branch,
-        kind=kind,
-        lead=job.lead,
-        good=good,
-        bad=bad,
-        now=writing.now,
-    )
+    row = _find_returned(writing, job, kind, ends)
     action = AlertAction.ANNOUNCE if row is None else AlertAction.REOPEN
     if row is None:
         row = candidate or _new(writing, job, job.lead, ends, kind, comparison=comparison)
@@ -390,50 +381,40 @@ def status_of(row: AlertRow) -> AlertStatus:
     return record_of(AlertStatus, row)
 
 
-def overlap(
-    session: Session, seen: AlertRow | AlertSeries, culprit: str, good: str, bad: str
-) -> bool:
-    """Whether (good, bad] contains the culprit, or a commit of (seen.good, seen.bad]."""
+def _overlaps(session: Session, seen: AlertRow, good: str, bad: str) -> bool:
+    """Whether (good, bad] contains the culprit of an alert, or a commit of its range."""
     if (seen.good, seen.bad) == (good, bad):
         return True
     numbers = {
         revision: commit.number
-        for revision in (seen.good, seen.bad, culprit, good, bad)
+        for revision in (seen.good, seen.bad, seen.culprit, good, bad)
         if (commit := session.get(CommitRow, revision)) is not None
     }
     if good not in numbers or bad not in numbers:
         return False
-    if culprit in numbers:
-        return numbers[good] < numbers[culprit] <= numbers[bad]
+    if seen.culprit in numbers:
+        return numbers[good] < numbers[seen.culprit] <= numbers[bad]
     if seen.good not in numbers or seen.bad not in numbers:
         return False
     return max(numbers[good], numbers[seen.good]) < min(numbers[bad], numbers[seen.bad])
 
 
-def find_returned(
-    session: Session,
-    testbed: str,
-    branch: str,
-    *,
-    kind: AlertKind,
-    lead: str,
-    good: str,
-    bad: str,
-    now: float,
+def _find_returned(
+    writing: WriteTransaction, job: CompareJob | BisectJob, kind: AlertKind, ends: tuple[str, str]
 ) -> AlertRow | None:
-    """The latest ended alert that this change reopens, or None."""
+    """The latest ended alert that the change between these revisions reopens, or None."""
     over = (
         select(AlertRow)
         .where(
-            AlertRow.testbed == testbed,
-            AlertRow.branch == branch,
-            AlertRow.closed_at >= now - REOPENING_SECONDS,
+            AlertRow.testbed == job.testbed,
+            AlertRow.branch == job.branch,
+            AlertRow.closed_at >= writing.now - REOPENING_SECONDS,
         )
         .order_by(AlertRow.closed_at.desc(), AlertRow.id.desc())
     )
-    for row in session.scalars(over):
-        if recurs(status_of(row), kind, now) and (
-            row.lead == lead or overlap(session, row, row.culprit, good, bad)
+    for row in writing.session.scalars(over):
+        if recurs(status_of(row), kind, writing.now) and (
+            row.lead == job.lead or _overlaps(writing.session, row, *ends)
         ):
             return row
     return None
