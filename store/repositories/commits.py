@@ -6,7 +6,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from sqlalchemy import inspect, select
+from sqlalchemy import ColumnElement, inspect, select
 from sqlalchemy.orm import InstanceState, Session
 
 from netbisect.bisect.model.entities import Commit
@@ -76,14 +76,8 @@ class CommitRepository(LedgerRepository):
 
     def numbers(self) -> dict[str, dict[str, int]]:
         """By branch: number of every booted revision."""
-        query = select(PlaceRow.branch, PlaceRow.revision, PlaceRow.number).where(
-            PlaceRow.revision.in_(select(BootRow.revision))
-        )
-        found: defaultdict[str, dict[str, int]] = defaultdict(dict)
         with self.reading() as session:
-            for branch, revision, number in session.execute(query):
-                found[branch][revision] = number
-        return dict(found)
+            return booted_numbers(session)
 
     def newest(self, branch: str) -> str | None:
         """The newest known revision of a branch, or None."""
@@ -106,6 +100,16 @@ class CommitRepository(LedgerRepository):
         with self.reading() as session:
             booted = session.scalars(select(BootRow.revision).where(ordinary).distinct())
             return [one for one in booted if not parts_of(one)[1]]
+
+
+def booted_numbers(session: Session, *where: ColumnElement[bool]) -> dict[str, dict[str, int]]:
+    """By branch: numbers of the revisions of boots that meet conditions on BootRow."""
+    booted = select(BootRow.revision).where(*where)
+    query = select(PlaceRow.branch, PlaceRow.revision, PlaceRow.number)
+    found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for branch, revision, number in session.execute(query.where(PlaceRow.revision.in_(booted))):
+        found[branch][revision] = number
+    return dict(found)
 
 
 def _merged(session: Session, commits: Iterable[Commit]) -> list[CommitRow]:

@@ -177,6 +177,16 @@ def image_of_boot() -> ColumnElement[str]:
     return func.coalesce(built, BootRow.kernel)
 
 
+def newest_conditions(session: Session, testbed: str, scenario: str) -> str | None:
+    """Digest of the conditions of the newest valid sample, or None."""
+    return session.scalar(
+        select(SampleRow.conditions)
+        .where(SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid)
+        .order_by(SampleRow.at.desc(), SampleRow.id)
+        .limit(1)
+    )
+
+
 def comparable(session: Session, testbed: str, scenarios: Iterable[str]) -> ColumnElement[bool]:
     """The condition on samples: valid, and under the conditions of the newest valid sample."""
     parts = []
@@ -184,12 +194,7 @@ def comparable(session: Session, testbed: str, scenarios: Iterable[str]) -> Colu
         of_scenario = and_(
             SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid
         )
-        newest = session.scalar(
-            select(SampleRow.conditions)
-            .where(of_scenario)
-            .order_by(SampleRow.at.desc(), SampleRow.id)
-            .limit(1)
-        )
+        newest = newest_conditions(session, testbed, scenario)
         if newest is not None:
             parts.append(and_(of_scenario, SampleRow.conditions == newest))
     return or_(False, *parts)

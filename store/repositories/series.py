@@ -24,6 +24,8 @@ from netbisect.store.db.tables import (
     record_of,
 )
 from netbisect.store.repositories.alerts import STANDING
+from netbisect.store.repositories.commits import booted_numbers
+from netbisect.store.repositories.evidence import newest_conditions
 from netbisect.store.repositories.levels import (
     ByConditions,
     measured,
@@ -86,14 +88,8 @@ class SeriesRepository(LedgerRepository):
 
     def conditions(self, testbed: str, scenario: str) -> Conditions | None:
         """Conditions of the newest valid sample, or None."""
-        query = (
-            select(SampleRow.conditions)
-            .where(SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid)
-            .order_by(SampleRow.at.desc(), SampleRow.id)
-            .limit(1)
-        )
         with self.reading() as session:
-            digest = session.scalar(query)
+            digest = newest_conditions(session, testbed, scenario)
             row = session.get(ConditionsRow, (testbed, scenario, digest)) if digest else None
             return None if row is None else record_of(Conditions, row)
 
@@ -281,7 +277,7 @@ class SeriesHistoryRepository(LedgerRepository):
     def of_scenarios(self, testbed: str, scenarios: Sequence[str]) -> Iterator[list[SeriesHistory]]:
         """As `of`, for several scenarios; rows that they share are read once."""
         with self.reading() as session:
-            booted = _booted(session, testbed)
+            booted = booted_numbers(session, BootRow.testbed == testbed)
             values = _conditions(session, testbed, scenarios)
             known = baselines(session, testbed, scenarios)
             for scenario, found in measured(session, testbed, scenarios):
@@ -309,17 +305,6 @@ def _history(
     newest = epochs[-1].levels if epochs[-1].digest == [*found][-1] else ()
     kept = tuple(level for level in newest if baseline.has(numbers[level.revision], level))
     return SeriesHistory(name, epochs, numbers, kept)
-
-
-def _booted(session: Session, testbed: str) -> dict[str, dict[str, int]]:
-    """By branch: numbers of the revisions booted on a testbed."""
-    places: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    query = select(PlaceRow.branch, PlaceRow.revision, PlaceRow.number).where(
-        PlaceRow.revision.in_(select(BootRow.revision).where(BootRow.testbed == testbed))
-    )
-    for branch, revision, number in session.execute(query):
-        places[branch][revision] = number
-    return places
 
 
 def _conditions(
