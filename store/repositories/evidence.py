@@ -6,7 +6,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import assert_never
 
@@ -31,24 +31,7 @@ from netbisect.bisect.model.metric import metric_of
 from netbisect.store.db.records import Action, ActionStage, JobRecord, MarkRow, Outcome, RequestJob
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, KernelRow, SampleRow, kernel_of
-from netbisect.store.repositories.skipped_revisions import BuildVariants, skipped
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Selects the evidence of a job."""
-
-    job: int
-    testbeds: tuple[str, ...]
-    """The testbed of the job first, then its helpers."""
-    revisions: tuple[str, ...]
-    scenarios: tuple[str, ...]
-    deciding: tuple[str, ...]
-    """Scenarios without which a boot is no evidence."""
-    only_fresh: bool
-    """Whether to ignore boots for other jobs."""
-    shared_since: float | None = None
-    """MeasureJob: time from which boots for other requests count."""
+from netbisect.store.repositories.skipped_revisions import BuildVariants, Scope, skipped
 
 
 def scope_of(record: JobRecord) -> Scope:
@@ -114,14 +97,7 @@ class EvidenceRepository(LedgerRepository):
             return Evidence(
                 observations=_observations(session, scope),
                 kernels=_kernels(session, scope.revisions, builds),
-                skipped=skipped(
-                    session,
-                    job=scope.job,
-                    testbeds=scope.testbeds,
-                    revisions=scope.revisions,
-                    deciding=scope.deciding,
-                    builds=builds,
-                ),
+                skipped=skipped(session, scope, builds),
                 profiled=_profiled(session, scope.job),
             ).with_marks(marks_of(session, scope.job))
 

@@ -18,6 +18,23 @@ from netbisect.store.db.tables import BootRow, DudRow, KernelRow, SampleRow
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """Selects the evidence of a job."""
+
+    job: int
+    testbeds: tuple[str, ...]
+    """The testbed of the job first, then its helpers."""
+    revisions: tuple[str, ...]
+    scenarios: tuple[str, ...]
+    deciding: tuple[str, ...]
+    """Scenarios without which a boot is no evidence."""
+    only_fresh: bool
+    """Whether to ignore boots for other jobs."""
+    shared_since: float | None = None
+    """MeasureJob: time from which boots for other requests count."""
+
+
+@dataclass(frozen=True, slots=True)
 class BuildVariants:
     """Kernels of a testbed."""
 
@@ -65,23 +82,13 @@ class _Success:
     """Trials with a valid sample of a deciding scenario."""
 
 
-def skipped(
-    session: Session,
-    *,
-    job: int,
-    testbeds: tuple[str, ...],
-    revisions: tuple[str, ...],
-    deciding: tuple[str, ...],
-    builds: BuildVariants,
-) -> dict[str, str]:
+def skipped(session: Session, scope: Scope, builds: BuildVariants) -> dict[str, str]:
     """By revision: why it cannot be measured for a job.
 
     Failures on the first testbed count. Failures on another one count unless a deciding scenario
     was measured elsewhere, which makes them a problem of the testbed.
     """
-    found = [
-        _skipped_on(session, job, testbed, revisions, deciding, builds) for testbed in testbeds
-    ]
+    found = [_skipped_on(session, testbed, scope, builds) for testbed in scope.testbeds]
     why = dict(found[0][0])
     for place, (reasons, _) in enumerate(found[1:], 1):
         elsewhere = set().union(*(measured for _, measured in found[:place] + found[place + 1 :]))
@@ -91,12 +98,7 @@ def skipped(
 
 
 def _skipped_on(
-    session: Session,
-    job: int,
-    testbed: str,
-    revisions: tuple[str, ...],
-    deciding: tuple[str, ...],
-    builds: BuildVariants,
+    session: Session, testbed: str, scope: Scope, builds: BuildVariants
 ) -> tuple[dict[str, str], set[str]]:
     """By revision: why it cannot be measured on a testbed; and the measured revisions.
 
@@ -108,9 +110,9 @@ def _skipped_on(
     - `TRIES` trials or builds of the job without a sample, and none with one since, count:
       temporary failures, or invalid samples. Infrastructure failures do not count.
     """
-    scenarios = set(map(scenario_of, deciding))
-    failures = _failures(session, testbed, revisions, builds)
-    successes = _successes(session, testbed, revisions, deciding, builds)
+    scenarios = set(map(scenario_of, scope.deciding))
+    failures = _failures(session, testbed, scope, builds)
+    successes = _successes(session, testbed, scope, builds)
     standing = [
         (failure, record)
         for failure, record in failures
@@ -118,9 +120,9 @@ def _skipped_on(
         and (failure.stage != Stage.BENCH or failure.scenario in scenarios)
     ]
     why = _incapable([failure for failure, _ in standing], scenarios)
-    tries = _invalid_trials(session, testbed, job, deciding, successes)
+    tries = _invalid_trials(session, testbed, scope, successes)
     for failure, record in standing:
-        retried = failure.reaction == Reaction.RETRY and record == job
+        retried = failure.reaction == Reaction.RETRY and record == scope.job
         if retried and failure.decision_id not in successes[failure.revision].trials:
             assert failure.decision_id is not None
             tries[failure.revision][failure.decision_id] = failure.why
@@ -147,15 +149,15 @@ def _incapable(failures: list[DudRow], scenarios: set[str]) -> dict[str, str]:
 
 
 def _failures(
-    session: Session, testbed: str, revisions: tuple[str, ...], builds: BuildVariants
+    session: Session, testbed: str, scope: Scope, builds: BuildVariants
 ) -> list[tuple[DudRow, int | None]]:
     """Failures of these builds or of this testbed, each with its job."""
-    of_config = builds.among(revisions, DudRow.revision, Action.config)
+    of_config = builds.among(scope.revisions, DudRow.revision, Action.config)
     query = (
         select(DudRow, Action.job)
         .outerjoin(Action, DudRow.decision_id == Action.id)
         .where(
-            DudRow.revision.in_(revisions),
+            DudRow.revision.in_(scope.revisions),
             or_(
                 DudRow.stage.in_(_BUILDING) & of_config & (Action.arch == builds.arch),
                 DudRow.stage.not_in(_BUILDING)
@@ -169,15 +171,11 @@ def _failures(
 
 
 def _successes(
-    session: Session,
-    testbed: str,
-    revisions: tuple[str, ...],
-    deciding: tuple[str, ...],
-    builds: BuildVariants,
+    session: Session, testbed: str, scope: Scope, builds: BuildVariants
 ) -> defaultdict[str, _Success]:
     found: defaultdict[str, _Success] = defaultdict(_Success)
     kernels = select(KernelRow.revision, KernelRow.at).where(
-        builds.among(revisions, KernelRow.revision, KernelRow.config),
+        builds.among(scope.revisions, KernelRow.revision, KernelRow.config),
         KernelRow.arch == builds.arch,
     )
     for revision, at in session.execute(kernels):
@@ -188,9 +186,9 @@ def _successes(
         .where(
             # Of the boot, so that SQLite starts from the few boots rather than all samples.
             BootRow.testbed == testbed,
-            SampleRow.scenario.in_(deciding),
+            SampleRow.scenario.in_(scope.deciding),
             SampleRow.valid,
-            BootRow.revision.in_(revisions),
+            BootRow.revision.in_(scope.revisions),
         )
         .order_by(SampleRow.at)
     )
@@ -213,11 +211,7 @@ def _contradicted(failure: DudRow, success: _Success) -> bool:
 
 
 def _invalid_trials(
-    session: Session,
-    testbed: str,
-    job: int,
-    deciding: tuple[str, ...],
-    successes: defaultdict[str, _Success],
+    session: Session, testbed: str, scope: Scope, successes: defaultdict[str, _Success]
 ) -> defaultdict[str, dict[int, str]]:
     """By revision and trial of the job: why its samples since the last valid one are invalid."""
     query = (
@@ -226,9 +220,9 @@ def _invalid_trials(
         .join(Action, SampleRow.decision_id == Action.id)
         .where(
             SampleRow.testbed == testbed,
-            SampleRow.scenario.in_(deciding),
+            SampleRow.scenario.in_(scope.deciding),
             SampleRow.valid.is_(False),
-            Action.job == job,
+            Action.job == scope.job,
             Action.id.not_in(
                 select(DudRow.decision_id).where(
                     DudRow.reaction == Reaction.INFRA, DudRow.decision_id.is_not(None)
