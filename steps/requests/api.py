@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from netbisect.reports.documents import api
@@ -170,31 +169,8 @@ def _revision(service: RequestService, query: Mapping[str, str]) -> api.Revision
     try:
         found = resolve(history, name, default_branch=service.settings.branches[0])
     except RevisionError as error:
-        data = refusal(name, error)
-        refused = api.Refusal(
-            error=data["error"],
-            faults={"name": data["error"]},
-            candidates=tuple(api.RevisionMatch(**one) for one in data["candidates"]),
-        )
-        raise CallError(422, refused) from error
-    return _named(name, answer(history, name, found))
-
-
-def _named(name: str, data: dict[str, Any]) -> api.RevisionMatches:
-    if "good" in data:
-        good, bad = (_commit(data[end]) for end in ("good", "bad"))
-        return api.RevisionMatches(
-            name=name, kind="range", good=good, bad=bad, commits=data["commits"]
-        )
-    if "review" in data:
-        base = data["base"] and _commit(data["base"])
-        return api.RevisionMatches(name=name, kind="review", review=data["review"], commit=base)
-    return api.RevisionMatches(name=name, kind="commit", commit=_commit(data))
-
-
-def _commit(data: dict[str, Any]) -> api.NamedCommit:
-    found = api.NamedCommit(**{key: value for key, value in data.items() if key != "name"})
-    return replace(found, branches=tuple(found.branches), subversion=tuple(found.subversion))
+        raise CallError(422, refusal(error)) from error
+    return answer(history, name, found)
 
 
 def _data(entry: AuditEntry) -> dict[str, str]:

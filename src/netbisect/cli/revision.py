@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
 from netbisect.cli.listing import json_option, print_json
+from netbisect.reports.documents.api import RevisionMatches
 from netbisect.reports.render import words
 from netbisect.steps.queries.revision import answer, refusal
 from netbisect.steps.service import control
@@ -57,15 +59,26 @@ def revision(
     for name in names:
         try:
             found = resolve(history, name, default_branch=branch or settings.branches[0])
-            answers.append(answer(history, name, found))
+            answers.append(_match(answer(history, name, found)))
         except RevisionError as error:
-            answers.append(refusal(name, error))
+            refused = asdict(refusal(error))
+            answers.append({"name": name, **{key: refused[key] for key in ("error", "candidates")}})
             status = max(status, _AMBIGUOUS if error.candidates else _WRONG)
     if as_json:
         print_json(answers)
     else:
         click.echo("\n\n".join("\n".join(_lines(one)) for one in answers))
     sys.exit(status)
+
+
+def _match(found: RevisionMatches) -> dict[str, Any]:
+    """The meaning of a name, as --json prints it."""
+    data = asdict(found)
+    if found.kind == "commit":
+        return {"name": found.name, **data["commit"]}
+    if found.kind == "review":
+        return {"name": found.name, "review": found.review, "base": data["commit"]}
+    return {key: data[key] for key in ("name", "good", "bad", "commits")}
 
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:
