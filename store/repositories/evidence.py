@@ -30,7 +30,7 @@ from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.metric import metric_of
 from netbisect.store.db.records import Action, ActionStage, JobRecord, MarkRow, Outcome, RequestJob
 from netbisect.store.db.sessions import LedgerRepository
-from netbisect.store.db.tables import BootRow, KernelRow, SampleRow, kernel_of
+from netbisect.store.db.tables import BootRow, KernelRow, SampleRow, kernel_of, record_of
 from netbisect.store.repositories.skipped_revisions import BuildVariants, Scope, skipped
 
 
@@ -105,10 +105,7 @@ class EvidenceRepository(LedgerRepository):
 def marks_of(session: Session, search: int) -> list[CommitMark]:
     """The marks of a search, oldest first."""
     rows = select(MarkRow).where(MarkRow.job == search).order_by(MarkRow.id)
-    return [
-        CommitMark(row.revision, row.verdict, row.why, row.who, row.at)
-        for row in session.scalars(rows)
-    ]
+    return [record_of(CommitMark, row) for row in session.scalars(rows)]
 
 
 def _with_layouts(session: Session, scope: Scope) -> Scope:

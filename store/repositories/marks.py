@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.marks import CommitMark, MarkVerdict
 from netbisect.store.db.database import NotAllowedError
@@ -39,16 +41,7 @@ class MarkRepository(LedgerRepository):
             mark = CommitMark(_candidate(search, alert, name), verdict, why, who, writing.now)
             note_change(writing, row, who=who, what=f"{mark.revision[:12]} was {mark}")
             assert search is not None
-            writing.session.add(
-                MarkRow(
-                    job=search.id,
-                    revision=mark.revision,
-                    verdict=verdict,
-                    why=why,
-                    who=who,
-                    at=mark.at,
-                )
-            )
+            writing.session.add(MarkRow(job=search.id, **asdict(mark)))
             return mark
 
     def of_search(self, search: int) -> list[CommitMark]:
