@@ -55,16 +55,6 @@ def recover_builder(testbed: str) -> str:
     return f"recover-{testbed}"
 
 
-def all_builders(lab: Lab) -> list[str]:
-    """Names of all builders of a lab."""
-    arches = dict.fromkeys(builder.arch for builder in lab.builders)
-    return [
-        *(kernel_builder(arch) for arch in arches),
-        *(bench_builder(testbed.name) for testbed in lab.testbeds),
-        *(recover_builder(testbed.name) for testbed in lab.testbeds),
-    ]
-
-
 def workers(settings: Settings, lab: Lab) -> list[worker.Worker]:
     """The workers; each runs as many builds at a time as it has hosts."""
     passwords = worker_passwords(settings.workers.password_file, [*lab.hosts_by_worker])
