@@ -11,6 +11,8 @@ from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.toml import FileError
 from netbisect.workers.config.vm import Vm
+from netbisect.workers.dut.device import DeviceUnderTest
+from netbisect.workers.transport.ssh import Connections
 from netbisect.workers.vm import prepare, vm
 from netbisect.workers.vm.host import switch_on
 
@@ -51,10 +53,13 @@ def prepare_command(lab: Lab, testbed: str, image: Path) -> int:
 @options.testbed_option
 @options.with_lab
 def start(lab: Lab, testbed: str) -> int:
-    """Start it with a fresh overlay over the prepared disk."""
-    switch_on(_machine(lab, testbed)[0])
+    """Start it with a fresh overlay over the prepared disk, and wait until it has booted."""
+    bed, _ = _machine(lab, testbed)
     for concern in vm.concerns():
         options.say(f"{testbed}: {concern}")
+    with Connections(lab.ssh) as connections:
+        running = DeviceUnderTest(bed, connections, options.say).reach()
+    options.say(f"{testbed}: on, runs {running.directory}")
     return 0
 
 
@@ -69,12 +74,13 @@ def stop(lab: Lab, testbed: str) -> int:
 
 @vm_commands.command(epilog=options.example("vm cycle --testbed vm1"))
 @options.testbed_option
-@click.pass_context
-def cycle(context: click.Context, testbed: str) -> int:
-    """Power it off and on."""
-    context.invoke(stop, testbed=testbed)
-    result: int = context.invoke(start, testbed=testbed)
-    return result
+@options.with_lab
+def cycle(lab: Lab, testbed: str) -> int:
+    """Power it off and on, without waiting for it."""
+    bed, machine = _machine(lab, testbed)
+    vm.stop(machine)
+    switch_on(bed)
+    return 0
 
 
 @vm_commands.command(epilog=options.example("vm status --testbed vm1"))

@@ -237,6 +237,22 @@ def test_the_power_switch_of_the_lab_file_switches_it(
 
 
 @needs_qemu
+@pytest.mark.slow
+def test_start_waits_for_the_guest(
+    lab_file: Path, machine: Vm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that never answers is switched off and on once, then it is an error."""
+    text = LAB.replace("boot_timeout = 5", "boot_timeout = 1")
+    lab_file.write_text(
+        text.replace("memory = 128", f"memory = 128, ssh_port = {machine.ssh_port}")
+    )
+
+    assert main(["--lab", str(lab_file), "vm", "start", "--testbed", "vm1"]) == 4
+    assert "does not come back after a power cycle" in capsys.readouterr().err
+    assert vm.process_of(machine)
+
+
+@needs_qemu
 def test_the_doctor_checks_a_machine_that_is_off(lab_file: Path) -> None:
     """QEMU is there, the guest does not answer, and nothing is switched on for a look."""
     place = lab_file.parent / "vm1"
