@@ -15,7 +15,7 @@ from netbisect.bisect.model.entities import Kernel
 from netbisect.bisect.model.faults import Fault
 from netbisect.workers.config.dut import Dut
 from netbisect.workers.dut.kernel_folder import BootFolder, KernelContents, install_kernel
-from netbisect.workers.dut.running_kernel import RunningKernel
+from netbisect.workers.dut.running_kernel import RunningKernel, read_running_kernel
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.ssh import Connections
 
@@ -102,8 +102,8 @@ class BootMethod(ABC):
         return LabFault.of(Fault.UNFIT, f"{self.machine.address} {why}")
 
     def root(self) -> str:
-        """Root file system of the running kernel, as vfs.root.mountfrom."""
-        return self.machine.run(["kenv", "vfs.root.mountfrom"]).strip()
+        """Root file system of the running kernel, as vfs.root.mountfrom, or ""."""
+        return read_running_kernel(self.machine).root
 
     def write_atomically(self, path: str, text: bytes) -> None:
         """Replaces a file on `machine`."""
