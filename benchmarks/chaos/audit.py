@@ -113,7 +113,7 @@ def _boots(stage: Stage, decisions: list[Action], hits: int, *, of_lab: bool) ->
             yield f"{one.external_id} is said to be done, and has no boot"
     failures = [fact for fact in facts if isinstance(fact, Failure)]
     if failures and not of_lab:
-        yield f"{len(failures)} visits came to nothing: {failures[0].why}"
+        yield f"{len(failures)} trials had no result: {failures[0].why}"
 
 
 def _orders(stage: Stage, decisions: list[Action]) -> Iterator[str]:

@@ -24,7 +24,7 @@ FAULTS = {
     MASTER: "the master is killed",
     WORKER: "the worker of this step is killed",
     TRIAL: "the command netbisect-lab of this step is killed",
-    LAB: "all simulated machines are killed in a visit, with the power switch",
+    LAB: "all simulated machines are killed in a trial, with the power switch",
     DATABASE: "the connection to the database is lost in a commit",
     DISK: "no file grows for half a second; then there is room again",
 }

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.xdist_group("service")
 @pytest.mark.skipif(sys.platform != "linux", reason="what runs is looked up in /proc")
 def test_a_night_survives_any_killed_process(tmp_path: Path) -> None:
-    """Master, worker, visit, database and disk: the same answer, and nothing is left behind."""
+    """Master, worker, trial, database and disk: the same answer, and nothing is left behind."""
     command = [sys.executable, "-m", "benchmarks.chaos", "--short"]
     done = captured([*command, "--keep", str(tmp_path)], cwd=ROOT, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -67,8 +67,8 @@ class OnPostgresql(RealMaster):
         assert searched.result.revision == LINE[CULPRIT]
         ordered = [*self.ledger.actions.of_job(night.id), *self.ledger.actions.of_job(searched.id)]
         assert {(str(one.outcome), one.attempt) for one in ordered} == {("ok", 1)}
-        visits = Counter(one.revision for one in ordered if one.stage == "trial")
+        trials = Counter(one.revision for one in ordered if one.stage == "trial")
         calls = Counter(self.calls())
-        assert visits == {
+        assert trials == {
             call.split()[1]: times for call, times in calls.items() if call.startswith("trial")
         }

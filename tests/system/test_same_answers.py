@@ -29,7 +29,7 @@ LOOKS: dict[str, Callable[[Ledger], Any]] = {
     "alerts about": lambda ledger: len(ledger.alerts.all_of_job(4)),
     "alert news": lambda ledger: ledger.alerts.change_counts(),
     "around": lambda ledger: ledger.series.around(ledger.alerts.get(1)),
-    "bad visits": lambda ledger: ledger.quarantines.infrastructure_failures(TESTBED),
+    "bad trials": lambda ledger: ledger.quarantines.infrastructure_failures(TESTBED),
     "beside": lambda ledger: ledger.neighbour_series.around(
         BRANCH, "other", (302145, 302147), math.inf
     ),

@@ -159,7 +159,7 @@ def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iter
 
 
 def test_the_second_master_continues_after_a_kill_of_the_first(pair: Pair) -> None:
-    """Its visit is made again, nothing is ordered twice, and the night has its boots."""
+    """Its trial is made again, nothing is ordered twice, and the night has its boots."""
     ledger, settings = pair.play.ledger, pair.play.settings
     pair.play.begin_night()
 

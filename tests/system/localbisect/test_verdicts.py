@@ -86,13 +86,13 @@ def test_long_set_ups_have_several_runs_per_trial(make_repository: MakeRepositor
     repository = make_repository(numbered(6, {4: {"level": "940\n"}}))
     call = ("--setup", LONG_SETUP)
     done = repository.search(*call, SPREAD="0.02")
-    visits = repository.facts("visit")
+    trials = repository.facts("visit")
     boots = Counter(str(sample["boot"]) for sample in repository.facts("sample"))
 
     assert done.returncode == 0, done.stderr
     assert f"Commit {repository.revisions[4][:12]}" in done.stdout
-    assert max(int(str(trial["runs"])) for trial in visits) > 1
-    assert list(boots.values()) == [trial["runs"] for trial in visits]
+    assert max(int(str(trial["runs"])) for trial in trials) > 1
+    assert list(boots.values()) == [trial["runs"] for trial in trials]
     assert "run 2 of " in done.stderr
     assert "Verified against its parent by fresh interleaved trials, " in plain(done.stdout)
     repository.replay()

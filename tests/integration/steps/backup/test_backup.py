@@ -98,7 +98,7 @@ def refused(archive: Path, folder: Path) -> str:
 
 
 def test_a_restored_service_is_complete(service: Path, archive: Path, tmp_path: Path) -> None:
-    """But for kernels, visits and what netbisect writes anew."""
+    """But for kernels, logs of trials and what netbisect writes anew."""
     done = run("restore", archive, tmp_path / "new")
     assert done.exit_code == 0, done.output
 

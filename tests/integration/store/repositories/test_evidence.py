@@ -79,7 +79,7 @@ def test_the_newest_build_is_used_and_old_boots_keep_theirs(lab: Lab) -> None:
 
 def test_evidence_is_independent_of_the_order_of_facts(lab: Lab) -> None:
     record = lab.add_job(comparison())
-    visits = [
+    trials = [
         (
             Boot(f"boot {i}", "c2558", "key", "r1", float(i), 180.0),
             Sample(
@@ -90,7 +90,7 @@ def test_evidence_is_independent_of_the_order_of_facts(lab: Lab) -> None:
     ]
     decision = lab.decide(record, "r1")
 
-    for boot, sample in (visits[2], visits[0], visits[1]):
+    for boot, sample in (trials[2], trials[0], trials[1]):
         lab.ledger.facts.record(boot, decision)
         lab.ledger.facts.record(sample, decision)
 

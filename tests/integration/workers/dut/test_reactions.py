@@ -62,7 +62,7 @@ def with_an_unknown_port(_: RunningLab, testbed: Testbed) -> Testbed:
 
 
 def with_partitions_it_has_not(lab: RunningLab, testbed: Testbed) -> Testbed:
-    lab.bring_home()  # a test kernel that another test left would have to be ended by gpart
+    lab.recover("c2558")  # a test kernel that another test left would have to be ended by gpart
     layout = NanoBsd(good="A1", test="A2")
     return replace(testbed, dut=replace(testbed.dut, deploy="nanobsd", nanobsd=layout))
 
@@ -379,7 +379,7 @@ def test_interrupted_trial_is_followed_by_recovery(lab: RunningLab) -> None:
     assert lab.boots(DUT) == before + 2, "by way of the good kernel"
     before = lab.boots(DUT)
     lab.trial(10, FORWARDING)
-    assert lab.boots(DUT) == before + 1, "after a visit that has ended there is no need"
+    assert lab.boots(DUT) == before + 1, "after a trial that has ended there is no need"
 
 
 def test_old_kernels_are_removed_before_disk_full(lab: RunningLab) -> None:

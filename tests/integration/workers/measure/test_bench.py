@@ -89,7 +89,7 @@ def renamed(c2558: RunningLab) -> Iterator[RunningLab]:
     """The lab with a router whose test kernels name its ports otherwise; at home afterwards."""
     c2558.control("break", "c2558-dut", "renamed-ports")
     yield c2558
-    c2558.bring_home()
+    c2558.recover("c2558")
 
 
 @pytest.mark.parametrize("kind", ["mac", "pci"])

@@ -132,7 +132,7 @@ def slowed(
     lab = replace(running_lab, lab=files, tree=tree, logs=folder, _built={})
     found = []
     for number in (0, 1):
-        running_lab.bring_home()
+        running_lab.recover("c2558")
         _, facts = lab.trial(number, ("inet4-forwarding", *(f"inet4-{kind}" for kind in CLONES)))
         found.append({sample.scenario: sample.pps for sample in samples(facts)})
     return found

@@ -81,7 +81,7 @@ def test_an_unknown_load_follows_from_a_run_before(take: Take, tmp_path: Path) -
 
 
 def test_at_a_load_beyond_saturation_nothing_is_kept(take: Take, tmp_path: Path) -> None:
-    """Packet loss is reported; a profile of an earlier visit does not stay for it."""
+    """Packet loss is reported; a profile of an earlier trial does not stay for it."""
     (tmp_path / FOLDED).write_text("a;b 1\n")
     profile, _ = take(0, pps=1_480_000.0)
 

@@ -17,7 +17,7 @@ DUT, GENERATOR = "c2558-dut", "c2558-gen"
 
 
 def test_second_run_is_valid_after_a_passing_fault(c2558: RunningLab) -> None:
-    """One visit, one boot: the first run is invalid, the second stands."""
+    """One trial, one boot: the first run is invalid, the second stands."""
     c2558.trial(10, ())
     c2558.control("break", GENERATOR, InjectedFault.SLOW_SENDER)
     mended = []

@@ -1,4 +1,4 @@
-"""A visit over real SSH: what is measured, and what is caught before it can be a wrong number."""
+"""A trial over real SSH: what is measured, and what is caught before it can be a wrong number."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PATIENCE = 1.0
 
 @pytest.fixture(scope="module")
 def trial(running_lab: RunningLab) -> list[Fact]:
-    """What a good visit with every scenario of the testbed tells."""
-    running_lab.bring_home()
+    """What a good trial with every scenario of the testbed tells."""
+    running_lab.recover("c2558")
     before = running_lab.boots("c2558-dut")
     sound, facts = running_lab.trial(10, running_lab.lab.testbed("c2558").scenarios)
     assert sound
@@ -52,7 +52,7 @@ def test_trial_boots_once_and_runs_every_scenario(
 def test_runs_share_one_boot(running_lab: RunningLab) -> None:
     """Each is a sample of its own; scenarios take turns, and no run's log is lost."""
     names = ("inet4-forwarding", "inet6-forwarding")
-    running_lab.bring_home()
+    running_lab.recover("c2558")
     before = running_lab.boots("c2558-dut")
     sound, facts = running_lab.trial(10, names, runs=2)
     measured = samples(facts)

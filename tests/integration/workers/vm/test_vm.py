@@ -222,7 +222,7 @@ def test_an_invalid_table_is_refused(lab_file: Path, old: str, new: str, complai
 def test_the_power_switch_of_the_lab_file_switches_it(
     lab_file: Path, machine: Vm, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the command that a visit runs; `vm status` tells."""
+    """By the command that a trial runs; `vm status` tells."""
     lab_file.write_text(LAB.replace("memory = 128", f"memory = 128, ssh_port = {machine.ssh_port}"))
     testbed = load_lab(lab_file).testbed("vm1")
     status = ["--lab", str(lab_file), "vm", "status", "--testbed", "vm1"]

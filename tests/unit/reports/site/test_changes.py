@@ -167,7 +167,7 @@ def test_only_the_largest_changes_have_plots() -> None:
 
 
 def test_long_lists_on_a_page_are_cut_and_counted() -> None:
-    """A thousand commits and visits: the likeliest and the latest, and how many are left out."""
+    """A thousand commits and trials: the likeliest and the latest, and how many are left out."""
     case = make("culprit_case")
     more = tuple(
         replace(

@@ -1,4 +1,4 @@
-"""The console is kept while a visit lasts, whatever becomes of the command that reads it."""
+"""The console is kept while a trial lasts, whatever becomes of the command that reads it."""
 
 from __future__ import annotations
 

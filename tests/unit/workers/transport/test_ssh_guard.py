@@ -42,7 +42,7 @@ by_any_awk = pytest.mark.parametrize("awk", AWKS or [""], ids=lambda path: Path(
 
 @by_any_awk
 def test_commands_of_netbisect_are_run(tmp_path: Path, awk: str) -> None:
-    """A visit's lines are, by any awk that is here."""
+    """A trial's lines are, by any awk that is here."""
     for role, root, commands in (
         ("dut", "", [["sysctl", "-ie", "kern.bootfile"], ["uname", "-v"], ["kenv"]]),
         ("dut", "", [["cd", f"{_BOOT}.new"], ["sha256", "-r", "kernel", "pf.ko"]]),
