@@ -152,7 +152,7 @@ def consistency(found: RequestDocument) -> list[str]:
     sentences = []
     for one in found.repeats:
         what = f"on {one.subject} in {one.scenario} on {one.testbed}: the second lies"
-        apart = words.change(one, one.scenario)
+        apart = words.change(one)
         if one.consistent:
             sentences.append(
                 f"The two runs agree {what} {apart} from the first. Both booted the same images, "

@@ -6,7 +6,7 @@ import math
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar, assert_never
+from typing import Protocol, TypeAlias, TypeVar, assert_never
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.detection_results import MIN_EFFECT
@@ -26,9 +26,13 @@ from netbisect.bisect.model.results import (
     Suspects,
     Unfinished,
 )
+from netbisect.reports.model.types import Difference, SecondRun
 
 Name = Callable[[str], str]
 """Returns the display name of a revision or a scenario."""
+Measured: TypeAlias = Effect | Difference
+"""A change in a scenario, with its interval as ln ratios."""
+_Measured = TypeVar("_Measured", Effect, Difference)
 
 FIRST_TIME = 1e9
 """Least time in seconds since the epoch; imported levels have smaller numbers instead of times."""
@@ -143,25 +147,9 @@ _WITHOUT_PREFIX = {"B", "B/s", "Hz", "J", "W", "bit", "bit/s", "packets/s", "pps
 _PREFIXES = (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9))
 
 
-class Interval(Protocol):
-    """A change of level with its interval, as ln ratios: an effect, or its document."""
-
-    @property
-    def ln_ratio(self) -> float:
-        """The change."""
-
-    @property
-    def low(self) -> float:
-        """Lower end of the interval."""
-
-    @property
-    def high(self) -> float:
-        """Upper end of the interval."""
-
-
-def change(effect: Interval, series: str = "") -> str:
+def change(effect: Measured | SecondRun) -> str:
     """An effect with its interval, in the numbers of its series: `-10.9 % (-12.1 to -9.7)`."""
-    if metric_of(series or getattr(effect, "scenario", "")).lower:
+    if metric_of(effect.scenario).lower:
         effect = Effect("", -effect.ln_ratio, -effect.high, -effect.low, 1.0, 0, 0)
     value = _hundredths(effect.ln_ratio)
     if not (abs(effect.low) < _UNKNOWN and abs(effect.high) < _UNKNOWN):
@@ -184,17 +172,6 @@ def _digits(*values: float) -> int:
 def _signed(value: float, digits: int) -> str:
     text = f"{value:+.{digits}f}"
     return text if text.strip("+-0.") else text[1:]
-
-
-class Measured(Interval, Protocol):
-    """A change in a scenario."""
-
-    @property
-    def scenario(self) -> str:
-        """Name of its series."""
-
-
-_Measured = TypeVar("_Measured", bound=Measured)
 
 
 def direction(effect: Measured) -> str:
@@ -268,19 +245,7 @@ def probability_by_chance(p: float | None) -> str:
     return f"1 in {max(round(times / step) * step, 1):,}"
 
 
-class Counted(Protocol):
-    """A difference of two sides."""
-
-    @property
-    def good_boots(self) -> int:
-        """Boots of the good side."""
-
-    @property
-    def bad_boots(self) -> int:
-        """Boots of the bad side."""
-
-
-def boots(effect: Counted) -> str:
+def boots(effect: Measured) -> str:
     """Boots behind an effect, `12 + 12 boots`."""
     return f"{effect.good_boots} + {effect.bad_boots} boots"
 

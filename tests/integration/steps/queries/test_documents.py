@@ -148,7 +148,7 @@ def test_percentages_have_the_sign_of_the_numbers() -> None:
     found = Difference.of(Effect(cpu, *ends, 0.001, 5, 5))
 
     assert (found.percent, found.percent_low, found.percent_high) == pytest.approx((25, 10, 50))
-    assert words.change(found, cpu) == "+25.0 % (+10.0 to +50.0)"
+    assert words.change(found) == "+25.0 % (+10.0 to +50.0)"
     assert found.ln_ratio < 0
 
 
