@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -71,14 +71,14 @@ def files(found: tuple[ProfilePair, ...], label: Name, stem: str) -> dict[str, s
         stem: Prefix of their names.
     """
     return {
-        _file(stem, i, name): flamegraph.document(draw(flamegraph.MOST_BYTES)).decode()
+        _file(stem, i, graph): flamegraph.document(graph.drawn(i, flamegraph.MOST_BYTES)).decode()
         for i, one in enumerate(found)
-        for name, draw in _drawings(one, label, name=f"profile{i}").items()
+        for graph in _graphs(one, label)
     }
 
 
-def _file(stem: str, place: int, name: str) -> str:
-    return f"{stem}.flames-{place + 1}-{name}.svg" if stem else ""
+def _file(stem: str, place: int, graph: _Graph) -> str:
+    return f"{stem}.flames-{place + 1}-{graph.name}.svg" if stem else ""
 
 
 def grown(before: StoredProfile, after: StoredProfile) -> list[StackShift]:
@@ -87,44 +87,44 @@ def grown(before: StoredProfile, after: StoredProfile) -> list[StackShift]:
     return [one for one in found if one.change >= _LEAST][:_SHOWN]
 
 
-_DIFFERENCE, _SIDES = "difference", ("before", "after")
+class _Graph(NamedTuple):
+    """A graph of a pair of profiles."""
+
+    name: str
+    heading: str
+    caption: str
+    title: str
+    profiles: Sequence[StoredProfile]
+
+    def drawn(self, place: int, most: int) -> str:
+        """The graph of the pair at a place of the page, in so many bytes."""
+        stacks = [one.stacks for one in self.profiles]
+        name = f"profile{place}-{self.name}"
+        return flamegraph.draw(stacks, name=name, title=self.title, most=most)
 
 
-def _drawings(found: ProfilePair, label: Name, name: str) -> dict[str, Callable[[int], str]]:
-    """Drawing functions by name; the difference first."""
-    drawn: dict[str, Callable[[int], str]] = {}
+def _graphs(found: ProfilePair, label: Name) -> Iterator[_Graph]:
+    """The difference first."""
     if len(found.taken) > 1:
-        drawn[_DIFFERENCE] = lambda most: flamegraph.difference(
-            found.taken[0].stacks,
-            found.taken[-1].stacks,
-            name=f"{name}-{_DIFFERENCE}",
-            title=f"What changed from {label(found.revisions[0])} to {label(found.revisions[-1])}",
-            most=most,
-        )
-    for side, one in zip(_SIDES, found.taken, strict=False):
-        drawn[side] = partial(_flames, one, label, f"{name}-{side}")
-    return drawn
-
-
-def _flames(one: StoredProfile, label: Name, name: str, most: int) -> str:
-    title = f"Flame graph of {label(one.profile.revision)}"
-    return flamegraph.flame(one.stacks, name=name, title=title, most=most)
+        title = f"What changed from {label(found.revisions[0])} to {label(found.revisions[-1])}"
+        yield _Graph("difference", "The difference", _COMPARED, title, found.taken)
+    for name, one in zip(("before", "after"), found.taken, strict=False):
+        heading = label(one.profile.revision)
+        yield _Graph(name, heading, _caption(one), f"Flame graph of {heading}", [one])
 
 
 def _section(found: ProfilePair, label: Name, place: int, most: int, stem: str) -> Section:
     title = " and ".join(label(one) for one in found.revisions)
     if not found.taken:
         return Section(title, found.missing)
-    values = {
-        _DIFFERENCE: ("The difference", _COMPARED),
-        **{
-            side: (label(one.profile.revision), _caption(one))
-            for side, one in zip(_SIDES, found.taken, strict=False)
-        },
-    }
     pictures = tuple(
-        Picture(values[name][0], _drawn(draw(most)), values[name][1], _file(stem, place, name))
-        for name, draw in _drawings(found, label, f"profile{place}").items()
+        Picture(
+            graph.heading,
+            Markup(graph.drawn(place, most)),  # noqa: S704 - our own drawing, its texts escaped
+            graph.caption,
+            _file(stem, place, graph),
+        )
+        for graph in _graphs(found, label)
     )
     if len(found.taken) == 1:
         return Section(title, "", pictures)
@@ -139,10 +139,6 @@ _COMPARED = (
     "Both brought to equal totals; a box is as wide as its mean share of both. Colour and "
     "number say how the share of the function itself changed, wherever it is called."
 )
-
-
-def _drawn(svg: str) -> Markup:
-    return Markup(svg)  # noqa: S704 - our own drawing, its texts escaped
 
 
 def _caption(one: StoredProfile) -> str:

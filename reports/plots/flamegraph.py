@@ -78,36 +78,51 @@ class _Box:
 # ----------------------------------------------------------------------------- what is offered
 
 
-def flame(stacks: Stacks, *, name: str, title: str, most: int = MOST_BYTES) -> str:
-    """One profile as an `<svg>` element for a page, in the colours of its style sheet.
+def draw(profiles: Sequence[Stacks], *, name: str, title: str, most: int = MOST_BYTES) -> str:
+    """A profile, or the difference between two, as an `<svg>` element in the colours of its page.
+
+    Of two, both are brought to equal totals. A box is as wide as its mean share of both, so that
+    nothing is missing that only one of them has. Its colour, and what is written on it, say how the
+    share of the function itself changed, without those it calls and in all its places together:
+    where a caller was renamed, what it calls stands in two places and is no hotter for it.
 
     Args:
-        stacks: At least one sample.
+        profiles: One or two, each with at least one sample; the earlier one first.
         name: Prefix of the ids in the element, unique in the page.
         title: Accessible name.
         most: Bytes that the element may have, at least some thousands.
     """
-    return _element([stacks], name, title, most)
-
-
-def difference(
-    before: Stacks, after: Stacks, *, name: str, title: str, most: int = MOST_BYTES
-) -> str:
-    """The difference between two profiles as an `<svg>` element.
-
-    Both are brought to equal totals. A box is as wide as its mean share of both, so that nothing
-    is missing that only one of them has. Its colour, and what is written on it, say how the share
-    of the function itself changed, without those it calls and in all its places together: where a
-    caller was renamed, what it calls stands in two places and is no hotter for it.
-
-    Args:
-        before: At least one sample.
-        after: At least one sample.
-        name: As in `flame`.
-        title: As in `flame`.
-        most: As in `flame`.
-    """
-    return _element([before, after], name, title, most)
+    counts = [total(profile) for profile in profiles]
+    text = _description(counts)
+    boxes: list[_Box] = []
+    used = len(_FORM) + 6 * (len(title) + len(text)) + 1500
+    for box in _boxes(profiles):
+        # The widest own change is not known yet, so room is kept for the longest class and mark.
+        used += len(_drawn(box, counts, 1.0, 0)) + 24
+        if used > most and boxes:
+            break
+        boxes.append(box)
+    rows = 1 + max(box.level for box in boxes)
+    scale = max(abs(box.change) for box in boxes) or 1.0
+    height = _TOP + rows * _ROW + 4
+    drawn = "".join(
+        _drawn(box, counts, scale, height - 4 - (box.level + 1) * _ROW)
+        for box in sorted(boxes, key=lambda box: (box.level, box.x))
+    )
+    legend = (
+        "▲ orange: the function itself takes more of the time; ▼ blue: less; percentage points"
+        if len(profiles) > 1
+        else "wider: more of the time; above: called by what is below"
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" class="fg" '
+        f'aria-labelledby="{name}-title {name}-text" viewBox="0 0 {_WIDTH:g} {height}" '
+        f'width="{_WIDTH:g}" height="{height}">\n'
+        f'<title id="{name}-title">{_safe(title)}</title>\n'
+        f'<desc id="{name}-text">{_safe(text)}</desc>\n'
+        f"<style>\n{_FORM}</style>\n"
+        f'<text x="2" y="15">{legend}</text>\n{drawn}</svg>'
+    )
 
 
 def document(drawing: str) -> bytes:
@@ -160,40 +175,6 @@ def _name(stack: Stack, level: int) -> str:
 
 
 # ---------------------------------------------------------------------------------- the drawing
-
-
-def _element(profiles: Sequence[Stacks], name: str, title: str, most: int) -> str:
-    counts = [total(profile) for profile in profiles]
-    text = _description(counts)
-    boxes: list[_Box] = []
-    used = len(_FORM) + 6 * (len(title) + len(text)) + 1500
-    for box in _boxes(profiles):
-        # The widest own change is not known yet, so room is kept for the longest class and mark.
-        used += len(_drawn(box, counts, 1.0, 0)) + 24
-        if used > most and boxes:
-            break
-        boxes.append(box)
-    rows = 1 + max(box.level for box in boxes)
-    scale = max(abs(box.change) for box in boxes) or 1.0
-    height = _TOP + rows * _ROW + 4
-    drawn = "".join(
-        _drawn(box, counts, scale, height - 4 - (box.level + 1) * _ROW)
-        for box in sorted(boxes, key=lambda box: (box.level, box.x))
-    )
-    legend = (
-        "▲ orange: the function itself takes more of the time; ▼ blue: less; percentage points"
-        if len(profiles) > 1
-        else "wider: more of the time; above: called by what is below"
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" class="fg" '
-        f'aria-labelledby="{name}-title {name}-text" viewBox="0 0 {_WIDTH:g} {height}" '
-        f'width="{_WIDTH:g}" height="{height}">\n'
-        f'<title id="{name}-title">{_safe(title)}</title>\n'
-        f'<desc id="{name}-text">{_safe(text)}</desc>\n'
-        f"<style>\n{_FORM}</style>\n"
-        f'<text x="2" y="15">{legend}</text>\n{drawn}</svg>'
-    )
 
 
 def _description(counts: Sequence[int]) -> str:

@@ -53,12 +53,8 @@ def flamegraph_command(before: Path, after: Path | None, title: str | None, outp
     `pmcstat -G`. The SVG needs no script; tooltips name the functions.
     """
     profiles = [_read_profile(path) for path in (before, after) if path is not None]
-    if after is None:
-        drawing = flamegraph.flame(profiles[0], name="flame", title=title or before.name)
-    else:
-        drawing = flamegraph.difference(
-            *profiles, name="flame", title=title or f"{before.name} and {after.name}"
-        )
+    name = before.name if after is None else f"{before.name} and {after.name}"
+    drawing = flamegraph.draw(profiles, name="flame", title=title or name)
     try:
         output.write_bytes(flamegraph.document(drawing))
     except OSError as error:

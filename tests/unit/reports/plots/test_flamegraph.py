@@ -58,11 +58,11 @@ def place(box: ET.Element) -> tuple[float, float, float]:
 
 
 def flame(profile: Stacks, **more: int) -> str:
-    return flamegraph.flame(profile, name="one", title="A profile", **more)
+    return flamegraph.draw([profile], name="one", title="A profile", **more)
 
 
 def difference(before: Stacks, after: Stacks) -> str:
-    return flamegraph.difference(before, after, name="two", title="Two profiles")
+    return flamegraph.draw([before, after], name="two", title="Two profiles")
 
 
 def test_a_box_is_as_wide_as_its_share_and_above_its_caller() -> None:
