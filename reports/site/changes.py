@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -41,31 +40,12 @@ _BYTES = 450_000
 _FLAMES_LEAST = 45_000
 
 
-@dataclass(frozen=True, slots=True)
-class JobLink:
-    """A job by its number."""
-
-    kind: str
-    """`comparison` or `bisection`."""
-    number: int
-
-    @property
-    def page(self) -> str:
-        """File of the page."""
-        return job_page(self.kind, self.number)
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        return f"{self.kind} {self.number}"
-
-
 def alert(
     document: AlertDocument,
     change: ChangeDocument | None,
     *,
     title: Callable[[str], str],
-    jobs: Sequence[JobLink],
+    jobs: Sequence[tuple[str, int]],
     taken: tuple[ProfilePair, ...] = (),
     verbs: Sequence[tuple[str, str]] = (),
 ) -> Page:
@@ -75,7 +55,7 @@ def alert(
         document: The alert.
         change: Measurements; None without a retest.
         title: Returns the display name of a scenario.
-        jobs: Comparison and search of the alert.
+        jobs: Kinds and numbers of the comparison and the search of the alert.
         taken: Profiles of every culprit and its parent, if available.
         verbs: Names and help of the actions on the alert.
     """
@@ -155,14 +135,14 @@ def _mood(state: AlertState) -> str:
 def comparison(
     document: ComparisonDocument,
     alert: AlertSummary | None = None,
-    following: JobLink | None = None,
+    following: tuple[str, int] | None = None,
 ) -> Page:
     """The page of a comparison.
 
     Args:
         document: The comparison.
         alert: Alert of the job, or None.
-        following: The search that followed from it.
+        following: Kind and number of the job that followed from it.
     """
     running = document.outcome == "running"
     values = _values(document)

@@ -60,8 +60,8 @@ def alert_page(number: int | str) -> str:
 
 
 def job_page(kind: str, number: int) -> str:
-    """The file of a comparison or a bisection, by its number."""
-    return f"{kind}-{number}.html"
+    """The file of a comparison or a bisection, by its number; "" for other kinds of jobs."""
+    return f"{kind}-{number}.html" if kind in JOB_KINDS else ""
 
 
 def document_file(page: str) -> str:

@@ -14,6 +14,7 @@ from netbisect.reports.render.templating import environment
 from netbisect.reports.site.files import (
     alert_page,
     document_file,
+    job_page,
     revision_page,
     series_file,
     series_page,
@@ -88,7 +89,7 @@ environment.filters.update(
     when=when,
 )
 
-environment.globals["series_page"] = series_page
+environment.globals.update(job_page=job_page, series_page=series_page)
 
 
 def make_page(

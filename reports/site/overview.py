@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from netbisect.reports.documents.digest_types import MissingScenarios
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import AlertSummary, QuarantineDocument
-from netbisect.reports.site.files import JOB_KINDS, job_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +41,6 @@ class RunningJob:
     progress: str
     """Progress in words."""
     now: str
-
-    @property
-    def page(self) -> str:
-        """File of the page; "" for jobs without a page."""
-        return job_page(self.kind, self.number) if self.kind in JOB_KINDS else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from netbisect.bisect.model.detection_results import STALE_DAYS, STALE_NIGHTS
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import AlertSummary, Difference
 from netbisect.reports.render import words
-from netbisect.reports.site.files import job_page, revisions_page, series_file, testbed_page
+from netbisect.reports.site.files import revisions_page, series_file, testbed_page
 from netbisect.reports.site.frame import (
     FEEDS,
     REFRESH,
@@ -47,11 +47,6 @@ class FinishedLine:
     branch: str
     since: float
     answer: str
-
-    @property
-    def page(self) -> str:
-        """File of the page."""
-        return job_page(self.kind, self.number)
 
 
 def index(view: Overview) -> Page:

@@ -23,7 +23,7 @@ from netbisect.reports.render import progress, words
 from netbisect.reports.render.palette import BAD, BOOT, INK
 from netbisect.reports.render.progress import ScenarioProgress
 from netbisect.reports.render.words import Name
-from netbisect.reports.site.files import JOB_KINDS, job_page, revision_page
+from netbisect.reports.site.files import revision_page
 from netbisect.reports.site.frame import AlternateForm, Page, make_page
 
 _MOODS = {"regression": "sure", "no regression": "calm"}
@@ -54,12 +54,6 @@ class PartView:
     """The leading scenario first; empty for jobs with a page of their own."""
     narrowing: Sequence[Narrowing] = ()
     search: BisectionDocument | None = None
-
-    @property
-    def page(self) -> str:
-        """The file of the job; "" for one without a page."""
-        kind = self.part.kind.lower()
-        return job_page(kind, self.part.job) if kind in JOB_KINDS else ""
 
 
 def page(

@@ -16,7 +16,6 @@ from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.site import changes
 from netbisect.reports.site import series as series_pages
-from netbisect.reports.site.changes import JobLink
 from netbisect.reports.site.files import (
     JOB_KINDS,
     LISTED,
@@ -149,7 +148,7 @@ class PageBuilder:
             document,
             found,
             title=self.lab.title,
-            jobs=[JobLink(kind, job) for kind in JOB_KINDS if (job := getattr(alert, kind))],
+            jobs=[(kind, job) for kind in JOB_KINDS if (job := getattr(alert, kind))],
             taken=taken,
             verbs=[(name, one.help) for name, one in ACTIONS.items()],
         )
@@ -168,7 +167,7 @@ class PageBuilder:
             page = changes.bisection(document, alert)
             return _files(job_page("bisection", number), page, document)
         following = [
-            JobLink("bisection" if isinstance(one.job, BisectJob) else "comparison", one.id)
+            ("bisection" if isinstance(one.job, BisectJob) else "comparison", one.id)
             for one in self.ledger.jobs.children(number)
         ]
         page = changes.comparison(document, alert, next(iter(following), None))
