@@ -7,10 +7,10 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from html import escape
 from itertools import groupby
 from statistics import geometric_mean
 
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
@@ -47,7 +47,7 @@ _SHADES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
 # -------------------------------------------------------------------------------------- trend
 
 
-def trend(document: ChangeDocument) -> str:
+def trend(document: ChangeDocument) -> Markup:
     """Nightly boots as dots, means as bars, lines at both ends and a verified culprit; SVG.
 
     Of the leading scenario.
@@ -110,7 +110,7 @@ def _ends(axes: Axes, document: ChangeDocument, places: dict[str, int]) -> None:
 # ----------------------------------------------------------------------------------- box plot
 
 
-def boxplot(document: ChangeDocument, scenario: str) -> str:
+def boxplot(document: ChangeDocument, scenario: str) -> Markup:
     """The boots of the good end, the parent, the culprit and the bad end, side by side; SVG."""
     name = f"boxes-{_slug(scenario)}"
     title = f"{words.clean(document.title(scenario))}: boots of the kernels compared"
@@ -175,7 +175,7 @@ def _boxes(
 # ------------------------------------------------------------------------------------- search
 
 
-def path(document: ChangeDocument) -> str:
+def path(document: ChangeDocument) -> Markup:
     """Heat map of the search, a row per step and a column per candidate; SVG.
 
     The darker a cell, the higher the probability of its commits before the step. A ring marks the
@@ -280,9 +280,9 @@ def _result(document: ChangeDocument, step: StepDocument) -> str:
 # ------------------------------------------------------------------------------------- shared
 
 
-def notice(sentence: str) -> str:
+def notice(sentence: str) -> Markup:
     """A paragraph instead of a figure without data."""
-    return f'<p class="soft">{escape(sentence)}</p>'
+    return Markup('<p class="soft">{}</p>').format(sentence)
 
 
 def _slug(scenario: str) -> str:

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any, Literal
 
 import matplotlib as mpl
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -77,7 +78,7 @@ def draw(
     name: str,
     title: str,
     text: str,
-) -> str:
+) -> Markup:
     """Draws one pair of axes as an `<svg>` element for a page.
 
     Args:
@@ -99,7 +100,7 @@ def draw(
         body = _body(_saved(figure, "svg", {}).decode(), name)
     # The children of an image are not accessible: links need a group.
     role = "group" if "<a " in body[1] else "img"
-    return (
+    return Markup(  # noqa: S704 - its texts are escaped
         f'<svg role="{role}" aria-labelledby="{name}-title {name}-text" stroke-linejoin="round" '
         f'font-family="DejaVu Sans, Verdana, Arial, sans-serif" {body[0]}>\n'
         f'<title id="{name}-title">{escape(title)}</title>\n'

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from html import escape
 from itertools import accumulate
 
+from markupsafe import Markup
+
 from netbisect.bisect.model.profile_stacks import Stack, Stacks, ranges, share_shifts, total
 from netbisect.reports.render import words
 
@@ -78,7 +80,7 @@ class _Box:
 # ----------------------------------------------------------------------------- what is offered
 
 
-def draw(profiles: Sequence[Stacks], *, name: str, title: str, most: int = MOST_BYTES) -> str:
+def draw(profiles: Sequence[Stacks], *, name: str, title: str, most: int = MOST_BYTES) -> Markup:
     """A profile, or the difference between two, as an `<svg>` element in the colours of its page.
 
     Of two, both are brought to equal totals. A box is as wide as its mean share of both, so that
@@ -114,7 +116,7 @@ def draw(profiles: Sequence[Stacks], *, name: str, title: str, most: int = MOST_
         if len(profiles) > 1
         else "wider: more of the time; above: called by what is below"
     )
-    return (
+    return Markup(  # noqa: S704 - its texts are escaped
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" class="fg" '
         f'aria-labelledby="{name}-title {name}-text" viewBox="0 0 {_WIDTH:g} {height}" '
         f'width="{_WIDTH:g}" height="{height}">\n'

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from markupsafe import Markup
-
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.reports.model.changes import (
     BisectionDocument,
@@ -92,13 +90,10 @@ def _drawn(document: ChangeDocument) -> dict[str, Any]:
     """Values of the templates of a change, with its pictures but for flame graphs."""
     shown = _pictured(document, _PICTURED_ALERT)
     return _values(document) | {
-        "trend": Markup(chart.trend(document)),  # noqa: S704 - our own drawing
-        "pictures": [
-            (document.title(name), Markup(chart.boxplot(document, name)))  # noqa: S704 - as above
-            for name in shown
-        ],
+        "trend": chart.trend(document),
+        "pictures": [(document.title(name), chart.boxplot(document, name)) for name in shown],
         "undrawn": len(document.titles) - len(shown),
-        "search": Markup(chart.path(document)),  # noqa: S704 - as above
+        "search": chart.path(document),
     }
 
 
@@ -163,7 +158,7 @@ def comparison(
         alert=alert,
         next=following,
         pictures=[
-            (document.title(name), Markup(chart.boxplot(document, name)))  # noqa: S704 - our own
+            (document.title(name), chart.boxplot(document, name))
             for name in _pictured(document, _PICTURED)
         ],
     )
@@ -185,8 +180,8 @@ def bisection(document: BisectionDocument, alert: AlertSummary | None = None) ->
         alternates=[as_document(job_page("bisection", document.number))],
         **_values(document),
         alert=alert,
-        line=Markup(plots.commit_line(document)),  # noqa: S704 - our own drawing
-        search=Markup(chart.path(document)),  # noqa: S704 - our own drawing
+        line=plots.commit_line(document),
+        search=chart.path(document),
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TypeAlias
 
+from markupsafe import Markup
 from matplotlib.axes import Axes
 
 from netbisect.bisect.model.metric import metric_of
@@ -42,7 +43,7 @@ def recent(
     levels: Sequence[LevelDocument],
     alerts: Sequence[MarkedAlert],
     name: str,
-) -> str:
+) -> Markup:
     """Boots of the latest levels, with the baseline and the alerts; SVG.
 
     Args:
@@ -64,7 +65,8 @@ def recent(
             f"{words.number(levels[-1].pps, view.scenario)} on {when(levels[-1].at)}."
         ),
     )
-    return drawn.replace("</svg>", f"{''.join(_tips(view, levels))}</svg>")
+    tips = "".join(_tips(view, levels))
+    return drawn.replace("</svg>", Markup(f"{tips}</svg>"))  # noqa: S704 - its texts are escaped
 
 
 def _tips(view: SeriesDocument, levels: Sequence[LevelDocument]) -> Iterator[str]:
@@ -78,7 +80,7 @@ def _tips(view: SeriesDocument, levels: Sequence[LevelDocument]) -> Iterator[str
             f"{words.count(len(level.boots), 'boot')}, {when(level.at)}"
         )
         box = (
-            f'<title>{escape(words.clean(tooltip))}</title><rect x="{left + (x + 0.5) * wide:.1f}" '
+            f'<title>{escape(tooltip)}</title><rect x="{left + (x + 0.5) * wide:.1f}" '
             f'y="{top:.1f}" width="{wide:.1f}" height="{height:.1f}" fill-opacity="0"/>'
         )
         listed = x >= len(levels) - LISTED
@@ -110,7 +112,7 @@ def _recent(
     _alerts(axes, alerts, levels)
 
 
-def history(view: SeriesDocument, alerts: Sequence[MarkedAlert]) -> str:
+def history(view: SeriesDocument, alerts: Sequence[MarkedAlert]) -> Markup:
     """All levels, a bar from the slowest to the fastest boot of each; SVG.
 
     Horizontal lines are the levels between steps, vertical ones the starts of epochs.
@@ -238,7 +240,7 @@ def spark(means: Sequence[float]) -> str:
 # ------------------------------------------------------------------------ the line of a search
 
 
-def commit_line(document: ChangeDocument) -> str:
+def commit_line(document: ChangeDocument) -> Markup:
     """Boots of every tested kernel along the commits, and failed trials; SVG."""
     boots = [
         (x, rate)

@@ -105,7 +105,7 @@ def _pictures(parts: Sequence[PartView]) -> Iterator[tuple[Markup, str]]:
     """Drawings with captions: what narrows first."""
     for i, one in enumerate(parts):
         if one.search is not None:
-            yield Markup(chart.path(one.search)), _PATH  # noqa: S704 - our own drawing
+            yield chart.path(one.search), _PATH
         for j, narrowing in enumerate(one.narrowing):
             yield _narrowing(narrowing, f"narrowing-{i}-{j}"), _NARROWING
         for j, scenario in enumerate(one.boots):
@@ -161,14 +161,13 @@ def _effects(rows: Sequence[tuple[str, Difference]], factor: str, margin: float)
         )
         axes.set_xlabel("%")
 
-    drawn = draw(
+    return draw(
         paint,
         0.8 + 0.45 * len(rows),
         name=f"factor-{factor}",
         title=f"Effects of the {factor}",
         text="; ".join(f"{name}: {words.change(one)}" for name, one in rows),
     )
-    return Markup(drawn)  # noqa: S704 - our own drawing, its texts escaped
 
 
 _FACTOR = "Effects with 95 % intervals; the dashed line is the smallest drop that matters."
@@ -184,14 +183,13 @@ _NARROWING = (
 
 def _narrowing(one: Narrowing, name: str) -> Markup:
     last = one.effects[-1]
-    drawn = draw(
+    return draw(
         lambda axes: _intervals(axes, one),
         2.4,
         name=name,
         title=f"{words.clean(one.title)}: the interval as it narrows",
         text=f"After {words.count(last.bad_boots, 'boot')} of each kernel: {words.change(last)}.",
     )
-    return Markup(drawn)  # noqa: S704 - our own drawing, its texts escaped
 
 
 def _intervals(axes: Axes, one: Narrowing) -> None:
@@ -225,18 +223,17 @@ def _boots(one: ScenarioProgress, name: str) -> Markup:
         for side in one.sides
     ]
     if not facts:
-        return Markup(chart.notice("No boots measured yet."))  # noqa: S704 - our own drawing
+        return chart.notice("No boots measured yet.")
     panel = Panel(
         words.clean(one.title), [(words.clean(s.name), s.pps) for s in one.sides], one.series
     )
-    drawn = draw(
+    return draw(
         lambda axes: marks(axes, panel),
         1.1 + 0.42 * len(one.sides),
         name=name,
         title=f"{words.clean(one.title)} on {words.clean(one.testbed)}: boots so far",
         text=f"{'; '.join(facts)}.",
     )
-    return Markup(drawn)  # noqa: S704 - our own drawing, its texts escaped
 
 
 def profile(number: int, title: str, found: ProfilePair | None, label: Name) -> Page:
