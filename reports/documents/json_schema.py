@@ -6,7 +6,7 @@ import json
 import math
 import re
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -19,7 +19,13 @@ from netbisect.reports.model.series import SeriesDocument
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _HALVES = re.compile(r"\\ud[89a-f]")
 """Surrogates as JSON escapes; a pair may be one character."""
-_PLAIN: Mapping[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
+_PLAIN: Mapping[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+}
 
 Document: TypeAlias = (
     documents.AlertDocument
@@ -44,7 +50,7 @@ DOCUMENTS: Mapping[str, type] = {schema_name(one).lower(): one for one in get_ar
 
 def as_text(document: Document) -> str:
     """A document as ASCII JSON."""
-    return json.dumps(as_data(document), indent=2, allow_nan=False)
+    return json.dumps(as_plain(document), indent=2, allow_nan=False)
 
 
 def as_line(document: Document) -> str:
@@ -54,7 +60,7 @@ def as_line(document: Document) -> str:
     except ValueError:
         text = ""
     if not text or _HALVES.search(text):
-        text = json.dumps(as_data(document), allow_nan=False, separators=(",", ":"))
+        text = json.dumps(as_plain(document), allow_nan=False, separators=(",", ":"))
     return text
 
 
@@ -63,17 +69,12 @@ def _fields(noun: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever json does n
     return {one.name: getattr(noun, one.name) for one in fields(noun)}
 
 
-def as_data(document: Document) -> dict[str, Any]:
-    """A document as JSON takes it.
+def as_plain(noun: Any) -> dict[str, Any]:  # noqa: ANN401 - of dataclasses there is no common type
+    """A document, or a part of one, as JSON values.
 
     JSON has no infinity, and readers refuse texts that UTF-8 cannot hold: null and the replacement
     character stand for them.
     """
-    return as_plain(document)
-
-
-def as_plain(noun: Any) -> dict[str, Any]:  # noqa: ANN401 - of dataclasses there is no common type
-    """A dataclass as JSON values, for parts of documents."""
     found = _tidy(asdict(noun))
     assert isinstance(found, dict)
     return found
@@ -134,19 +135,29 @@ def described(noun: type, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _type(hint: Any, found: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - types have no type
+    origin, parts = get_origin(hint), get_args(hint)
+    made: dict[str, Any]
     if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, StrEnum)):
-        return _named(hint, found)
-    if hint is type(None):
-        return {"type": "null"}
-    if hint in _PLAIN:
-        return {"type": _PLAIN[hint]}
-    make = _MADE.get(get_origin(hint))
-    if make is None:
+        made = reference(hint, found)
+    elif hint in _PLAIN:
+        made = {"type": _PLAIN[hint]}
+    elif origin is Annotated:
+        made = {"description": parts[1], **_type(parts[0], found)}
+    elif origin in (Union, types.UnionType):
+        made = {"anyOf": [_type(one, found) for one in parts]}
+    elif origin is Literal:
+        made = {"const": parts[0]} if len(parts) == 1 else {"enum": list(parts)}
+    elif origin is tuple:
+        made = {"type": "array", "items": _type(parts[0], found)}
+    elif origin is dict:
+        made = {"type": "object", "additionalProperties": _type(parts[1], found)}
+    else:
         raise TypeError(f"{hint}: no document may have such a field")
-    return make(get_args(hint), found)
+    return made
 
 
-def _named(noun: type, found: dict[str, Any]) -> dict[str, Any]:
+def reference(noun: type, found: dict[str, Any]) -> dict[str, Any]:
+    """A reference to the schema of a nested class, which is added to `found`."""
     name = schema_name(noun)
     if name not in found:
         found[name] = {}  # ends the recursion of a class that contains itself
@@ -156,34 +167,3 @@ def _named(noun: type, found: dict[str, Any]) -> dict[str, Any]:
             else described(noun, found)
         )
     return {"$ref": f"#/$defs/{name}"}
-
-
-def _annotated(parts: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
-    return {"description": parts[1], **_type(parts[0], found)}
-
-
-def _union(parts: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
-    return {"anyOf": [_type(one, found) for one in parts]}
-
-
-def _literal(parts: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
-    del found
-    return {"const": parts[0]} if len(parts) == 1 else {"enum": list(parts)}
-
-
-def _array(parts: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": _type(parts[0], found)}
-
-
-def _mapping(parts: Sequence[Any], found: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "additionalProperties": _type(parts[1], found)}
-
-
-_MADE: Mapping[Any, Callable[[Sequence[Any], dict[str, Any]], dict[str, Any]]] = {
-    Annotated: _annotated,
-    Union: _union,
-    types.UnionType: _union,
-    Literal: _literal,
-    tuple: _array,
-    dict: _mapping,
-}

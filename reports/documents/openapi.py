@@ -235,14 +235,9 @@ def _operation(call: _Call, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer(description: str, noun: type, found: dict[str, Any]) -> dict[str, Any]:
-    name = json_schema.schema_name(noun)
-    if name not in found:
-        found[name] = {}
-        found[name] = json_schema.described(noun, found)
-    reference = {"$ref": f"#/$defs/{name}"}
     return {
         "description": " ".join(description.partition("\n\n")[0].split()),
-        "content": {"application/json": {"schema": reference}},
+        "content": {"application/json": {"schema": json_schema.reference(noun, found)}},
     }
 
 

@@ -81,13 +81,13 @@ def test_documents_match_their_schemas(filled_ledger: Any, name: str) -> None:
         assert "\\ud8" not in text
         document = json.loads(text, parse_constant=pytest.fail)
         validate(document, name)
-        assert document == json_schema.as_data(made)
+        assert document == json_schema.as_plain(made)
 
 
 @pytest.mark.parametrize("name", json_schema.DOCUMENTS)
 def test_a_schema_refuses_other_documents(filled_ledger: Any, name: str) -> None:
     """A field too few, another version, or another type is seen."""
-    good = json_schema.as_data(MAKERS[name](filled_ledger))
+    good = json_schema.as_plain(MAKERS[name](filled_ledger))
     for key in good:
         with pytest.raises(jsonschema.ValidationError, match="required"):
             validate({one: good[one] for one in good if one != key}, name)
@@ -114,10 +114,10 @@ def test_schemas_are_listed_with_their_versions() -> None:
 
 def test_a_document_has_the_figures_of_its_alert(filled_ledger: Any) -> None:
     """The numbers are those that were announced."""
-    alert = json_schema.as_data(MAKERS["alert"](filled_ledger))
-    bisection = json_schema.as_data(MAKERS["bisection"](filled_ledger))
-    comparison = json_schema.as_data(MAKERS["comparison"](filled_ledger))
-    series = json_schema.as_data(MAKERS["series"](filled_ledger))
+    alert = json_schema.as_plain(MAKERS["alert"](filled_ledger))
+    bisection = json_schema.as_plain(MAKERS["bisection"](filled_ledger))
+    comparison = json_schema.as_plain(MAKERS["comparison"](filled_ledger))
+    series = json_schema.as_plain(MAKERS["series"](filled_ledger))
 
     assert alert["differences"][0]["ln_ratio"] == -0.1
     assert alert["differences"][0]["percent"] == pytest.approx(-9.516, abs=1e-3)

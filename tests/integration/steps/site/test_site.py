@@ -20,7 +20,7 @@ from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Boot, Commit, Conditions
 from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import Confirmed, Effect
-from netbisect.reports.documents.json_schema import as_data, schema
+from netbisect.reports.documents.json_schema import as_plain, schema
 from netbisect.reports.render.templating import environment
 from netbisect.reports.site.files import series_page, slug
 from netbisect.reports.site.plots import spark
@@ -138,7 +138,7 @@ def test_a_series_is_the_same_in_the_site_and_from_the_command_line(whole_site: 
     text = (whole_site.folder / "series-testbed-01.inet6-path-01.main.json").read_text()
     document = DocumentQueries(open_ledger(whole_site.database)).series(name)
 
-    assert json.loads(text) == as_data(document)
+    assert json.loads(text) == as_plain(document)
     assert text.count("\n") == 1
     assert document.alerts
     jsonschema.validate(json.loads(text), schema("series"))
