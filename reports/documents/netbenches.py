@@ -14,7 +14,8 @@ from html import escape
 
 from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.documents import netbenches_notes
-from netbisect.reports.documents.netbenches_study import ComparedScenario, Set, Study
+from netbisect.reports.documents.netbenches_study import Study
+from netbisect.reports.model.compared import ComparedScenario, Set
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import (
     POINTS_MIN,
@@ -84,20 +85,12 @@ def files(study: Study) -> dict[str, bytes]:
     Raises:
         ValueError: as `check`, or from ministat.
     """
-    from netbisect.reports.plots.netbenches_plot import Panel, boxes  # noqa: PLC0415 - long to load
+    from netbisect.reports.plots.netbenches_plot import boxes  # noqa: PLC0415 - long to load
 
     check(study)
     named = _file_names(study)
     found = {"README.md": readme(study).encode()}
-    panels = [
-        Panel(
-            words.clean(scenario.name),
-            [(words.clean(one.name), tuple(one.pps)) for one in scenario.sets],
-            scenario.series,
-        )
-        for scenario in study.scenarios
-    ]
-    for kind, picture in boxes(panels, words.clean(study.title)).items():
+    for kind, picture in boxes(study.scenarios, words.clean(study.title)).items():
         found[f"graph.{kind}"] = picture
     for scenario, its in zip(study.scenarios, named, strict=True):
         for one, name in zip(scenario.sets, its, strict=True):

@@ -5,31 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from netbisect.reports.model.compared import ComparedScenario
 from netbisect.reports.render.ministat import Variant
-
-
-@dataclass(frozen=True, slots=True)
-class Set:
-    """Measurements of one image in one scenario."""
-
-    name: str
-    pps: Sequence[float]
-    """Packets per second, one value per boot, in the order of its file."""
-    file: str = ""
-    """Name of the file that will hold the values; without one, made of set and scenario."""
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedScenario:
-    """Sets that are compared with the first of them."""
-
-    name: str
-    """As in `on NAME`: forwarding, or pf impact on forwarding."""
-    sets: Sequence[Set]
-    heading: str = ""
-    """Above the table; default `On NAME:`."""
-    series: str = ""
-    """Name of the series, for the unit; default packets per second."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
+from netbisect.reports.model.compared import ComparedScenario
 from netbisect.reports.plots.figure import box, dots, files
+from netbisect.reports.render import words
 from netbisect.reports.render.palette import BAD, GOOD, unit
 
 _LABEL = 26
@@ -20,18 +21,7 @@ _LABEL = 26
 _LABEL_LINES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """A scenario."""
-
-    name: str
-    sets: Sequence[tuple[str, Sequence[float]]]
-    """Name and boots of each; they are compared with the first."""
-    series: str = ""
-    """Name of the series, for the unit."""
-
-
-def boxes(panels: Sequence[Panel], title: str) -> dict[str, bytes]:
+def boxes(panels: Sequence[ComparedScenario], title: str) -> dict[str, bytes]:
     """The picture as SVG and PNG, by format; the same bytes for the same data."""
     rows = [len(panel.sets) for panel in panels]
     height = sum(1.1 + 0.42 * count for count in rows)
@@ -46,11 +36,11 @@ def boxes(panels: Sequence[Panel], title: str) -> dict[str, bytes]:
     return files(paint, height, title=title)
 
 
-def marks(axes: Axes, panel: Panel) -> None:
+def marks(axes: Axes, panel: ComparedScenario) -> None:
     """Draws a panel: a row for every set, a mark for every boot."""
-    name, scale = unit([rate for _, rates in panel.sets for rate in rates], panel.series)
-    for y, (_, rates) in enumerate(panel.sets):
-        shown = [rate / scale for rate in rates]
+    name, scale = unit([rate for one in panel.sets for rate in one.pps], panel.series)
+    for y, one in enumerate(panel.sets):
+        shown = [rate / scale for rate in one.pps]
         colour = BAD if y else GOOD
         box(axes, shown, y - 0.1, 0.34, colour, orientation="horizontal")
         # Beside each other, so that equal boots can be counted.
@@ -58,13 +48,13 @@ def marks(axes: Axes, panel: Panel) -> None:
         dots(axes, zip(shown, beside, strict=True), colour, 3.4, square=bool(y))
     axes.set_ylim(len(panel.sets) - 0.4, -0.6)
     axes.yaxis.set_major_locator(FixedLocator(list(range(len(panel.sets)))))
-    axes.set_yticklabels([_wrapped(name) for name, _ in panel.sets])
-    axes.set_title(textwrap.shorten(panel.name, 90, placeholder=" …"), fontsize=10)
+    axes.set_yticklabels([_wrapped(one.name) for one in panel.sets])
+    axes.set_title(textwrap.shorten(words.clean(panel.name), 90, placeholder=" …"), fontsize=10)
     axes.set_xlabel(f"{name}, one mark per boot")
     axes.xaxis.set_major_locator(MaxNLocator(7))
     axes.grid(visible=True, axis="x")
     axes.grid(visible=False, axis="y")
-    _percents(axes, panel.sets[0][1], scale)
+    _percents(axes, panel.sets[0].pps, scale)
 
 
 def _percents(axes: Axes, reference: Sequence[float], scale: float) -> None:
@@ -81,5 +71,5 @@ def _percents(axes: Axes, reference: Sequence[float], scale: float) -> None:
 
 
 def _wrapped(name: str) -> str:
-    lines = textwrap.wrap(name, _LABEL, max_lines=_LABEL_LINES, placeholder=" …")
+    lines = textwrap.wrap(words.clean(name), _LABEL, max_lines=_LABEL_LINES, placeholder=" …")
     return "\n".join(lines)

@@ -13,15 +13,15 @@ from matplotlib.ticker import MaxNLocator
 from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import Effect
 from netbisect.reports.model.changes import BisectionDocument
+from netbisect.reports.model.compared import ComparedScenario
 from netbisect.reports.model.profiles import ProfilePair
 from netbisect.reports.model.types import Difference, RequestDocument, RequestPart
 from netbisect.reports.pages import profiles, requests
 from netbisect.reports.plots import chart
 from netbisect.reports.plots.figure import dots, draw, segments
-from netbisect.reports.plots.netbenches_plot import Panel, marks
+from netbisect.reports.plots.netbenches_plot import marks
 from netbisect.reports.render import progress, words
 from netbisect.reports.render.palette import BAD, BOOT, INK
-from netbisect.reports.render.progress import ScenarioProgress
 from netbisect.reports.render.words import Name
 from netbisect.reports.site.files import revision_page
 from netbisect.reports.site.frame import AlternateForm, Page, make_page
@@ -50,7 +50,7 @@ class PartView:
     """A job of a request, with what was measured for it."""
 
     part: RequestPart
-    boots: Sequence[ScenarioProgress] = ()
+    boots: Sequence[ComparedScenario] = ()
     """The leading scenario first; empty for jobs with a page of their own."""
     narrowing: Sequence[Narrowing] = ()
     search: BisectionDocument | None = None
@@ -210,7 +210,7 @@ def _intervals(axes: Axes, one: Narrowing) -> None:
     axes.set_ylabel("% against the first")
 
 
-def _boots(one: ScenarioProgress, name: str) -> Markup:
+def _boots(one: ComparedScenario, name: str) -> Markup:
     """The boots of all kernels in a scenario, side by side.
 
     Args:
@@ -220,18 +220,15 @@ def _boots(one: ScenarioProgress, name: str) -> Markup:
     facts = [
         f"{words.clean(side.name)}: {words.count(len(side.pps), 'boot')} from "
         f"{words.number(min(side.pps), one.series)} to {words.number(max(side.pps), one.series)}"
-        for side in one.sides
+        for side in one.sets
     ]
     if not facts:
         return chart.notice("No boots measured yet.")
-    panel = Panel(
-        words.clean(one.title), [(words.clean(s.name), s.pps) for s in one.sides], one.series
-    )
     return draw(
-        lambda axes: marks(axes, panel),
-        1.1 + 0.42 * len(one.sides),
+        lambda axes: marks(axes, one),
+        1.1 + 0.42 * len(one.sets),
         name=name,
-        title=f"{words.clean(one.title)} on {words.clean(one.testbed)}: boots so far",
+        title=f"{words.clean(one.name)} on {words.clean(one.testbed)}: boots so far",
         text=f"{'; '.join(facts)}.",
     )
 

@@ -20,8 +20,8 @@ from netbisect.bisect.model.jobs import (
     ProfileJob,
 )
 from netbisect.bisect.model.metric import metric_of
+from netbisect.reports.model.compared import ComparedScenario, Set
 from netbisect.reports.render import progress
-from netbisect.reports.render.progress import ScenarioProgress, Side
 from netbisect.reports.site.files import JOB_KINDS, job_page
 from netbisect.steps.master.lab_step import DECISION_PROPERTY
 from netbisect.steps.queries.lab_context import LabContext
@@ -91,22 +91,22 @@ def build_report(
     record = ledger.jobs.get(number)
     job = replace(record.job, testbed=testbed)
     found = [
-        ScenarioProgress(
-            title=title_of_series(name, lab.scenario_directories),
+        ComparedScenario(
+            name=title_of_series(name, lab.scenario_directories),
             testbed=testbed,
             series=name,
-            sides=measured_sides(ledger, job, LabContext().evidence(ledger, record), name)
+            sets=measured_sides(ledger, job, LabContext().evidence(ledger, record), name)
             if isinstance(job, MeasureJob)
             else _sides(ledger, job, name, revision),
         )
         for name in _scenarios(job)
     ]
     lead = found[0]
-    boots = " + ".join(str(len(side.pps)) for side in lead.sides) or "no"
+    boots = " + ".join(str(len(side.pps)) for side in lead.sets) or "no"
     return BuildReport(
         statistics=progress.as_text(found),
         links=tuple(_links(ledger, settings, record)),
-        summary=f"{lead.title}: {boots} boots",
+        summary=f"{lead.name}: {boots} boots",
     )
 
 
@@ -130,7 +130,7 @@ def _scenarios(job: Job) -> list[str]:
     return sorted(job.scenarios, key=lambda name: name != lead)
 
 
-def _sides(ledger: Ledger, job: Job, scenario: str, revision: str) -> list[Side]:
+def _sides(ledger: Ledger, job: Job, scenario: str, revision: str) -> list[Set]:
     """Boots of the kernels compared, without kernels that have none."""
     levels = ledger.series.with_baseline(job.testbed, scenario, job.branch)
     wanted: list[str] = []
@@ -149,7 +149,7 @@ def _sides(ledger: Ledger, job: Job, scenario: str, revision: str) -> list[Side]
     for level in levels.whole:
         by_revision.setdefault(level.revision, []).append(level)
     return [
-        Side(
+        Set(
             ledger.commits.label(name),
             tuple(number(value) for level in by_revision[name] for value in level.ln_pps),
         )

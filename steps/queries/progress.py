@@ -14,8 +14,8 @@ from netbisect.bisect.model.jobs import (
     MeasureJob,
     NightlyJob,
 )
+from netbisect.reports.model.compared import Set
 from netbisect.reports.render import words
-from netbisect.reports.render.progress import Side
 from netbisect.reports.site.overview import NightProgress, RunningJob
 from netbisect.steps.policy.request_cost import boots_wanted, price_of_trial
 from netbisect.steps.queries import digest
@@ -112,7 +112,7 @@ def boots_done(
     return sum(isinstance(fact, Boot) for fact in ledger.facts.of_job(record.id))
 
 
-def measured_sides(ledger: Ledger, job: MeasureJob, evidence: Evidence, series: str) -> list[Side]:
+def measured_sides(ledger: Ledger, job: MeasureJob, evidence: Evidence, series: str) -> list[Set]:
     """The boots that count for a measurement, by revision; a revision may have a patch."""
     numbers = measurement.counted_numbers(job, evidence, series)
-    return [Side(ledger.commits.label(name), tuple(own)) for name, own in numbers.items()]
+    return [Set(ledger.commits.label(name), tuple(own)) for name, own in numbers.items()]

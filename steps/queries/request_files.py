@@ -9,7 +9,8 @@ from netbisect.bisect.model.jobs import MeasureJob
 from netbisect.bisect.model.metric import split_settings
 from netbisect.bisect.model.results import MeasureResult
 from netbisect.reports.documents import json_schema
-from netbisect.reports.documents.netbenches_study import ComparedScenario, Set, Study
+from netbisect.reports.documents.netbenches_study import Study
+from netbisect.reports.model.compared import ComparedScenario, Set
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN
 from netbisect.steps.queries import request_answer

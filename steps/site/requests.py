@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob, MeasureJob, ProfileJob
+from netbisect.reports.model.compared import ComparedScenario
 from netbisect.reports.model.types import RequestPart
-from netbisect.reports.render.progress import ScenarioProgress
 from netbisect.reports.site import requests as request_pages
 from netbisect.reports.site.frame import File
 from netbisect.reports.site.requests import Narrowing, PartView
@@ -50,8 +50,11 @@ def _part(builder: PageBuilder, record: JobRecord, part: RequestPart) -> PartVie
     return PartView(
         part,
         [
-            ScenarioProgress(
-                builder.lab.title(one), job.testbed, measured_sides(ledger, job, evidence, one), one
+            ComparedScenario(
+                builder.lab.title(one),
+                measured_sides(ledger, job, evidence, one),
+                series=one,
+                testbed=job.testbed,
             )
             for one in job.scenarios
         ],

@@ -14,7 +14,8 @@ import click
 from netbisect.bisect.model import profile_stacks
 from netbisect.cli.input import comparison
 from netbisect.reports.documents import netbenches
-from netbisect.reports.documents.netbenches_study import ComparedScenario, Study
+from netbisect.reports.documents.netbenches_study import Study
+from netbisect.reports.model.compared import ComparedScenario
 from netbisect.reports.plots import flamegraph
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import Variant

@@ -12,7 +12,8 @@ import click
 from netbisect.bisect.model.metric import metric_of, split_settings
 from netbisect.cli.input import MAX_SUGGESTIONS, suggestion
 from netbisect.cli.input.detection import of_database
-from netbisect.reports.documents.netbenches_study import ComparedScenario, FlameGraph, Set
+from netbisect.reports.documents.netbenches_study import FlameGraph
+from netbisect.reports.model.compared import ComparedScenario, Set
 from netbisect.reports.render.ministat import Variant
 from netbisect.reports.render.ministat_input import read_points
 from netbisect.steps.service.database_thread import open_ledger

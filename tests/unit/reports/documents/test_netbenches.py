@@ -11,7 +11,8 @@ import pytest
 
 from netbisect.bisect.model.metric import SeriesMetric
 from netbisect.reports.documents.netbenches import files, readme
-from netbisect.reports.documents.netbenches_study import ComparedScenario, FlameGraph, Set, Study
+from netbisect.reports.documents.netbenches_study import FlameGraph, Study
+from netbisect.reports.model.compared import ComparedScenario, Set
 from netbisect.reports.render.ministat import ministat
 from netbisect.reports.render.ministat_input import read_points
 
