@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from netbisect.bisect.model.faults import rule_of
 from netbisect.reports.mail.alerts import Mail
@@ -15,40 +14,29 @@ _LINES_MAX = 30
 _WIDTH = 76
 
 
-@dataclass(frozen=True, slots=True)
-class Confinement:
-    """A testbed in quarantine."""
-
-    testbed: str
-    description: str
-    why: str
-    by: str
-    fault: str = ""
-    """Name in the table of faults; "" if set by a user."""
-    log: str = ""
-
-
-def quarantine(confinement: Confinement) -> Mail:
+def quarantine(
+    testbed: str, description: str, *, why: str, by: str, fault: str = "", log: str = ""
+) -> Mail:
     """Mail about a testbed in quarantine.
 
     Args:
-        confinement: The quarantine.
+        testbed: Name.
+        description: Hardware of the testbed; may be empty.
+        why: Reason.
+        by: Author.
+        fault: Name in the table of faults; "" if set by a user.
+        log: Console log.
     """
-    rule = rule_of(confinement.fault)
-    log = [words.clean(line)[:_WIDTH] for line in confinement.log.splitlines() if line.strip()]
-    name = words.clean(confinement.testbed)
-    place = [("testbed", name)]
-    if confinement.description:
-        place.append(("hardware", words.clean(confinement.description)))
-    if confinement.fault:
-        place.append(("fault", words.clean(confinement.fault)))
-    place.append(("set by", words.clean(confinement.by)))
+    rule = rule_of(fault)
+    lines = [words.clean(line)[:_WIDTH] for line in log.splitlines() if line.strip()]
+    name = words.clean(testbed)
+    facts = {"testbed": name, "hardware": description, "fault": fault, "set by": by}
     text = environment.get_template("quarantine.txt").render(
         testbed=name,
-        why=words.reason(confinement.why),
-        place=place,
+        why=words.reason(why),
+        place=[(key, words.clean(fact)) for key, fact in facts.items() if fact],
         advice=rule.advice.replace("`", "") if rule else "",
-        log=log[-_LINES_MAX:],
+        log=lines[-_LINES_MAX:],
     )
     return Mail(words.clean(f"[netbisect] {name}: in quarantine"), text)
 

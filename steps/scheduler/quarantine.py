@@ -41,7 +41,7 @@ def quarantine_testbed(
         FileError: the lab file has no such testbed.
     """
     place = lab.testbed(testbed)
-    letter = owners.quarantine(owners.Confinement(testbed, place.description, why, by, fault, log))
+    letter = owners.quarantine(testbed, place.description, why=why, by=by, fault=fault, log=log)
     return ledger.quarantines.start(
         testbed,
         why=why,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from netbisect.bisect.model.faults import Fault
-from netbisect.reports.mail.owners import Confinement, quarantine, worker_away, worker_back
+from netbisect.reports.mail.owners import quarantine, worker_away, worker_back
 
 
 def test_mails_about_workers_name_their_hosts_and_give_advice() -> None:
@@ -21,9 +21,8 @@ def test_the_mail_about_a_quarantine_has_reason_advice_and_console() -> None:
     log = "\n".join(
         [*(f"line {number}" for number in range(99)), "panic: \x1b[31mno\x00" + "x" * 99]
     )
-    mail = quarantine(
-        Confinement("c2558", "Atom", "no link", "netbisect", Fault.NO_LINK.value, log)
-    )
+    fault = Fault.NO_LINK.value
+    mail = quarantine("c2558", "Atom", why="no link", by="netbisect", fault=fault, log=log)
 
     assert mail.subject == "[netbisect] c2558: in quarantine"
     lines = mail.text.splitlines()
