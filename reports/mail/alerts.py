@@ -105,7 +105,7 @@ def _view(document: ChangeDocument) -> dict[str, Any]:
         "heading": summary.heading(document),
         "rows": [("", "before", "after", "change"), *rows] if rows else [],
         "rows_most": 1 + _ROWS_MAX,
-        "trend": _trend(document),
+        "trend": summary.trend(document),
         "unmoved": words.clean(words.listing(list(document.unaffected))),
         "unit": summary.unit(document),
         "block": summary.block(document),
@@ -149,17 +149,6 @@ def _next(document: ChangeDocument) -> str:
                 "The alert stays open without a commit. The digest reports the return of the "
                 "earlier level."
             )
-
-
-def _trend(document: ChangeDocument) -> list[tuple[str, ...]]:
-    """Columns of the trend, with a rule at the change of the level."""
-    lines: list[tuple[str, ...]] = []
-    for night in summary.trend(document):
-        if night.step:
-            what = words.clean(night.culprit) or "-" * len(night.label)
-            lines.append(("-" * len(night.day), what, night.step, "-" * 20))
-        lines.append((night.day, words.clean(night.label), night.rate, night.place))
-    return lines
 
 
 def _place(document: ChangeDocument) -> list[tuple[str, str]]:

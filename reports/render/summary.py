@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from statistics import geometric_mean
 
 from netbisect.bisect.model.entities import Commit
@@ -316,23 +315,12 @@ def crashes(document: ChangeDocument) -> list[tuple[str, str, str]]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class TrendLine:
-    """A line of the trend: a revision that was measured, oldest first."""
+def trend(document: ChangeDocument) -> list[tuple[str, str, str, str]]:
+    """The latest revisions up to the change and a few after it; empty with fewer than three.
 
-    day: str
-    label: str
-    rate: str
-    place: str
-    """A mark between the slowest and the fastest of these lines."""
-    step: str
-    """The change, at the first revision of the slower side; otherwise empty."""
-    culprit: str
-    """At the change: the verified commit, if any; otherwise empty."""
-
-
-def trend(document: ChangeDocument) -> list[TrendLine]:
-    """The latest revisions up to the change and a few after it; empty with fewer than three."""
+    Columns are day, label, rate, and a mark between the slowest and the fastest of these lines. A
+    rule before the first revision with the change names it, and the verified commit if any.
+    """
     levels = document.levels
     step = _first_slow(document, [level.revision for level in levels])
     end = len(levels) if step is None else min(step + _AFTER, len(levels))
@@ -341,21 +329,18 @@ def trend(document: ChangeDocument) -> list[TrendLine]:
         return []
     means = [metric_of(document.lead).level(level.pps) for level in shown]
     low, wide = min(means), (max(means) - min(means)) or 1.0
-    first = end - len(shown)
     published = document.differences
     change = words.percent(published[0].ln_ratio, published[0].scenario) if published else "change"
     culprit = next((document.label(one.revision) for one in document.culprits), "")
-    return [
-        TrendLine(
-            words.day(level.at),
-            level.label,
-            words.level(mean, document.lead),
-            " " * round((mean - low) / wide * (_MARKS - 1)) + "*",
-            change if first + i == step else "",
-            culprit if first + i == step else "",
-        )
-        for i, (level, mean) in enumerate(zip(shown, means, strict=True))
-    ]
+    lines = []
+    for place, (level, mean) in enumerate(zip(shown, means, strict=True), end - len(shown)):
+        day, label = words.day(level.at), words.clean(level.label)
+        if place == step:
+            what = words.clean(culprit) or "-" * len(label)
+            lines.append(("-" * len(day), what, change, "-" * _MARKS))
+        mark = " " * round((mean - low) / wide * (_MARKS - 1)) + "*"
+        lines.append((day, label, words.level(mean, document.lead), mark))
+    return lines
 
 
 def _first_slow(document: ChangeDocument, names: list[str]) -> int | None:
