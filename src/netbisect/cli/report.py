@@ -233,7 +233,7 @@ def _study(
             "database"
         )
     compared = comparison.chosen(found, choice, _warn)
-    return Study(title or _title(compared.scenarios), compared.scenarios, compared.conditions)
+    return replace(compared, title=title or _title(compared.scenarios))
 
 
 def _of_file(path: Path) -> Study:

@@ -12,7 +12,7 @@ import click
 from netbisect.bisect.model.metric import metric_of, split_settings
 from netbisect.cli.input import MAX_SUGGESTIONS, suggestion
 from netbisect.cli.input.detection import of_database
-from netbisect.reports.documents.netbenches_study import FlameGraph
+from netbisect.reports.documents.netbenches_study import FlameGraph, Study
 from netbisect.reports.model.compared import ComparedScenario, Set
 from netbisect.reports.render.ministat import Variant
 from netbisect.reports.render.ministat_input import read_points
@@ -186,19 +186,8 @@ class Choice:
     branch: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenScenarios:
-    """Scenarios to compare."""
-
-    scenarios: tuple[ComparedScenario, ...]
-    conditions: tuple[str, ...]
-    """Testbed, branch and conditions of measurement, one per line."""
-
-
-def chosen(
-    found: Sequence[ImageResults], choice: Choice, say: Callable[[str], None]
-) -> ChosenScenarios:
-    """Scenarios with the revisions side by side, the first of them in every one.
+def chosen(found: Sequence[ImageResults], choice: Choice, say: Callable[[str], None]) -> Study:
+    """Scenarios with the revisions side by side, the first of them in every one; without a title.
 
     Raises:
         click.ClickException: A name is wrong, or is required but missing.
@@ -236,10 +225,10 @@ def chosen(
             replace(one, name=f"settings of {one.name} at {images[0].label}")
             for one in _by_setting(images)
         ]
-    return ChosenScenarios(tuple(scenarios), _conditions(used))
+    return Study("", scenarios, _conditions(used))
 
 
-def _of_revision(images: Sequence[ImageResults], revision: str) -> ChosenScenarios:
+def _of_revision(images: Sequence[ImageResults], revision: str) -> Study:
     """One revision: its scenarios side by side, or the settings of each where some have them.
 
     Raises:
@@ -253,7 +242,7 @@ def _of_revision(images: Sequence[ImageResults], revision: str) -> ChosenScenari
         raise click.ClickException(
             f"nothing to compare: expected another revision beside {revision}, or a second scenario"
         )
-    return ChosenScenarios(tuple(scenarios), _conditions(images))
+    return Study("", scenarios, _conditions(images))
 
 
 def _images(
@@ -296,6 +285,7 @@ def _of_scenario(
 
 
 def _conditions(used: Sequence[ImageResults]) -> tuple[str, ...]:
+    """Testbed, branch and conditions of measurement, one per line."""
     first = used[0]
     lines = [f"testbed {first.testbed}"]
     if first.branch:
