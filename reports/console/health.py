@@ -40,12 +40,7 @@ _TOO_MANY = 0.01
 
 
 def as_text(health: LabHealth, stalls: Sequence[str] = ()) -> str:
-    """Everything: the table, the record, and the warnings.
-
-    Args:
-        health: The document.
-        stalls: Sentences about stalls of the master; shown as warnings.
-    """
+    """Everything: the table, the record, and the warnings, also about stalls of the master."""
     sections = [_series(health.series) if health.series else "No measurements."]
     sections += ["\n".join(wrap(line, width=_TEXT) for line in _record(health))]
     found = [*stalls, *warnings(health)]

@@ -33,10 +33,7 @@ def effect(reference: Sequence[float], other: Sequence[float], confidence: float
 def oddities(name: str, pps: Sequence[float], series: str = "") -> list[str]:
     """Remarks on unusual boots of a set, one sentence each.
 
-    Args:
-        name: Name of the set.
-        pps: One value per boot.
-        series: Name of the series, for the unit.
+    `pps` has one value per boot, in the unit of the series.
     """
     dead = sum(rate <= 0 for rate in pps)
     found = [f"{name}: {words.count(dead, 'boot')} forwarded nothing."] if dead else []

@@ -70,13 +70,7 @@ def trouble(job: NightlyJob | CompareJob, result: Unfinished) -> Mail:
 def change(number: int, now: str, place: str, effect: Effect, *, who: str, why: str) -> str:
     """Mail in the thread of an alert about its new state.
 
-    Args:
-        number: Number of the alert.
-        now: State from `words.state`.
-        place: Leading scenario, testbed and branch.
-        effect: Announced.
-        who: Author of the change.
-        why: Reason given by the author.
+    `now` is the state from `words.state`; `place` is leading scenario, testbed and branch.
     """
     facts = [
         ("where", words.clean(place)),

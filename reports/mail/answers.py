@@ -16,12 +16,7 @@ INVITATION = f"\nTo change this alert, reply with one of these lines\n\n{COMMAND
 
 
 def done(number: int, now: str) -> Mail:
-    """The answer to a command.
-
-    Args:
-        number: Number of the alert.
-        now: State from `words.state`.
-    """
+    """The answer to a command; `now` is the state from `words.state`."""
     return Mail(f"Re: [netbisect] alert {number}", f"Alert {number} is {now}.\n")
 
 

@@ -19,13 +19,7 @@ def quarantine(
 ) -> Mail:
     """Mail about a testbed in quarantine.
 
-    Args:
-        testbed: Name.
-        description: Hardware of the testbed; may be empty.
-        why: Reason.
-        by: Author.
-        fault: Name in the table of faults; "" if set by a user.
-        log: Console log.
+    `description` and `log` may be empty, and `fault` is if a user has set it.
     """
     rule = rule_of(fault)
     lines = [words.clean(line)[:_WIDTH] for line in log.splitlines() if line.strip()]
@@ -44,10 +38,7 @@ def quarantine(
 def worker_away(worker: str, hosts: Sequence[str], seconds: float) -> Mail:
     """Mail about an offline worker with queued work.
 
-    Args:
-        worker: Name.
-        hosts: Names of the testbeds and builders that it serves.
-        seconds: Time offline.
+    `hosts` are the testbeds and builders that it serves; `seconds` is the time offline.
     """
     name = words.clean(worker)
     return _about_worker(
@@ -63,12 +54,7 @@ def worker_away(worker: str, hosts: Sequence[str], seconds: float) -> Mail:
 
 
 def worker_back(worker: str, hosts: Sequence[str]) -> Mail:
-    """Mail about a worker that is back online.
-
-    Args:
-        worker: Name.
-        hosts: Names of the testbeds and builders that it serves.
-    """
+    """Mail about a worker that is back online, and serves these testbeds and builders."""
     name = words.clean(worker)
     return _about_worker(
         f"[netbisect] {name}: worker back online",

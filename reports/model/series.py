@@ -116,11 +116,7 @@ class SeriesDocument:
         return self.distances(len(self.levels) - 1)[1]
 
     def distances(self, at: int) -> tuple[LevelDifference | None, LevelDifference | None]:
-        """A level compared with the previous one, and with the baseline.
-
-        Args:
-            at: Place of the level.
-        """
+        """A level, by its place, compared with the previous one, and with the baseline."""
         previous, estimate = None, self.estimates[at]
         if at:
             same_image = self.levels[at - 1].kernel == self.levels[at].kernel != ""

@@ -51,11 +51,7 @@ def sections(
 ) -> list[Section]:
     """One for each, drawings within so many bytes together.
 
-    Args:
-        found: Profiles.
-        label: Names revisions.
-        most: Bytes of all drawings.
-        stem: Prefix of the names of `files`; "" without files.
+    `stem` is the prefix of the names of `files`; "" without files.
     """
     drawings = sum(2 * len(one.taken) - 1 for one in found if one.taken)
     share = most // max(1, drawings)
@@ -63,13 +59,7 @@ def sections(
 
 
 def files(found: tuple[ProfilePair, ...], label: Name, stem: str) -> dict[str, str]:
-    """The same drawings as separate files in full size.
-
-    Args:
-        found: Profiles.
-        label: Names revisions.
-        stem: Prefix of their names.
-    """
+    """The same drawings as separate files in full size; `stem` is the prefix of their names."""
     return {
         _file(stem, i, graph): flamegraph.document(graph.drawn(i, flamegraph.MOST_BYTES)).decode()
         for i, one in enumerate(found)

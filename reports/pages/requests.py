@@ -45,11 +45,7 @@ def _several(head: Head) -> str:
 def confirmation(head: Head, boots: int, seconds: float, address: str) -> tuple[str, str]:
     """Subject and text of the mail that confirms a request.
 
-    Args:
-        head: The request.
-        boots: Maximum number.
-        seconds: Maximum time of the lab.
-        address: Address of its page.
+    `boots` and `seconds` of the lab are its maximum cost; `address` is that of its page.
     """
     places = [
         ("kind", head.kind),
@@ -73,13 +69,7 @@ def confirmation(head: Head, boots: int, seconds: float, address: str) -> tuple[
 
 
 def news(head: Head, headline: str, address: str) -> tuple[str, str]:
-    """Subject and text of the mail about an action of another user.
-
-    Args:
-        head: The request.
-        headline: A sentence.
-        address: Address of its page.
-    """
+    """Subject and text of the mail about an action of another user, a sentence."""
     text = [
         wrap(words.clean(headline)),
         wrap("Measurements are kept. Status and further changes:"),

@@ -56,12 +56,7 @@ def state(condition: Condition) -> tuple[str, BadgeColour]:
 
 
 def badge(name: str, condition: Condition) -> str:
-    """The picture, as SVG without fonts or pictures from elsewhere.
-
-    Args:
-        name: Branch or testbed.
-        condition: State of the branch or testbed.
-    """
+    """The picture, as SVG without fonts or pictures from elsewhere; named by branch or testbed."""
     text, look = state(condition)
     label = _cut(words.in_xml(name))
     left, right = _width(label), _width(text)

@@ -233,15 +233,7 @@ def marker_line(
 ) -> None:
     """Draws a vertical line with a name above it.
 
-    Args:
-        axes: The axes.
-        x: Place of the line.
-        name: Text above it; may be empty.
-        colour: Colour of line and text.
-        style: Line style of matplotlib.
-        row: Row of the name above the axes; 0 is the lowest.
-        align: Alignment of the name.
-        url: Link of the name; may be empty.
+    The name may be empty, and have a link; `row` is its row above the axes, 0 is the lowest.
     """
     axes.axvline(x, color=colour, linewidth=1.0, linestyle=style)
     if name:
@@ -272,15 +264,9 @@ def box(
     colour: str,
     orientation: Literal["vertical", "horizontal"] = "vertical",
 ) -> None:
-    """Draws a box of quartiles and whiskers, if there are enough values for one.
+    """Draws a box of quartiles and whiskers, if there are enough values, one per boot.
 
-    Args:
-        axes: The axes.
-        values: One per boot.
-        position: On the axis of the sets.
-        width: On the same axis.
-        colour: Colour of the median.
-        orientation: Direction of the values.
+    `position` and `width` are on the axis of the sets; `colour` is that of the median.
     """
     if len(values) < BOX_MIN:
         return

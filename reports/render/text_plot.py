@@ -20,12 +20,7 @@ _INDENT = " " * 10
 
 
 def posterior(probabilities: Posterior, label: words.Name) -> list[str]:
-    """A posterior as a text plot, oldest commit left, with the most likely commits by name.
-
-    Args:
-        probabilities: The probabilities.
-        label: Names revisions.
-    """
+    """A posterior as a text plot, oldest commit left, with the most likely commits by name."""
     chances = list(probabilities.chances.values())
     share = max(1, -(-len(chances) // _WIDTH))
     groups = [sum(chances[at : at + share]) for at in range(0, len(chances), share)]

@@ -327,13 +327,7 @@ def state(alert: Stated) -> str:
 
 
 def sentence(result: Result, label: Name, title: Name) -> str:  # noqa: C901 - one for every ending
-    """A result in one or two sentences.
-
-    Args:
-        result: Result of a job of any kind.
-        label: Returns the display name of a revision.
-        title: Returns the display name of a scenario.
-    """
+    """A result in one or two sentences; the functions name revisions and scenarios."""
     match result:
         case NightlyResult(boots=number):
             text = f"All requested boots were measured: {count(number, 'boot')}."

@@ -132,13 +132,7 @@ def comparison(
     alert: AlertSummary | None = None,
     following: tuple[str, int] | None = None,
 ) -> Page:
-    """The page of a comparison.
-
-    Args:
-        document: The comparison.
-        alert: Alert of the job, or None.
-        following: Kind and number of the job that followed from it.
-    """
+    """The page of a comparison, with kind and number of the job that followed from it."""
     running = document.outcome == "running"
     values = _values(document)
     if running:
@@ -165,12 +159,7 @@ def comparison(
 
 
 def bisection(document: BisectionDocument, alert: AlertSummary | None = None) -> Page:
-    """The page of a bisection.
-
-    Args:
-        document: The bisection.
-        alert: Alert of the job, or None.
-    """
+    """The page of a bisection."""
     return make_page(
         "bisection.html",
         f"Bisection {document.number}: {document.title(document.lead)} on {document.testbed}",

@@ -127,14 +127,7 @@ def make_page(
 
 
 def message(title: str, text: str, *, table: str = "", login: bool = False) -> Page:
-    """A page with a sentence.
-
-    Args:
-        title: Heading.
-        text: The sentence.
-        table: Preformatted text below it.
-        login: Whether a login may help.
-    """
+    """A page with a sentence, preformatted text below it, and a login if that may help."""
     return make_page("message.html", title, message=text, table=table, may_log_in=login)
 
 

@@ -222,12 +222,7 @@ def testbeds(view: Overview) -> Page:
 
 
 def testbed(series: Sequence[SeriesDocument], alerts: Sequence[AlertSummary]) -> Page:
-    """A testbed and its series.
-
-    Args:
-        series: Series of the testbed, at least one.
-        alerts: Alerts of the testbed.
-    """
+    """A testbed with its series, at least one, and its alerts."""
     first = series[0]
     return make_page(
         "testbed.html",
@@ -308,15 +303,10 @@ def new_request(
     margin: float,
     hours: float,
 ) -> Page:
-    """The form of a new request.
+    """The form of a new request, with its defaults.
 
-    Args:
-        testbeds: Names, each with its scenarios.
-        branches: Watched branches.
-        boots: Boots per revision by default.
-        most_boots: Maximum of boots per revision.
-        margin: Relevant drop by default, in percent.
-        hours: Lab hours of a search by default.
+    Each testbed has its scenarios; `margin` is the relevant drop in percent, and `hours` are lab
+    hours of a search.
     """
     return make_page(
         "new-request.html",

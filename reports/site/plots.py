@@ -44,13 +44,9 @@ def recent(
     alerts: Sequence[MarkedAlert],
     name: str,
 ) -> Markup:
-    """Boots of the latest levels, with the baseline and the alerts; SVG.
+    """Boots of the latest levels of the last epoch, with the baseline and the alerts; SVG.
 
-    Args:
-        view: The series.
-        levels: The latest of the last epoch.
-        alerts: Alerts that moved the series.
-        name: Prefix of all ids in the element, unique in the page.
+    `name` is the prefix of all ids in the element, unique in the page.
     """
     boots = sum(len(level.boots) for level in levels)
     drawn = draw(
@@ -174,11 +170,7 @@ def _alerts(
 ) -> None:
     """Draws a line for each alert, with a linked name if there is room.
 
-    Args:
-        axes: The axes.
-        alerts: Alerts that moved the series.
-        levels: Levels of the figure.
-        start: Place of the first level.
+    `start` is the place of the first level.
     """
     places = [(first_changed(one, levels, culprit), one) for one, culprit in alerts]
     found = [(start + x, one) for x, one in places if x is not None]

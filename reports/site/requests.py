@@ -62,14 +62,7 @@ def page(
     files: Sequence[str],
     document: str,
 ) -> Page:
-    """The page of a request.
-
-    Args:
-        found: The request.
-        parts: Jobs of the request.
-        files: Addresses of the files with values.
-        document: Address of the request as JSON.
-    """
+    """The page of a request, with the addresses of its values and of the request as JSON."""
     pictures = [*_factors(found), *_pictures(parts)]
     return make_page(
         "request.html",
@@ -137,10 +130,7 @@ def _factors(found: RequestDocument) -> Iterator[tuple[Markup, str]]:
 def _effects(rows: Sequence[tuple[str, Difference]], factor: str, margin: float) -> Markup:
     """Effects with their intervals, a row each.
 
-    Args:
-        rows: Name and effect.
-        factor: Revisions or settings.
-        margin: Smallest drop that matters, as |ln ratio|; 0 for no line.
+    `margin` is the smallest drop that matters, as |ln ratio|; 0 for no line.
     """
 
     def paint(axes: Axes) -> None:
@@ -213,9 +203,7 @@ def _intervals(axes: Axes, one: Narrowing) -> None:
 def _boots(one: ComparedScenario, name: str) -> Markup:
     """The boots of all kernels in a scenario, side by side.
 
-    Args:
-        one: A scenario.
-        name: Prefix of the ids in the element, unique in the page.
+    `name` is the prefix of the ids in the element, unique in the page.
     """
     facts = [
         f"{words.clean(side.name)}: {words.count(len(side.pps), 'boot')} from "
@@ -234,14 +222,7 @@ def _boots(one: ComparedScenario, name: str) -> Markup:
 
 
 def profile(number: int, title: str, found: ProfilePair | None, label: Name) -> Page:
-    """The page of a profile job.
-
-    Args:
-        number: Number of the job.
-        title: Scenario and testbed.
-        found: Profiles; None while they are taken.
-        label: Names revisions.
-    """
+    """The page of a profile job; no profiles while they are taken."""
     return make_page(
         "profile.html",
         f"Profile {number}: {title}",

@@ -19,8 +19,7 @@ _ROWS = 60
 def page(summaries: Sequence[SeriesDocument]) -> Page:
     """The levels of one testbed and branch, a row for every revision.
 
-    Args:
-        summaries: Series of all scenarios, at least one.
+    There is a series for every scenario, at least one.
     """
     first = summaries[0]
     found: dict[str, LevelDocument] = {}
@@ -66,10 +65,7 @@ def revision(
 ) -> Page:
     """A revision in all series that have it among their latest levels.
 
-    Args:
-        commit: The revision.
-        series: All of them.
-        alerts: Alerts that name the revision.
+    `alerts` are those that name it.
     """
     rows, previous = [], ""
     for one in series:

@@ -31,13 +31,7 @@ def page(
     alerts: Sequence[MarkedAlert] = (),
     alternates: Sequence[AlternateForm] = (),
 ) -> Page:
-    """The page of a series.
-
-    Args:
-        view: The series.
-        alerts: Alerts that moved the series, each with the number of its culprit.
-        alternates: Other forms of the same.
-    """
+    """The page of a series, with the alerts that moved it."""
     places = {level.revision: x for x, level in enumerate(view.levels)}
     epochs = [*view.earlier, EpochDocument(view.conditions, view.levels)]
     return make_page(
