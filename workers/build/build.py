@@ -51,13 +51,8 @@ class KernelBuild:
     ) -> None:
         """Prepares a build.
 
-        Args:
-            builder: Builder.
-            source: Source tree.
-            revision: Full hash, optionally with a layout, the seed of a link order: `HASH#3`.
-            config: Kernel configuration.
-            say: Logs progress.
-            needs: Revisions of the DUTs' programs, by program.
+        `revision` is a full hash, optionally with a layout, the seed of a link order: `HASH#3`.
+        `needs` are the revisions of the DUTs' programs, by program.
 
         Raises:
             FileError: unknown overlay.

@@ -41,12 +41,9 @@ class Make:
     """Builds one kernel from a work tree."""
 
     def __init__(self, checkout: Checkout, conf: str, layout: int = 0) -> None:
-        """Prepares a build.
+        """Prepares a build of a configuration without overlays.
 
-        Args:
-            checkout: Work tree.
-            conf: Kernel configuration without overlays.
-            layout: Seed of a shuffled link order, or 0.
+        `layout` is the seed of a shuffled link order, or 0.
         """
         self.checkout = checkout
         self.conf = conf
@@ -207,12 +204,10 @@ class Make:
     # ----------------------------------------------------------------------------------- make
 
     def _make(self, *arguments: str, kernel: bool = True, jobs: bool = False) -> bool:
-        """Runs make; returns whether it succeeded.
+        """Runs make with targets and variables; returns whether it succeeded.
 
-        Args:
-            arguments: Targets and variables.
-            kernel: Whether kernel compiler and linker are used.
-            jobs: Whether to use several processors.
+        `kernel` is whether compiler and linker of kernels are used, `jobs` whether several
+        processors are.
         """
         self.objects.place.mkdir(parents=True, exist_ok=True)
         environment = {"MAKEOBJDIRPREFIX": str(self.objects.place)}

@@ -43,12 +43,9 @@ Needs = Mapping[str, Collection[str]]
 
 
 def needs_of(lab: Lab, arch: str, conf: str) -> dict[str, set[str]]:
-    """Required programs of the testbeds with this kernel.
+    """Required programs of the testbeds with a kernel of this TARGET and KERNCONF.
 
-    Args:
-        lab: The lab.
-        arch: TARGET.
-        conf: KERNCONF, without overlays and patches.
+    `conf` is without overlays and patches.
 
     Raises:
         FileError: unreadable scenario.

@@ -185,11 +185,8 @@ class DeviceUnderTest:
     ) -> Boot:
         """Deploys and boots `kernel` once, and verifies the running kernel.
 
-        Args:
-            kernel: Kernel to boot.
-            archive: Archive of its files.
-            running: The running kernel, if already known.
-            tunables: For loader(8), in addition to those of the testbed.
+        `running` is the running kernel, if already known; `tunables` are for loader(8), in addition
+        to those of the testbed.
 
         Raises:
             LabFault: the boot failed; the known-good kernel runs now, unless the reaction is

@@ -129,11 +129,7 @@ class Bench:
     ) -> tuple[Conditions, Sample]:
         """The sample of one series of a run, from that of the packets per second.
 
-        Args:
-            series: Name.
-            sample: Packets per second.
-            values: Conditions.
-            number: Of another metric; 0 if unknown.
+        `number` is that of another metric; 0 if unknown.
         """
         conditions = Conditions.of(self.testbed.name, series, values, self._seen)
         sample = replace(sample, id=uuid.uuid4().hex, scenario=series, conditions=conditions.digest)

@@ -38,11 +38,7 @@ class ScenarioCommands:
     ) -> None:
         """Runs nothing yet.
 
-        Args:
-            scenario: The scenario.
-            hosts: Machines by their part: dut, generator, receiver.
-            variables: Variables of the scripts, by name.
-            seconds: Duration of a run.
+        `hosts` are the machines by their part: dut, generator, receiver; a run lasts `seconds`.
         """
         self._scenario = scenario
         self._hosts = hosts

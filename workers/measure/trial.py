@@ -53,11 +53,7 @@ class Clocks:
         self._offset = _offset()
 
     def jumps(self, boottime: float) -> list[str]:
-        """Clock jumps since `begin`, one sentence each.
-
-        Args:
-            boottime: Current boot time of the router, by its clock.
-        """
+        """Clock jumps since `begin`, one sentence each; the router's clock gives `boottime`."""
         moved = {"this host": _offset() - self._offset, "the router": boottime - self.router}
         self.router = boottime
         return [

@@ -24,9 +24,7 @@ class HeadAndTail:
     def __init__(self, write: Callable[[bytes], object], most: int) -> None:
         """Keeps at most `most` bytes; half of them are the beginning.
 
-        Args:
-            write: Receives the beginning at once, the end in `finish`.
-            most: Bytes.
+        `write` receives the beginning at once, the end in `finish`.
         """
         self._write = write
         self._half = self._room = most // 2

@@ -42,12 +42,7 @@ def working_directory_in(output: str) -> str | None:
 
 
 def processes_with_environment(variable: str, value: str) -> list[int]:
-    """IDs of processes started with this environment variable.
-
-    Args:
-        variable: Name.
-        value: Value without white space.
-    """
+    """IDs of processes started with this environment variable, whose value has no white space."""
     done = subprocess.run(
         ["ps", "axeww", "-o", "pid=", "-o", "command="],
         env={name: kept for name, kept in os.environ.items() if name != variable},

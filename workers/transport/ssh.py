@@ -84,13 +84,10 @@ class Machine:
     """One machine behind ssh."""
 
     def __init__(self, address: str, settings: Ssh, socket: Path, group: int) -> None:
-        """Nothing is started yet.
+        """Starts nothing yet.
 
-        Args:
-            address: As in the lab file.
-            settings: Of ssh.
-            socket: Path for the socket of the shared connection.
-            group: Process group for everything that is started.
+        `address` is as in the lab file, `socket` is for the shared connection, and all processes
+        are started in the process group.
         """
         self.address = address
         self._destination = address

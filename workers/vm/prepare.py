@@ -130,10 +130,7 @@ class GuestConsole:
     def wait(self, *texts: str, seconds: float, nudge: bool = False) -> tuple[str, str]:
         """Waits for one of these texts; returns it, and all output until then.
 
-        Args:
-            texts: Alternatives.
-            seconds: Timeout.
-            nudge: Press return after a while without output.
+        `nudge` presses return after a while without output.
         """
         deadline = time.monotonic() + seconds
         while True:
