@@ -72,13 +72,8 @@ def init(folder: Path, to: str, repository: str, lab: Path | None) -> None:
 def write(folder: Path, *, to: str, repository: str, lab: Path | None = None) -> None:
     """Writes settings, a lab file, the file of Buildbot and passwords of workers, all or nothing.
 
-    Only the owner can read the folder.
-
-    Args:
-        folder: New or empty folder.
-        to: Recipient of alerts.
-        repository: Address of the source repository, for the example of a lab file.
-        lab: Existing lab file; None to write an example.
+    The folder is new or empty; only the owner can read it. Alerts go to `to`. Without an existing
+    lab file, an example is written, with this address of the source repository.
 
     Raises:
         ServiceError: The folder is not empty, or cannot be written.

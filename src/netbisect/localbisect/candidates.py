@@ -23,12 +23,7 @@ def resolve_search(
 ) -> tuple[SearchSpec, list[overlay.OverlayPatch]]:
     """The search in a repository, and its overlay patches.
 
-    Args:
-        repository: The repository.
-        good: Revision as given by the user.
-        bad: Revision as given by the user.
-        overlays: Patches as given by the user.
-        options: Other fields of the search.
+    Revisions and overlays are as given by the user; `options` are the other fields of the search.
 
     Raises:
         RepositoryError: The revisions do not form a range.

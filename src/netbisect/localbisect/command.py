@@ -37,14 +37,7 @@ class MeasurementError(Exception):
     """The command produced no number."""
 
     def __init__(self, why: str, *, again: bool, log: str = "", seconds: float = 0.0) -> None:
-        """Initializes the error.
-
-        Args:
-            why: Reason, as the end of a sentence.
-            again: Whether to retry.
-            log: End of the output.
-            seconds: Duration.
-        """
+        """Takes the reason as the end of a sentence, whether to retry, and the end of output."""
         super().__init__(why)
         self.again = again
         self.log = log
@@ -98,12 +91,8 @@ def run(
 ) -> CompletedCommand:
     """Runs a command in a process group of its own.
 
-    Args:
-        command: Program and arguments.
-        folder: Working directory.
-        variables: Additional environment variables.
-        seconds: Timeout, or None.
-        stop: Event that aborts the command.
+    `variables` are added to its environment, `seconds` is its timeout, or None, and `stop` aborts
+    it.
 
     Raises:
         MeasurementError: It cannot be started, or prints too much.

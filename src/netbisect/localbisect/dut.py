@@ -79,13 +79,7 @@ class LocalDut:
     """A checkout of its own, in which trials run one after the other."""
 
     def __init__(self, name: str, worktree: Worktree, session: SearchSession) -> None:
-        """Runs nothing yet.
-
-        Args:
-            name: Number of the device; empty if it is the only one.
-            worktree: Entered worktree.
-            session: State shared with other devices.
-        """
+        """Runs nothing yet; the worktree is entered, and the name of an only device is empty."""
         self.name = name
         self._worktree = worktree
         self._session = session

@@ -119,9 +119,7 @@ def _searching(job: BisectJob, evidence: Evidence, prices: Prices) -> SearchStat
 def decision_line(entries: Sequence[Entry], trial: Trial) -> str:
     """A decision in a line: what is measured next, why, the best candidate, cost, and time left.
 
-    Args:
-        entries: The log before the decision.
-        trial: The decision, with its posterior.
+    The entries are those before the decision, which has its posterior.
     """
     dut = f" on DUT {trial.testbed}" if trial.testbed else ""
     seconds = search_status(entries).seconds / search.spec_of(entries).duts

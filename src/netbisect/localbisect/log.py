@@ -119,12 +119,9 @@ class SearchLog:
     """A log open for appending, by one process at a time."""
 
     def __init__(self, path: Path, search: SearchSpec, *, reset: bool = False) -> None:
-        """Opens or creates the log of a search.
+        """Opens or creates the log of a search, with its folder.
 
-        Args:
-            path: Created with its folder if missing.
-            search: The search.
-            reset: Start over; the old log is kept as `.old`.
+        With `reset` it starts over; the old log is kept as `.old`.
 
         Raises:
             LogError: It cannot be written, is in use, is not a log, or belongs to another search.

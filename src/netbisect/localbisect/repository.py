@@ -101,12 +101,9 @@ class Repository:
         return revision
 
     def commits_between(self, good: str, bad: str, *, names: tuple[str, str]) -> list[Commit]:
-        """The first-parent commits after `good` up to `bad`, oldest first.
+        """The first-parent commits after `good` up to `bad`, full hashes, oldest first.
 
-        Args:
-            good: Full hash, excluded.
-            bad: Full hash, included.
-            names: Names for messages.
+        Messages contain the names.
 
         Raises:
             RepositoryError: `good` is not a first-parent ancestor of `bad`.
@@ -177,10 +174,7 @@ class Worktree:
     def __init__(self, repository: Repository, folder: Path | None, note: Path) -> None:
         """Does nothing yet.
 
-        Args:
-            repository: Repository of the worktree.
-            folder: New or empty folder; None for a temporary one.
-            note: File for its path.
+        The folder is new or empty, None for a temporary one; its path is written to `note`.
         """
         self._repository = repository
         self._wanted = folder

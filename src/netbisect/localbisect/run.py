@@ -30,12 +30,7 @@ class SearchRunner:
     """Runs a search from the end of its log."""
 
     def __init__(self, session: SearchSession, duts: Sequence[LocalDut]) -> None:
-        """Runs nothing yet.
-
-        Args:
-            session: State with the log.
-            duts: Devices of the search.
-        """
+        """Runs nothing yet."""
         self._session = session
         self._log = session.log
         self._duts = duts

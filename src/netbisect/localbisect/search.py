@@ -161,10 +161,7 @@ def comparison_of_ends(spec: SearchSpec) -> CompareJob:
 def next_job(spec: SearchSpec, finding: Result, entries: Sequence[Entry]) -> BisectJob | None:
     """The bisection that follows a confirmed difference of the ends, else None.
 
-    Args:
-        spec: The search.
-        finding: Result of the last job.
-        entries: The log up to that result.
+    The entries end with the finding, the result of the last job.
     """
     if not isinstance(finding, Confirmed):
         return None
@@ -234,16 +231,11 @@ def _scatter(spec: SearchSpec, entries: Sequence[Entry]) -> float:
 
 
 def evidence(spec: SearchSpec, entries: Sequence[Entry], dut: str = "") -> Evidence:
-    """The evidence of a log for its last job.
+    """The evidence of a log for its last job, as for the device of a worktree.
 
     Only the checked-out revision counts as built: a device has one worktree. Runs of earlier jobs
-    are not fresh. The runs of a trial form one observation. Where the effect was measured, the
-    runs of the bad end behind it are no evidence of the search too.
-
-    Args:
-        spec: The search.
-        entries: The log.
-        dut: The device of the worktree.
+    are not fresh. The runs of a trial form one observation. Where the effect was measured, the runs
+    of the bad end behind it are no evidence of the search too.
     """
     last_job_index = max(
         (i for i, entry in enumerate(entries) if isinstance(entry, CompareJob | BisectJob)),

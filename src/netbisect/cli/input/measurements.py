@@ -50,11 +50,9 @@ class Measurements:
         self._order: defaultdict[str, dict[str, int]] = defaultdict(dict)
 
     def read(self, lines: Iterable[str], name: str) -> None:
-        """Reads a file; invalid rows are refused, and the others count.
+        """Reads a file of CSV, or of JSON if its first character is `{`.
 
-        Args:
-            lines: The file: CSV, or JSON if its first character is `{`.
-            name: Its name, for messages.
+        Invalid rows are refused, and the others count; messages contain `name`.
 
         Raises:
             ValueError: The header lacks a column, or is the only line.
