@@ -28,28 +28,10 @@ class Mail:
     text: str
 
 
-def alert(document: ChangeDocument) -> Mail:
-    """Mail about a confirmed drop, before the search.
-
-    Raises:
-        ValueError: No drop was confirmed.
-    """
-    if not document.retest:
-        raise ValueError(f"alert {document.alert}: no drop was confirmed")
-    return Mail(
-        opening.subject(document), environment.get_template("mail.txt").render(_view(document))
-    )
-
-
-def outcome(document: ChangeDocument) -> Mail:
-    """Mail about the result of a search, in the thread of the alert if there was one.
-
-    Raises:
-        ValueError: The search is running.
-    """
-    if document.outcome in summary.UNDECIDED:
-        raise ValueError(f"alert {document.alert}: the search has not ended")
-    text = environment.get_template("outcome.txt").render(_view(document))
+def mail(document: ChangeDocument) -> Mail:
+    """Mail about a confirmed drop or, in its thread, about the result of its search."""
+    name = "mail.txt" if document.outcome in summary.UNDECIDED else "outcome.txt"
+    text = environment.get_template(name).render(_view(document))
     return Mail(opening.subject(document), text)
 
 

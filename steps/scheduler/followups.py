@@ -259,7 +259,7 @@ class Followups:
             else:
                 closing.change_alert(alert.id, what=trouble, state=AlertState.NO_CULPRIT)
             address = context.alert_link(alert.id)
-            letter = alerts.alert(replace(document, alert=alert.id, address=address))
+            letter = alerts.mail(replace(document, alert=alert.id, address=address))
             closing.post(
                 f"alert:{alert.id}:{record.id}",
                 subject=letter.subject,
@@ -291,7 +291,7 @@ class Followups:
             for alert in unmuted:
                 document = documents[alert.id]
                 assert document is not None
-                letter = alerts.outcome(document)
+                letter = alerts.mail(document)
                 closing.post(
                     f"outcome:{alert.id}:{record.id}",
                     subject=letter.subject,

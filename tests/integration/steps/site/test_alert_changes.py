@@ -52,8 +52,8 @@ def places(service_folder: Path, filled: Path, tmp_path: Path) -> dict[str, str]
     document = gather(ledger, settings, lab, [], found.opened_at - 1)
     runner = CliRunner()
     texts = {
-        "mail": alerts.outcome(case).text,
-        "subject": alerts.outcome(case).subject,
+        "mail": alerts.mail(case).text,
+        "subject": alerts.mail(case).subject,
         "reply": change_mail("olga", "because")(found),
         "digest": digest.mail(document).text,
         "feed": builder.documents.atom(),

@@ -55,7 +55,7 @@ def test_page_and_mail_agree(case_of_alert: FilledCase) -> None:
     case = replace(
         case_of_alert.case(), backports=("It is due on stable/15 on 2026-03-16.",), command="run it"
     )
-    letter = alerts.outcome(case).text
+    letter = alerts.mail(case).text
     page = Page(case_of_alert.page(case))
 
     assert case.unaffected == ("testbed-01 (inet4-path-00 and inet4-path-02)",)

@@ -26,7 +26,7 @@ def words_of(html: str) -> list[str]:
 @pytest.mark.parametrize("name", ["alert_case", "culprit_case", "suspects_case", "unfinished_case"])
 def test_html_has_the_words_of_the_text(name: str) -> None:
     case = getattr(report_cases, name)()
-    mail = alerts.alert(case) if name == "alert_case" else alerts.outcome(case)
+    mail = alerts.mail(case)
 
     assert words_of(as_html(mail.subject, mail.text)) == mail.text.split()
 

@@ -14,9 +14,9 @@ from netbisect.reports.model.changes import BisectionDocument
 @pytest.mark.parametrize("name", ["suspects_case", "not_reproduced_case", "unfinished_case"])
 def test_a_result_without_a_commit_replies_to_its_alert(name: str) -> None:
     case = make(name)
-    first = alerts.alert(replace(case, outcome="running"))
+    first = alerts.mail(replace(case, outcome="running"))
 
-    assert alerts.outcome(case).subject == f"Re: {first.subject}"
+    assert alerts.mail(case).subject == f"Re: {first.subject}"
 
 
 def with_subject(case: BisectionDocument, subject: str) -> BisectionDocument:
@@ -32,8 +32,8 @@ def test_the_subject_names_a_verified_commit() -> None:
     several = replace(case, outcome="several", culprits=case.culprits * 3)
     start = "[netbisect] main: 84363a3ebf e1000: Migrate igb(4) to iflib"
 
-    assert alerts.outcome(case).subject == f"{start}: forwarding, inet4 -10.9 % on c2558"
-    assert alerts.outcome(several).subject.startswith(f"{start} (and 2 more): forwarding")
+    assert alerts.mail(case).subject == f"{start}: forwarding, inet4 -10.9 % on c2558"
+    assert alerts.mail(several).subject.startswith(f"{start} (and 2 more): forwarding")
 
 
 def test_a_gain_beside_the_drop_is_in_the_first_lines() -> None:
@@ -42,22 +42,22 @@ def test_a_gain_beside_the_drop_is_in_the_first_lines() -> None:
     gain = replace(others[0], ln_ratio=0.07, ln_low=0.05, ln_high=0.09)
     case = replace(case, differences=(drop, gain, *others[1:]))
 
-    assert "  but           +7.3 % (+5.1 to +9.4), forwarding, inet6\n" in alerts.outcome(case).text
-    assert "  but  " not in alerts.outcome(make("culprit_case")).text
+    assert "  but           +7.3 % (+5.1 to +9.4), forwarding, inet6\n" in alerts.mail(case).text
+    assert "  but  " not in alerts.mail(make("culprit_case")).text
 
 
 def test_long_commits_and_scenarios_are_cut_in_the_subject() -> None:
     case = with_subject(make("culprit_case"), "e1000: " + "x" * 300)
-    subject = alerts.outcome(case).subject
+    subject = alerts.mail(case).subject
 
     assert f"{'x' * 50}...: forwarding, inet4 -10.9 % on c2558" in subject
     case = replace(case, titles={"fwd4": "forwarding " * 90})
-    assert 150 < len(alerts.outcome(case).subject) <= 160
+    assert 150 < len(alerts.mail(case).subject) <= 160
 
 
 def test_the_only_commit_of_a_range_is_not_named_before_it_is_verified() -> None:
     case = make("alert_case")
-    text = alerts.alert(replace(case, candidates=case.candidates[-1:])).text
+    text = alerts.mail(replace(case, candidates=case.candidates[-1:])).text
 
     assert "committed by  not known; the only commit is not verified" in text
 
@@ -82,7 +82,7 @@ def test_the_first_five_lines_summarize_the_alert(
 ) -> None:
     """What, how much, how sure, by whom, and what to do."""
     case = make(name)
-    text = (alerts.alert if case.outcome == "running" else alerts.outcome)(case).text
+    text = alerts.mail(case).text
     lines = text.splitlines()[:6]
 
     assert [line[2:14].rstrip() for line in lines] == [
@@ -94,11 +94,11 @@ def test_the_first_five_lines_summarize_the_alert(
 
 
 def test_a_result_without_an_alert_is_not_a_reply() -> None:
-    mail = alerts.outcome(make("culprit_case", retest=()))
+    mail = alerts.mail(make("culprit_case", retest=()))
 
     assert mail.subject == (
         "[netbisect] main: 84363a3ebf net: tidy up the route lookup, part 40: "
         "forwarding, inet4 -10.9 % on c2558"
     )
-    unknown = alerts.outcome(make("unfinished_case", retest=(), differences=()))
+    unknown = alerts.mail(make("unfinished_case", retest=(), differences=()))
     assert unknown.subject == "[netbisect] main: forwarding, inet4 on c2558 between n8 and n72"

@@ -10,7 +10,7 @@ import report_cases
 from netbisect.bisect.model.entities import Kernel, Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.jobs import BisectJob, Candidate
-from netbisect.reports.mail.alerts import outcome
+from netbisect.reports.mail.alerts import mail
 from netbisect.reports.model.changes import BisectionDocument
 from netbisect.reports.render import summary
 from netbisect.reports.site import changes
@@ -34,14 +34,14 @@ def shared_case() -> BisectionDocument:
 def test_mails_and_pages_list_the_measuring_testbeds() -> None:
     """And whose rates are shown; of one testbed there is nothing to say."""
     testbeds = "c2558 and c2558-2; rates and ministat are of c2558"
-    text = outcome(shared_case()).text
+    text = mail(shared_case()).text
     assert testbeds in " ".join(text.split())
     assert max(len(line) for line in text.splitlines() if "://" not in line) <= 76
     written = changes.bisection(shared_case()).html()
     assert f'<tr><th scope="row">measured on</th><td>{testbeds}</td></tr>' in written
     assert ">boot and runs on c2558-2</td>" in written
     alone = report_cases.culprit_case()
-    assert "measured on" not in outcome(alone).text + changes.bisection(alone).html()
+    assert "measured on" not in mail(alone).text + changes.bisection(alone).html()
     assert "boot and runs on" not in changes.bisection(alone).html()
 
 
