@@ -82,8 +82,25 @@ class LoggedCommands:
         session, so that a hung build can be killed, and the default action for SIGINT, which
         bmake's tests need. `environment` is added to that of this process; `limit` are seconds.
         """
+        status: int | None = None
         try:
-            status = self._run(command, environment, cwd, limit or self.builder.build_timeout)
+            with self.log.open("ab", buffering=0) as stream:
+                self._last = stream.tell()
+                write_all(stream, f"$ {shlex.join(command)}\n".encode())
+                process = self._begin(command, environment, cwd)
+                # Only now: what is done before the program begins allows of no threads.
+                reader = OutputReader(process, stream, MOST_BYTES)
+                try:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        status = process.wait(limit or self.builder.build_timeout)
+                finally:
+                    if process.poll() is None:
+                        process.kill()
+                        process.wait()
+                        end_session(process.pid)
+                    reader.finish()
+                if status is None:
+                    write_all(stream, b"netbisect: no end in sight, stopped\n")
         except OSError as error:
             what = f"what {command[0]} says cannot be kept in {self.log}"
             raise self._fault(f"{what}: {error.strerror}") from error
@@ -97,33 +114,6 @@ class LoggedCommands:
         if number:
             name = signal.strsignal(number) or "unknown"
             raise self._fault(f"{program} was ended by signal {number} ({name})")
-
-    def _run(
-        self,
-        command: list[str],
-        environment: Mapping[str, str] | None,
-        cwd: Path | None,
-        limit: float,
-    ) -> int | None:
-        with self.log.open("ab", buffering=0) as stream:
-            self._last = stream.tell()
-            write_all(stream, f"$ {shlex.join(command)}\n".encode())
-            process = self._begin(command, environment, cwd)
-            # Only now: what is done before the program begins allows of no threads.
-            reader = OutputReader(process, stream, MOST_BYTES)
-            status: int | None = None
-            try:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    status = process.wait(limit)
-            finally:
-                if process.poll() is None:
-                    process.kill()
-                    process.wait()
-                    end_session(process.pid)
-                reader.finish()
-            if status is None:
-                write_all(stream, b"netbisect: no end in sight, stopped\n")
-            return status
 
     def _begin(
         self, command: list[str], environment: Mapping[str, str] | None, cwd: Path | None
