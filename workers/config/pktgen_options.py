@@ -20,6 +20,7 @@ REFUSED = 255
 _DESCRIBED = re.compile(r"^ {5}-([A-Za-z0-9])\b", re.MULTILINE)
 _END = r"(?:\[(?P<{0}6>[0-9a-f:]+)\]|(?P<{0}4>[0-9.]+))(?::(?P<{0}port>\d{{1,5}}))?"
 _RANGE = re.compile(rf"{_END.format('a')}(?:-{_END.format('b')})?\Z")
+_RING = re.compile(r"(?:netmap:)?(?P<interface>[^-*^/@]+)(?:-(?P<ring>\d{1,5}))?\Z")
 _PORT = 1234
 """Port if none is given."""
 
@@ -57,6 +58,25 @@ def described(text: str) -> frozenset[str]:
 def used(command: Iterable[str]) -> Iterator[str]:
     """Letters of the options in a command."""
     return (word[1] for word in command if re.fullmatch("-[A-Za-z0-9]", word))
+
+
+def of_ring(interface: str, ring: int) -> str:
+    """The port (-i) of one ring of an interface: nmreq_register_decode() in lib/libnetmap/nmreq.c.
+
+    pkt-gen -p must be 1: with more threads, they begin with ring 0 whatever the port.
+    """
+    return f"netmap:{interface}-{ring}"
+
+
+def parse_port(text: str) -> tuple[str, int | None]:
+    """Interface and ring of a port (-i): `igb2`, `netmap:igb2` or `netmap:igb2-0`; None: all rings.
+
+    A port of another form is its own interface.
+    """
+    found = _RING.match(text)
+    if found is None:
+        return text, None
+    return found["interface"], None if found["ring"] is None else int(found["ring"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,3 +238,12 @@ class Host(SimulatedMachine):
         program = self.disk / "usr" / "local" / "bin" / "pkt-gen"
         program.parent.mkdir(parents=True, exist_ok=True)
         program.write_text("the simulated pkt-gen\n")
+
+    def sensors(self) -> dict[str, str]:
+        """Adds the queues of the ports: one per processor."""
+        queues = {
+            f"dev.{port.device}.iflib.txq{queue}.r_drops": "0"
+            for port in self.ports
+            for queue in range(self.processors)
+        }
+        return super().sensors() | queues

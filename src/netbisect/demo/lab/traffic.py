@@ -10,7 +10,7 @@ import math
 import random
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from netbisect.demo.lab.config import Wire
 from netbisect.demo.lab.faults import InjectedFault
@@ -98,7 +98,8 @@ class SimulatedLink:
     router: SimulatedRouter
     generator: Host
     receiver: Host
-    flow: Flow | None = None
+    flows: list[Flow] = field(default_factory=list)
+    """Of the last senders; several send at the same time from a ring each."""
     outage: tuple[float, float] | None = None
     """Begin and end of the link failure."""
     answers: bool = False
@@ -136,7 +137,7 @@ class SimulatedLink:
 
     def send(self, flow: Flow) -> None:
         """Starts a sender."""
-        self.flow = flow
+        self.flows = [one for one in self.flows if one.stopped == math.inf] + [flow]
         self.outage = None
         if self._any(InjectedFault.LINK_FLAPS):
             start = flow.seconds[0].begin + _FLAP_AFTER
@@ -146,9 +147,10 @@ class SimulatedLink:
 
     def sent(self, flow: Flow) -> None:
         """Ends a sender and updates the port counters."""
-        total = round(flow.packets(0, math.inf))
+        total, end = round(flow.packets(0, math.inf)), flow.stopped
         capacity = self.router.capacity(flow.family) / len(self.peers)
-        forwarded = min(total, round(capacity * flow.busy(0, math.inf)))
+        room = capacity * self.busy(0, end)
+        forwarded = min(total, round(room * total / max(1.0, self.packets(0, end))))
         self.router.forward(flow.family, forwarded)
         ports = (self.router.ports[one] for one in (self.wire.ingress, self.wire.egress))
         ingress, egress = (self.router.counters[port.name] for port in ports)
@@ -168,6 +170,14 @@ class SimulatedLink:
                 counters.damaged += round(_DAMAGE * packets)
                 counters.received_errors += round(_DAMAGE * packets)
 
+    def packets(self, begin: float, end: float) -> float:
+        """Number of packets sent in an interval."""
+        return sum(flow.packets(begin, end) for flow in self.flows)
+
+    def busy(self, begin: float, end: float) -> float:
+        """Seconds of sending in an interval."""
+        return max((flow.busy(begin, end) for flow in self.flows), default=0.0)
+
     def round_trip(self, mac: str) -> float:
         """Nanoseconds of a packet to the receiver and back; 0 if no answer comes."""
         router = self.router
@@ -181,16 +191,16 @@ class SimulatedLink:
         return any(fault in one.faults for one in (self.router, self.generator, self.receiver))
 
     @property
-    def entering(self) -> Flow | None:
-        """The flow that the router takes from the generator."""
-        flow, port = self.flow, self.router.ports[self.wire.ingress]
-        if flow is None or flow.destination_mac != port.mac:
-            return None
-        return None if InjectedFault.CABLE_OUT in self.generator.faults else flow
+    def entering(self) -> list[Flow]:
+        """The flows that the router takes from the generator."""
+        port = self.router.ports[self.wire.ingress]
+        if InjectedFault.CABLE_OUT in self.generator.faults:
+            return []
+        return [flow for flow in self.flows if flow.destination_mac == port.mac]
 
     def arriving(self, begin: float, end: float, factor: float) -> int:
         """Packets received in an interval; `factor` is the noise of the second."""
-        flows = [flow for one in self.peers if (flow := one.entering)]
+        flows = [flow for one in self.peers for flow in one.entering]
         cut = any(InjectedFault.CABLE_OUT in one.faults for one in (self.router, self.receiver))
         if not flows or cut:
             return 0

@@ -53,3 +53,19 @@ def test_options_of_other_versions_are_refused() -> None:
 )
 def test_shipped_scenarios_need_only_the_base_system(path: Path) -> None:
     assert pktgen.needed_options(load_scenario(path.stem), HOST, HOST) <= LETTERS
+
+
+@pytest.mark.parametrize(
+    ("text", "port"),
+    [
+        ("igb2", ("igb2", None)),
+        ("netmap:igb2", ("igb2", None)),
+        ("netmap:igb2-11", ("igb2", 11)),
+        ("netmap:igb2^", ("netmap:igb2^", None)),
+        ("", ("", None)),
+    ],
+)
+def test_a_port_may_be_one_ring_of_an_interface(text: str, port: tuple[str, int | None]) -> None:
+    assert pktgen_options.parse_port(text) == port
+    interface, ring = port
+    assert ring is None or pktgen_options.of_ring(interface, ring) == text

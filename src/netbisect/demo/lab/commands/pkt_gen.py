@@ -34,14 +34,19 @@ async def pkt_gen(host: Host, network: Network, shell: Shell, arguments: list[st
     if "-h" in options:
         shell.err(pktgen_options.usage())
         return 0
-    port, function = options.get("-i", ""), options.get("-f", "rx")
+    function = options.get("-f", "rx")
+    port, ring = pktgen_options.parse_port(options.get("-i", ""))
     sends = function in ("tx", "ping")
     find = network.from_generator if sends else network.to_receiver
     link = find(host.name, port)
-    run = _Run(host, shell, options, port, Program("pkt-gen", arguments))
+    run = _Run(host, shell, options, options.get("-i", ""), Program("pkt-gen", arguments))
     if link is None or (sends and not int(options.get("-n", "0"))):
         run.say("main", 3247, f"Unable to open netmap:{port}: Device not configured")
         return 1
+    if ring is not None and ring >= host.processors:
+        shell.err(f"{port}: Invalid argument\n")
+        run.say("main", 3332, "aborting")
+        raise CommandFailedError(pktgen_options.usage().rstrip(), pktgen_options.REFUSED)
     host.programs.add(run.program)
     shell.program = run.program
     link.bounce(host, port)
@@ -73,6 +78,7 @@ class _Run:
     shell: Shell
     options: dict[str, str]
     port: str
+    """As ordered: `igb2`, or `netmap:igb2-0`."""
     program: Program
     total: _Total = field(default_factory=_Total)
     noise: random.Random = field(default_factory=random.Random)
@@ -111,10 +117,10 @@ class _Run:
     def sum(self, doing: str, done: str, between: str = "") -> None:
         """The summary, on standard output."""
         total, size = self.total, self.size
-        seconds = max(total.seconds, 1e-6)
+        seconds, port = max(total.seconds, 1e-6), self.port.removeprefix("netmap:")
         bits = total.packets * size * 8 / seconds
         self.shell.out(
-            f"{doing} netmap:{self.port}: 5 queues, 1 threads and 1 cpus.\n{between}"
+            f"{doing} netmap:{port}: 5 queues, 1 threads and 1 cpus.\n{between}"
             f"{done} {total.packets} packets {total.packets * size} bytes "
             f"{total.packets // 400} events {size} bytes each in {seconds:.2f} seconds.\n"
             f"Speed: {total.packets / seconds:.0f} pps Bandwidth: {bits:.0f} bps "

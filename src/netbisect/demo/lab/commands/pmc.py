@@ -98,11 +98,10 @@ async def _count(
     end = router.clock.now()
     work = (router.busy_seconds - busy) * _GIGAHERTZ * _TOTAL / router.processors
     link = network.through(router.name)
-    flow = link.flow if link else None
     lines = ["# " + "".join(f"s/{cpu:02}/{options['-s']} " for cpu in range(router.processors))]
     for second in range(math.ceil(end - begin)):
         first = begin + second
-        share = flow.packets(first, first + 1) / flow.packets(begin, end) if flow and work else 0.0
+        share = link.packets(first, first + 1) / link.packets(begin, end) if link and work else 0.0
         lines.append(f"{round(work * share + _IDLE_CYCLES):>20} " * router.processors)
     if "-o" in options:
         place = router.path(options["-o"], shell.folder)
@@ -118,11 +117,12 @@ def _samples(
     """Stacks, outermost function first, with their counts."""
     noise = random.Random()
     link = network.through(router.name)
-    flow = link.flow if link else None
-    packets = flow.packets(begin, end) if flow else 0.0
-    forwarded = min(packets, router.capacity(flow.family) * flow.busy(begin, end)) if flow else 0.0
+    packets, forwarded, costs = 0.0, 0.0, []
+    if link and link.flows:
+        family, packets = link.flows[0].family, link.packets(begin, end)
+        forwarded = min(packets, router.capacity(family) * link.busy(begin, end))
+        costs = list(_stacks(router, family))
     per_nanosecond = router.profile.nanoseconds * _GIGAHERTZ / _CYCLES
-    costs = list(_stacks(router, flow.family)) if flow else []
     whole = sum(cost for _, cost in costs) * forwarded * per_nanosecond
     scale = 1.0
     if forwarded < packets:  # nothing is left for pmcstat
