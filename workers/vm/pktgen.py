@@ -127,15 +127,18 @@ def _mac(text: str) -> bytes:
 
 
 @contextlib.contextmanager
-def _taken(folder: Path, port: str) -> Iterator[None]:
-    """Locks the port and records the process for `pkill`.
+def _taken(folder: Path, port: str, ring: int | None) -> Iterator[None]:
+    """Locks the port, or a ring of it, and records the process for `pkill`.
+
+    A wire has as many rings as pkt-gens ask for.
 
     Raises:
         VmTrafficError: there is no such port, or another process uses it.
     """
     if port not in MACS:
         raise VmTrafficError(f"Unable to open {port}: expected {' or '.join(MACS)}")
-    with (folder / f"{port}.pid").open("a+") as stream:
+    place = folder / (f"{port}.pid" if ring is None else f"{port}-{ring}.pid")
+    with place.open("a+") as stream:
         try:
             fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -152,6 +155,7 @@ class _Run:
 
     out: TextIO
     options: dict[str, str]
+    port: str = ""
     began: float = 0.0
     """Start of the current second."""
     counted: int = 0
@@ -207,8 +211,7 @@ class _Run:
 
 
 def _send(run: _Run, folder: Path, line_rate: float) -> None:
-    options = run.options
-    port = options["-i"]
+    options, port = run.options, run.port
     macs = _mac(options.get("-S") or MACS[port]), _mac(options.get("-D", ""))
     pairs = itertools.product(ends_in(options.get("-s", "")), ends_in(options.get("-d", "")))
     frames = [frame(macs, *pair, run.size) for pair in itertools.islice(pairs, _MOST_FLOWS)]
@@ -252,7 +255,7 @@ def _drain(run: _Run, end: socket.socket, buffer: bytearray) -> bool:
 
 
 def _receive(run: _Run, folder: Path) -> None:
-    place = folder / f"{run.options['-i']}.host"
+    place = folder / f"{run.port}.host"
     place.unlink(missing_ok=True)  # of a killed process
     buffer = bytearray(_BUFFER)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
@@ -283,7 +286,8 @@ def pkt_gen(folder: Path, line_rate: float, arguments: Sequence[str], out: TextI
         if "-h" in run.options:
             out.write(pktgen_options.usage())
             return 0
-        with _taken(folder, run.options.get("-i", "")):
+        run.port, ring = pktgen_options.parse_port(run.options.get("-i", ""))
+        with _taken(folder, run.port, ring):
             if run.options.get("-f") == "tx":
                 _send(run, folder, line_rate)
             else:
@@ -315,11 +319,9 @@ def interfaces(folder: Path) -> str:
 def interrupt(folder: Path) -> int:
     """Ends senders and receivers on these ports; returns 1 if there were none."""
     found = 0
-    for port in MACS:
-        with (
-            contextlib.suppress(OSError, ValueError),
-            (folder / f"{port}.pid").open("r+") as stream,
-        ):
+    places = [place for port in MACS for place in folder.glob(f"{port}*.pid")]
+    for place in places:
+        with contextlib.suppress(OSError, ValueError), place.open("r+") as stream:
             try:
                 fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,6 +132,22 @@ def test_forwarded_packets_are_counted_at_both_ends(wired: Wired) -> None:
     assert (len(sources), len(targets)) == (20, 100)
     assert {frame[:12] for frame in router.frames} == {MACS[1] + MACS[0]}
     assert len({frame[26:38] for frame in router.frames}) == 2000
+
+
+@pytest.mark.long
+def test_rings_of_a_wire_send_together(wired: Wired) -> None:
+    """A pkt-gen for each size of a mix; all end at once."""
+    router = Router(wired.folder)
+    bench = Bench(wired.lab.testbed("vm1"), wired.connections, lambda _: None, wired.folder)
+    with router.running():
+        outputs = bench.traffic.run(load_scenario("inet4-imix"), "mix", 4)
+
+    assert [pktgen.complaint(text) for text in outputs.sent.values()] == 3 * [""]
+    sizes = Counter(map(len, router.frames))
+    assert sizes.keys() == {60, 590, 1514}
+    assert sum(sizes.values()) == sum(map(total, outputs.sent.values()))
+    assert sizes[60] / sizes[1514] == pytest.approx(7, rel=0.1)
+    assert sizes[590] / sizes[1514] == pytest.approx(4, rel=0.1)
 
 
 def test_a_generator_without_a_guest_is_reported(wired: Wired) -> None:
