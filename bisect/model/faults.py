@@ -209,7 +209,7 @@ RULES: dict[Fault, Rule] = {
         "Boot the known-good kernel by hand, and compare `known_good` with `loader.conf`.",
     ),
     Fault.SCENARIO: Rule(
-        "a scenario's module or rule does not load",
+        "a scenario's module or rule does not load, or the testbed cannot send its packets",
         _BENCH,
         1,
         _SKIP,
@@ -221,7 +221,7 @@ RULES: dict[Fault, Rule] = {
         2,
         _INFRA,
         "Look at the generator.",
-        r"^(generator \d+ on \S+: )?the sender reports ",
+        r"(^|: )the sender reports ",
     ),
     Fault.RECEIVER_DIES: Rule(
         "the receiver does not answer, or stops in the middle of a run",
@@ -267,7 +267,7 @@ RULES: dict[Fault, Rule] = {
         2,
         _INFRA,
         "Look at the generator: other load, flow control, `line_rate_pps`.",
-        r"^(the )?generator (\d+ on \S+ )?offered |^the generators did not send ",
+        r"^(the )?generator (\d+ on \S+ )?(\(\d+ bytes\) )?offered |^the generators did not send ",
     ),
     Fault.LINK_FLAP: Rule(
         "a link goes down in the middle of a run",

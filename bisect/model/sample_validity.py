@@ -94,7 +94,7 @@ class RunRecord:
     offered_pps: Mapping[str, float]
     """Offered rate by generator, as the reports name it; 0 if unknown."""
     line_rate: float
-    """Requested rate of all generators together; each must offer an equal share."""
+    """Requested rate of all generators together."""
     offered: Mapping[str, Sequence[float]]
     """Per second by generator, from the first second with packets to the last."""
     received: Mapping[str, Sequence[float]]
@@ -107,6 +107,8 @@ class RunRecord:
     """Data ports that lost their link since `before`, from the logs, with counts."""
     flows: int = 0
     """Number of flows; 0 if unknown."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """Of the requested rate that each generator must offer; empty: equal ones."""
 
 
 def problems(run: RunRecord) -> list[str]:
@@ -165,7 +167,8 @@ def _load(run: RunRecord) -> Iterator[str]:
         # A generator that ends before the others is slow from then on.
         rates = [*run.offered[who], *(max(sent) - len(run.offered[who])) * [0.0]]
         if pps:
-            yield from _load_of(who, pps, rates, run.line_rate / len(sent))
+            share = run.shares.get(who, 1 / len(sent))
+            yield from _load_of(who, pps, rates, run.line_rate * share)
     total = sum(run.offered_pps.values())
     if all(run.offered_pps.values()) and run.pps > RECEIVED_SHARE * total:
         yield f"received {run.pps:,.0f} pps, more than was offered"

@@ -38,6 +38,8 @@ _FAMILIES = {
     "inet6": (6, "[2001:2::1]-[2001:2::14]"),
 }
 """IP version and example of a range."""
+_SIZE = 60
+"""Bytes without CRC, if a scenario says nothing."""
 _MOST_STEPS = 20
 LOSS = 1e-5
 """Tolerated share of lost packets of the no-drop rate; RFC 2544 has 0."""
@@ -52,8 +54,12 @@ class Traffic:
     source: str
     """pkt-gen range: address:port-address:port."""
     destination: str
-    size: int = 60
+    size: int = _SIZE
     """Bytes without CRC."""
+    mix: tuple[tuple[int, ...], ...] = ()
+    """Sizes and their shares of the packets, such as `((60, 7), (590, 4), (1514, 1))`; empty: all
+    have `size`.
+    """
     flows: int = 0
     """Number of flows in the two ranges, as a check; 0: unchecked."""
     rate: int = 0
@@ -63,13 +69,44 @@ class Traffic:
 
     def __post_init__(self) -> None:
         check_choice(self, "family", _FAMILIES)
-        check(46 <= self.size <= 1518, f"size {self.size}: expected 46 to 1518 bytes")  # noqa: PLR2004 - Ethernet's
+        self._check_sizes()
         check(self.rate >= 0, f"rate {self.rate}: expected packets/s, or 0 for all the wire takes")
         made = self.number_of_flows
         check(
             self.flows in (0, made),
             f"flows {self.flows}: the ranges of source and destination make {made}",
         )
+
+    def _check_sizes(self) -> None:
+        for one in self.mix:
+            check(
+                len(one) == 2 and one[1] > 0,  # noqa: PLR2004 - size and share
+                f"mix {list(one)}: expected a size and a share above 0, such as [590, 4]",
+            )
+        listed = [size for size, *_ in self.mix]
+        for size in listed:
+            check(
+                listed.count(size) == 1,
+                f"mix: {size} bytes are listed twice; expected different sizes",
+            )
+        check(
+            not self.mix or self.size == _SIZE,
+            f"size {self.size}: expected none beside the sizes of the mix",
+        )
+        for size in self.sizes:
+            check(46 <= size <= 1518, f"size {size}: expected 46 to 1518 bytes")  # noqa: PLR2004 - Ethernet's
+
+    @property
+    def sizes(self) -> dict[int, float]:
+        """Share of the packets by size, in the order of the mix; the shares add up to 1."""
+        parts = self.mix or ((self.size, 1),)
+        whole = sum(share for _, share in parts)
+        return {size: share / whole for size, share in parts}
+
+    @property
+    def mean_size(self) -> float:
+        """Mean bytes of a packet, without CRC."""
+        return sum(size * share for size, share in self.sizes.items())
 
     @property
     def number_of_flows(self) -> int:
@@ -143,6 +180,11 @@ class Scenario:
         check(
             0 <= self.no_drop_steps <= (_MOST_STEPS if self.traffic else 0),
             f"no_drop_steps {self.no_drop_steps}: expected 0 to {_MOST_STEPS}, and [traffic]",
+        )
+        check(
+            not self.no_drop_steps or not (self.traffic and self.traffic.mix),
+            f"no_drop_steps {self.no_drop_steps}: expected none with a mix, whose pkt-gens lose a "
+            "few packets when they end",
         )
         check(
             0 <= self.no_drop_loss < 1,

@@ -297,13 +297,13 @@ class Testbed:
             f"expected one of {', '.join(table)}, or a pattern such as '*' as the last one"
         )
 
-    def line_rate(self, size: int) -> float:
-        """Line rate in packets of `size` bytes without CRC per second."""
+    def line_rate(self, size: float) -> float:
+        """Line rate in packets of `size` bytes without CRC, in the mean, per second."""
         return self.line_rate_pps * (60 + _FRAME_BYTES) / (size + _FRAME_BYTES)
 
     def offered_rate(self, traffic: Traffic) -> float:
         """Required rate of all generators, packets/s."""
-        line_rate = self.line_rate(traffic.size)
+        line_rate = self.line_rate(traffic.mean_size)
         return min(line_rate, traffic.rate) if traffic.rate else line_rate
 
 

@@ -252,15 +252,30 @@ def pkt_gen_options(pkt_gen: str, usage: str, needed: Mapping[str, frozenset[str
 
 
 def rates(
-    testbed: Testbed, wanted: float, offered: Mapping[str, float], received: Mapping[str, float]
+    testbed: Testbed,
+    wanted: float,
+    offered: Mapping[str, float],
+    received: Mapping[str, float],
+    shares: Mapping[str, float],
 ) -> CheckResult:
-    """Checks the rates of a short run, by generator and by receiver."""
+    """Checks the rates of a short run, by generator and by receiver.
+
+    Args:
+        testbed: The testbed.
+        wanted: Packets per second that all generators must offer together.
+        offered: Packets per second by generator.
+        received: Packets per second by receiver.
+        shares: Share of each generator of `wanted`.
+    """
     text = f"{sum(offered.values()):,.0f} pps offered, {sum(received.values()):,.0f} received"
     if len(offered) + len(received) > 2:  # noqa: PLR2004 - more than one of each
         each = (f"{who} {pps:,.0f}" for who, pps in (*offered.items(), *received.items()))
         text += f" ({', '.join(each)})"
-    if min(offered.values()) < _LEAST_SHARE * wanted / len(offered):
-        equal = ", an equal share by each generator" if len(offered) > 1 else ""
-        return CheckResult(False, f"{text}; {testbed.name} must offer {wanted:,.0f}{equal}")
+    if any(pps < _LEAST_SHARE * wanted * shares[who] for who, pps in offered.items()):
+        text += f"; {testbed.name} must offer {wanted:,.0f}"
+        if len(offered) > 1:
+            parts = (f"{who} {wanted * share:,.0f}" for who, share in shares.items())
+            text += f" ({', '.join(parts)})"
+        return CheckResult(False, text)
     good = all(received.values())
     return CheckResult(good, text if good else f"{text}: nothing comes through")

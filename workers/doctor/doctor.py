@@ -27,7 +27,7 @@ from netbisect.workers.doctor.checks import CheckResult, DoctorCheck
 from netbisect.workers.dut import drivers, freebsd_tools, nextboot, ports
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure import pktgen
-from netbisect.workers.measure.traffic import TrafficRunner
+from netbisect.workers.measure.traffic import TrafficRunner, lacking_rings
 from netbisect.workers.transport.errors import LabFault, MachineError
 from netbisect.workers.transport.ssh import Connections, Machine
 from netbisect.workers.vm import vm
@@ -180,6 +180,7 @@ class _TestbedChecks:
             for part, (address, _) in bed.ports.items():
                 port = functools.partial(self._port, finder, connections.machine(address), part)
                 self._try(f"{part} {address}", port)
+            self._rings(connections)
             if answers:
                 self._dut(router.machine)
             for address in dict.fromkeys(host.address for host in bed.generators + bed.receivers):
@@ -207,6 +208,20 @@ class _TestbedChecks:
         found = self._interfaces[part] = finder.find(part)
         values = self._flow_control(machine, part, found.name)
         return checks.link(found, values, self._testbed.line_rate_pps, self._testbed.share(part))
+
+    def _rings(self, connections: Connections) -> None:
+        """Checks that the generators' ports can send the scenarios with several sizes."""
+        mixes = [one.traffic.mix for one in self._scenarios if one.traffic and one.traffic.mix]
+        sizes = max(map(len, mixes), default=0)
+
+        def look(machine: Machine, name: str) -> CheckResult:
+            why = lacking_rings(machine, name, sizes)
+            return CheckResult(not why, why or f"{name}: one for each of {sizes} sizes")
+
+        for part, host in self._testbed.hosts("generator").items():
+            if sizes and (port := self._interfaces.get(part)):
+                machine = connections.machine(host.address)
+                self._try(f"transmit rings of {part}", functools.partial(look, machine, port.name))
 
     def _flow_control(self, machine: Machine, part: str, name: str) -> dict[str, str]:
         """Sysctls of a port's flow control without those that every scenario sets."""
@@ -348,6 +363,7 @@ class _TestbedChecks:
                 except pktgen.PktGenOutputError as error:
                     mark = f"{who}: " if len(outputs.sent) > 1 else ""
                     return CheckResult(False, f"{mark}{pktgen.complaint(output) or error}")
-            return checks.rates(bed, wanted, offered, pktgen.busy_medians(outputs.received))
+            received = pktgen.busy_medians(outputs.received)
+            return checks.rates(bed, wanted, offered, received, outputs.shares)
 
         self._try("rates", look)

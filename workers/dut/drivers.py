@@ -103,14 +103,22 @@ def queue_counts(interface: str, values: Mapping[str, str]) -> str:
     "" if the driver has no such sysctls.
     """
     place = f"dev.{freebsd_tools.device(interface)}."
-    own = {name.removeprefix(place): value for name, value in values.items()}
     counts = []
     for way in ("rx", "tx"):
-        matches = (re.match(rf"iflib\.{way}q(\d+)\.", name) for name in own)
-        count = len({match[1] for match in matches if match}) or own.get(f"n{way}q")
+        count = iflib_queues(interface, way, values) or values.get(f"{place}n{way}q")
         counts += [f"{count} {way}"] if count else []
-    version = own.get("iflib.driver_version")
+    version = values.get(f"{place}iflib.driver_version")
     return ", ".join([*counts, *([f"iflib {version}"] if version else [])])
+
+
+def iflib_queues(interface: str, way: str, values: Mapping[str, str]) -> int:
+    """Number of receive or transmit queues (`rx`, `tx`) of a driver with iflib(4); 0: unknown.
+
+    They are the rings of netmap(4): iflib_netmap_attach() in sys/net/iflib.c. cxgbe(4) has other
+    ones for netmap (`hw.cxgbe.nnmtxq`), and no sysctl with their number.
+    """
+    queue = re.compile(rf"dev\.{re.escape(freebsd_tools.device(interface))}\.iflib\.{way}q(\d+)\.")
+    return len({match[1] for match in map(queue.match, values) if match})
 
 
 def queue_packets(interface: str, values: Mapping[str, str]) -> dict[str, int]:

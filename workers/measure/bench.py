@@ -315,6 +315,8 @@ def _digest(scenario: Scenario, testbed: Testbed) -> str:
     for name in ("metrics", "prepare", "measure", "clean_up", "values", "no_drop_steps"):
         if not values[name]:  # scenarios without commands keep their conditions
             del values[name]
+    if scenario.traffic and not scenario.traffic.mix:
+        del values["traffic"]["mix"]
     if scenario.no_drop_loss == LOSS:
         del values["no_drop_loss"]
     if "measure" in values or "prepare" in values:

@@ -15,7 +15,7 @@ import math
 import re
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from netbisect.workers.config import pktgen_options
 from netbisect.workers.config.scenario import Scenario, Traffic
@@ -27,7 +27,7 @@ _CRASHED = re.compile(r"ouch, thread \d+ exited with error")
 # A port without virtio-net headers is the usual case: get_vnet_hdr_len() in pkt-gen.c goes on.
 _COMPLAINT = re.compile(
     r"(?:\] *|^)((?:Unable to (?!get virtio-net header length)|Cannot|No such|nm_open|aborting"
-    r"|pkt-gen: ).*)",
+    r"|pkt-gen: |pkt_size |\S{1,64}: Invalid argument).*)",
     re.MULTILINE,
 )
 
@@ -53,6 +53,8 @@ class Outputs:
     """By generator, such as `the generator`."""
     received: Mapping[str, str]
     """By receiver."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """Of the packets that each of `sent` must offer; empty: equal ones."""
 
     @property
     def crashed(self) -> bool:
@@ -210,7 +212,8 @@ def needed_options(scenario: Scenario, *hosts: TrafficHost) -> frozenset[str]:
     """Letters of the options of pkt-gen that a run of the scenario uses, at any of the hosts."""
     if scenario.traffic is None:
         return frozenset()
-    traffic = replace(scenario.traffic, rate=scenario.traffic.rate or scenario.no_drop_steps)
+    traffic = scenario.traffic
+    traffic = replace(traffic, rate=traffic.rate or scenario.no_drop_steps or len(traffic.mix))
     command: list[str] = []
     for host in hosts:
         command += sender_command("", traffic, 1, host, macs=("any", "any"), wait=0)

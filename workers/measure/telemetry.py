@@ -207,6 +207,7 @@ def evaluate_run(
         # A pkt-gen that died explains what is missing, and closes its port.
         link_changes=() if outputs.crashed else link_changes(before, after),
         flows=traffic.number_of_flows if traffic else 0,
+        shares=outputs.shares,
     )
     problems += sample_validity.problems(run)
     offered = sum(offered_pps.values(), 0.0) if all(offered_pps.values()) else 0.0

@@ -6,16 +6,17 @@ import contextlib
 import math
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from netbisect.bisect.model import sample_validity
 from netbisect.bisect.model.entities import Stage
 from netbisect.bisect.model.faults import Fault
+from netbisect.workers.config import pktgen_options
 from netbisect.workers.config.scenario import Scenario, Traffic
 from netbisect.workers.config.testbed import Testbed
-from netbisect.workers.dut import ports
+from netbisect.workers.dut import drivers, freebsd_tools, ports
 from netbisect.workers.measure import pktgen
 from netbisect.workers.transport.errors import LabFault, UnreachableError, bench_faults
 from netbisect.workers.transport.ssh import SSH_FAILED, Connections, Machine, Process
@@ -39,6 +40,8 @@ class PktGen:
     machine: Machine
     process: Process
     log: Path
+    share: float
+    """Of the packets that all generators offer together."""
 
     @property
     def output(self) -> str:
@@ -51,7 +54,8 @@ class PktGen:
         Raises:
             UnreachableError: connection lost.
         """
-        if status == SSH_FAILED and not pktgen.refused(self.output):
+        said = pktgen.refused(self.output) or pktgen.complaint(self.output)
+        if status == SSH_FAILED and not said:
             raise UnreachableError(self.machine.address, "the connection was lost during the run")
 
 
@@ -68,7 +72,20 @@ class Flows:
         return pktgen.Outputs(
             {one.who: one.output for one in self.sending},
             {one.who: one.output for one in self.receiving},
+            {one.who: one.share for one in self.sending},
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """A pkt-gen to start."""
+
+    part: str
+    """Of the testbed."""
+    command: list[str]
+    mark: str = ""
+    """Distinguishes several of one part: `60 bytes`."""
+    share: float = 1.0
 
 
 class TrafficRunner:
@@ -100,8 +117,19 @@ class TrafficRunner:
         Raises:
             LabFault: the run did not take place.
         """
-        timing = self._testbed.timing
-        with self._flows(scenario, name, seconds) as flows:
+        timing, mixed = self._testbed.timing, bool(traffic_of(scenario).mix)
+        # A pkt-gen that ends resets its port, also for those that send from its other rings, so all
+        # of a mix are ended together (and a receiver on their host with them).
+        longest = max(seconds, timing.run_timeout) if mixed else seconds
+        with self._flows(scenario, name, longest) as flows:
+            if mixed:
+                self._wait_for(
+                    flows.sending,
+                    flows.sending,
+                    lambda output: _seconds(output) >= seconds,
+                    timing.run_timeout,
+                )
+                _stop(flows.sending)
             _wait(flows.sending, timing.run_timeout)
             ended = [(one, one.process.poll()) for one in flows.sending]
             for one in flows.sending:
@@ -150,13 +178,10 @@ class TrafficRunner:
         limit = ["timeout", "-s", "INT", f"{math.ceil(timing.run_timeout + more)}"]
         with bench_faults(self._testbed), contextlib.ExitStack() as stack:
 
-            def start(commands: Mapping[str, list[str]]) -> list[PktGen]:
-                return [
-                    stack.enter_context(self._running(part, [*limit, *command], name))
-                    for part, command in commands.items()
-                ]
+            def start(orders: Iterable[_Order]) -> list[PktGen]:
+                return [stack.enter_context(self._running(one, limit, name)) for one in orders]
 
-            senders, receivers = self._sender_commands(scenario, seconds), self._receiver_commands()
+            senders, receivers = self._senders(scenario, seconds), self._receivers()
             receiving = start(receivers)
             # A late receiver loses seconds of the run, which the checks of the sample detect.
             self._wait_for(receiving, receiving, pktgen.ready)
@@ -164,50 +189,82 @@ class TrafficRunner:
             yield Flows(start(senders), receiving)
 
     @contextlib.contextmanager
-    def _running(self, part: str, command: list[str], name: str) -> Iterator[PktGen]:
-        end = part.replace("generator", "sender").replace(" ", "-")
-        log, machine = self._logs / f"{name}.{end}", self._machines[part]
-        with machine.running(command, log) as process:
-            yield PktGen(self._testbed.roles[part], machine, process, log)
+    def _running(self, order: _Order, limit: list[str], name: str) -> Iterator[PktGen]:
+        end = f"{order.part} {order.mark}".strip()
+        log = self._logs / f"{name}.{end.replace('generator', 'sender').replace(' ', '-')}"
+        machine, who = self._machines[order.part], self._testbed.roles[order.part]
+        who += f" ({order.mark})" if order.mark else ""
+        with machine.running([*limit, *order.command], log) as process:
+            yield PktGen(who, machine, process, log, order.share)
 
     def _wait_for(
-        self, alive: Sequence[PktGen], among: Sequence[PktGen], holds: Callable[[str], bool]
+        self,
+        alive: Sequence[PktGen],
+        among: Sequence[PktGen],
+        holds: Callable[[str], bool],
+        limit: float = _READY_SECONDS,
     ) -> bool:
         """Waits for a condition on the output of all of `among`.
 
-        False if one of `alive` has ended, or the time is up.
+        False if one of `alive` has ended, or after `limit` seconds besides `link_wait`.
         """
-        deadline = time.monotonic() + self._testbed.timing.link_wait + _READY_SECONDS
+        deadline = time.monotonic() + self._testbed.timing.link_wait + limit
         while time.monotonic() < deadline and all(one.process.poll() is None for one in alive):
             if all(holds(one.output) for one in among):
                 return True
             time.sleep(_READY_POLL)
         return False
 
-    def _receiver_commands(self) -> dict[str, list[str]]:
-        """By part of the testbed."""
+    def _receivers(self) -> Iterator[_Order]:
         wait = self._testbed.timing.link_wait
-        return {
-            part: pktgen.receiver_command(self._find(part).name, wait, host)
-            for part, host in self._testbed.hosts("receiver").items()
-        }
+        for part, host in self._testbed.hosts("receiver").items():
+            yield _Order(part, pktgen.receiver_command(self._find(part).name, wait, host))
 
-    def _sender_commands(self, scenario: Scenario, seconds: float) -> dict[str, list[str]]:
-        """By part of the testbed; each generator sends an equal share of the packets."""
+    def _senders(self, scenario: Scenario, seconds: float) -> list[_Order]:
+        """Each generator sends an equal share of the packets, and of each size of a mix.
+
+        Raises:
+            LabFault: a port has fewer rings than a mix has sizes.
+        """
         testbed, traffic = self._testbed, traffic_of(scenario)
-        number = len(testbed.generators)
-        count = int(testbed.offered_rate(traffic) / number * seconds)
-        if traffic.rate:
-            traffic = replace(traffic, rate=max(1, traffic.rate // number))
-        commands = {}
+        number, offered = len(testbed.generators), testbed.offered_rate(traffic)
+        wait = testbed.timing.link_wait
+        orders = []
         for part, host in testbed.hosts("generator").items():
             port, beyond = self._find(part), testbed.wires[part]
             macs = port.mac, testbed.ports[beyond][1].mac or self._find(beyond).mac
-            wait = testbed.timing.link_wait
-            commands[part] = pktgen.sender_command(
-                port.name, traffic, count, host, macs=macs, wait=wait
-            )
-        return commands
+            if why := lacking_rings(self._machines[part], port.name, len(traffic.mix)):
+                raise LabFault.of(Fault.SCENARIO, f"{scenario.name}: {testbed.roles[part]}: {why}")
+            for ring, (size, share) in enumerate(traffic.sizes.items()):
+                rate = offered * share / number
+                one, place, sender, mark = traffic, port.name, host, ""
+                if traffic.mix:
+                    place, mark = pktgen_options.of_ring(port.name, ring), f"{size} bytes"
+                    cpu = None if host.first_cpu is None else host.first_cpu + ring
+                    sender = replace(host, threads=1, first_cpu=cpu)
+                    one = replace(traffic, size=size, mix=(), rate=max(1, round(rate)))
+                elif traffic.rate:
+                    one = replace(traffic, rate=max(1, traffic.rate // number))
+                command = pktgen.sender_command(
+                    place, one, int(rate * seconds), sender, macs=macs, wait=wait
+                )
+                orders.append(_Order(part, command, mark, share / number))
+        return orders
+
+
+def lacking_rings(machine: Machine, interface: str, sizes: int) -> str:
+    """Why a port cannot send a mix of so many sizes, each from a ring of its own, or "".
+
+    The number of rings is known of drivers with iflib(4) only.
+    """
+    places = drivers.count_sysctls(interface) if sizes else []
+    output = machine.ask(["sysctl", "-ie", *places])[0] if places else ""
+    rings = drivers.iflib_queues(interface, "tx", freebsd_tools.parse_sysctls(output))
+    if not 0 < rings < sizes:
+        return ""
+    return (
+        f"{interface} has {rings} of {sizes} transmit rings that the mix needs, one for each size"
+    )
 
 
 def _stop(running: Sequence[PktGen]) -> None:
@@ -245,4 +302,9 @@ def _silent(receiver: str) -> bool:
 
 def _flowing(receiver: str) -> bool:
     """Whether the load is steady, by the output of the receiver."""
-    return sum(rate > 0 for rate in pktgen.all_rates(receiver)) >= _FLOWING
+    return _seconds(receiver) >= _FLOWING
+
+
+def _seconds(output: str) -> int:
+    """Number of seconds with packets."""
+    return sum(rate > 0 for rate in pktgen.all_rates(output))

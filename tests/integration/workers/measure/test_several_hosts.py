@@ -171,4 +171,7 @@ def test_doctor_examines_every_host(pairs: RunningLab) -> None:
     ]
     assert not rates.good
     assert ", generator 2 on gen2 89" in rates.found
-    assert rates.found.endswith("; pairs must offer 2,976,190, an equal share by each generator")
+    assert rates.found.endswith(
+        "; pairs must offer 2,976,190 "
+        "(generator 1 on gen1 1,488,095, generator 2 on gen2 1,488,095)"
+    )

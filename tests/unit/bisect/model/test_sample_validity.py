@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netbisect.bisect.model import sample_validity
+from netbisect.bisect.model.faults import Fault, fault_of_run
 from netbisect.bisect.model.sample_validity import MachineState, PortState, RunRecord
 
 LINE_RATE = 1_488_095.0
@@ -123,6 +124,27 @@ def test_problems(run: RunRecord, sentence: str) -> None:
     problems = sample_validity.problems(run)
     assert sentence in problems
     assert all(problem == sentence or sentence.startswith("net.inet") for problem in problems)
+
+
+SIZES = {"the generator (60 bytes)": 7 / 12, "the generator (1514 bytes)": 5 / 12}
+
+
+def of_a_mix(**changes: float) -> RunRecord:
+    """A good run of two pkt-gens on one port, with other rates of some of them."""
+    rates = {who: LINE_RATE * share * changes.get(who, 1.0) for who, share in SIZES.items()}
+    offered = {who: 30 * [rate] for who, rate in rates.items()}
+    return replace(GOOD, offered_pps=rates, offered=offered, shares=SIZES)
+
+
+def test_each_size_of_a_mix_has_its_share() -> None:
+    """A sum that is right does not hide that a few large packets are missing."""
+    assert sample_validity.problems(of_a_mix()) == []
+    changed = {"the generator (60 bytes)": 1.01, "the generator (1514 bytes)": 0.985}
+    problems = sample_validity.problems(of_a_mix(**changed))
+    assert problems == [
+        "the generator (1514 bytes) offered 610,739 pps, less than 99 % of 620,040",
+    ]
+    assert fault_of_run(problems) is Fault.WRONG_RATE
 
 
 def test_drift_of_the_generator_is_a_warning() -> None:

@@ -350,6 +350,34 @@ FIREWALL = 'firewall = "pf"\nrules = ["set skip on lo0", "pass"]\n'
         ),
         ("size = 60", "size = 20", "traffic: size 20: expected 46 to 1518 bytes"),
         (
+            "size = 60",
+            "mix = [[60, 7], [20, 4]]",
+            "traffic: size 20: expected 46 to 1518 bytes",
+        ),
+        (
+            "size = 60",
+            "size = 590\nmix = [[60, 7]]",
+            "traffic: size 590: expected none beside the sizes of the mix",
+        ),
+        (
+            "size = 60",
+            "mix = [[60]]",
+            "traffic: mix [60]: expected a size and a share above 0, such as [590, 4]",
+        ),
+        (
+            "size = 60",
+            "mix = [[60, 7], [60, 1]]",
+            "traffic: mix: 60 bytes are listed twice; expected different sizes",
+        ),
+        (
+            '"198.19.10.1:2001-198.19.10.100"\n',
+            '"198.19.10.1:2001-198.19.10.100"\nmix = [[60, 7]]\n[values]\n',
+            (
+                "no_drop_steps 2: expected none with a mix, whose pkt-gens lose a few packets when "
+                "they end"
+            ),
+        ),
+        (
             "198.19.10.100",
             "198.19.10.10",
             "traffic: flows 2000: the ranges of source and destination make 200",
@@ -382,7 +410,8 @@ FIREWALL = 'firewall = "pf"\nrules = ["set skip on lo0", "pass"]\n'
 )
 def test_scenario_errors(tmp_path: Path, right: str, wrong: str, complaint: str) -> None:
     text = (builtin_scenarios() / "inet4-forwarding.toml").read_text()
-    text = text.replace('name = "inet4-forwarding"\n', f'name = "mine"\n{FIREWALL}')
+    top = f'name = "mine"\n{FIREWALL}' + ("no_drop_steps = 2\n" if "[values]" in wrong else "")
+    text = text.replace('name = "inet4-forwarding"\n', top)
     assert right in text
     (tmp_path / "mine.toml").write_text(text.replace(right, wrong, 1))
     with pytest.raises(FileError) as caught:

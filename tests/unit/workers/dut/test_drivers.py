@@ -58,3 +58,6 @@ def test_packets_by_queue(interface: str, values: dict[str, str], packets: dict[
 )
 def test_numbers_of_queues(interface: str, values: dict[str, str], counts: str) -> None:
     assert drivers.queue_counts(interface, values) == counts
+    iflib = "iflib" in counts
+    assert drivers.iflib_queues(interface, "rx", values) == (2 if iflib else 0)
+    assert drivers.iflib_queues(interface, "tx", values) == (1 if iflib else 0)

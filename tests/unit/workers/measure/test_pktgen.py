@@ -104,6 +104,7 @@ def test_problems_of_several_name_the_host() -> None:
         "receiver 2 on d: 6 seconds of traffic are left after trimming, 15 are needed",
     ]
     assert fault_of_run(problems) is Fault.GENERATOR_DIES
+    assert fault_of_run(["the sender reports 0 seconds of traffic"]) is Fault.GENERATOR_DIES
     pps, _, problems = pktgen.evaluate(
         Outputs({}, {"receiver 1 on c": good, "receiver 2 on d": ""})
     )
@@ -120,6 +121,11 @@ def test_problems_of_several_name_the_host() -> None:
             "Unable to open netmap:igb2: Device not configured",
         ),
         ("pkt-gen: illegal option -- U\nUsage:\n", "pkt-gen: illegal option -- U"),
+        ("igb2: Invalid argument\n1.5 main [3332] aborting\n", "igb2: Invalid argument"),
+        (
+            "1.5 main [3290] pkt_size (1514) must be <= mtu (1500)\n",
+            "pkt_size (1514) must be <= mtu (1500)",
+        ),
         (HEAD + TAIL, ""),
     ],
 )

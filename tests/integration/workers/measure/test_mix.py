@@ -1,0 +1,122 @@
+"""Packets of several sizes from one port: a pkt-gen on a ring of its own for each size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from lab_fixtures import RunningLab, started
+
+from netbisect.bisect.model.faults import Fault
+from netbisect.demo.tree.create import SampleTree
+from netbisect.workers.config.scenario import Scenario, load_scenario
+from netbisect.workers.doctor.doctor import examine
+from netbisect.workers.measure import pktgen
+from netbisect.workers.measure.bench import Bench
+from netbisect.workers.transport.errors import LabFault
+from netbisect.workers.transport.ssh import Connections
+
+IMIX = load_scenario("inet4-imix")
+SHARES = {60: 7 / 12, 590: 4 / 12, 1514: 1 / 12}
+MIXED_RATE = 1e9 / 8 / (24 + sum(size * share for size, share in SHARES.items()))
+"""Packets per second of a full link with 1 Gbit/s."""
+
+
+def with_mix(*sizes: int) -> Scenario:
+    assert IMIX.traffic
+    mix = tuple((size, 1) for size in sizes)
+    return replace(IMIX, traffic=replace(IMIX.traffic, mix=mix))
+
+
+@pytest.fixture(scope="module")
+def running(
+    sample_tree: SampleTree, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningLab]:
+    # As slow as that of several hosts, for the same reason.
+    base = tmp_path_factory.mktemp("mix")
+    with started(base, sample_tree, "c2558", compression=10) as lab:
+        yield lab
+
+
+@pytest.fixture
+def lab(running: RunningLab) -> Iterator[RunningLab]:
+    """The lab, for tests that break something; it is repaired afterwards."""
+    yield running
+    for machine in ("c2558-dut", "c2558-gen"):
+        running.control("mend", machine)
+
+
+def test_every_size_has_its_share_of_the_line_rate(lab: RunningLab, tmp_path: Path) -> None:
+    """The sample is what the receiver counts of all sizes."""
+    sample = lab.measure(tmp_path, IMIX)["inet4-imix"]
+    sent = {size: (tmp_path / f"inet4-imix.sender-{size}-bytes").read_text() for size in SHARES}
+    received = (tmp_path / "inet4-imix.receiver").read_text()
+
+    assert sample.valid, sample.problems
+    assert sample.offered_pps == pytest.approx(MIXED_RATE, rel=0.01)
+    assert sample.pps == pytest.approx(MIXED_RATE, rel=0.01) == pktgen.median_rate(received)
+    for ring, (size, text) in enumerate(sent.items()):
+        assert pktgen.offered_rate(text) == pytest.approx(MIXED_RATE * SHARES[size], rel=0.01)
+        assert f"interface is netmap:igb2-{ring}\n" in text
+        assert f"frag_size {size}\n" in text
+    totals = [pktgen.total(text) for text in sent.values()]
+    assert pktgen.total(received) == pytest.approx(sum(totals), rel=0.05)
+
+
+def test_the_router_forwards_as_many_packets_of_any_size(lab: RunningLab, tmp_path: Path) -> None:
+    """Its limit are packets per second, whatever they carry."""
+    small = lab.measure(tmp_path, load_scenario("inet4-forwarding"))["inet4-forwarding"]
+    mixed = lab.measure(tmp_path, with_mix(60, 61))["inet4-imix"]
+    assert mixed.valid, mixed.problems
+    assert mixed.pps < 0.9 * mixed.offered_pps
+    assert mixed.pps == pytest.approx(small.pps, rel=0.02)
+
+
+def test_a_crash_names_the_size(lab: RunningLab, tmp_path: Path) -> None:
+    lab.control("break", "c2558-gen", "pkt-gen-crashes")
+    sample = lab.measure(tmp_path, IMIX)["inet4-imix"]
+    crashed = re.compile(r"the generator \((60|590|1514) bytes\)'s pkt-gen crashed")
+    assert any(map(crashed.fullmatch, sample.problems)), sample.problems
+
+
+def test_a_port_with_too_few_rings_is_reported(lab: RunningLab, tmp_path: Path) -> None:
+    """By a run, which leaves out this scenario only, and by the doctor."""
+    scenario = with_mix(60, 100, 200, 300, 400)
+    lacking = "igb2 has 4 of 5 transmit rings that the mix needs, one for each size"
+    with pytest.raises(LabFault) as caught:
+        lab.measure(tmp_path, scenario)
+    assert caught.value.why == f"inet4-imix: the generator: {lacking}"
+    assert caught.value.fault is Fault.SCENARIO
+
+    for name, sizes, good in (("few", 5, False), ("enough", 4, True)):
+        mix = [[60 + size, 1] for size in range(sizes)]
+        text = f'name = "{name}"\ntitle = "t"\nbase = "inet4-forwarding"\n[traffic]\nmix = {mix}\n'
+        (tmp_path / f"{name}.toml").write_text(text)
+        bed = replace(lab.lab.testbed("c2558"), scenarios=(name,))
+        other = replace(lab.lab, testbeds=(bed,), scenario_directories=(tmp_path,))
+        found = {one.what: one for one in examine(other, testbed="c2558")}
+        assert found["transmit rings of generator"].good == good
+        expected = "igb2: one for each of 4 sizes" if good else lacking
+        assert found["transmit rings of generator"].found == expected
+
+
+def test_a_ring_that_pkt_gen_does_not_get_is_reported(lab: RunningLab) -> None:
+    """As the driver tells no numbers; it ends with the status of a ssh(1) that failed."""
+    answer = lab.ssh("c2558-gen", "pkt-gen -f tx -i netmap:igb2-4 -n 10", status=255)
+    assert pktgen.complaint(answer) == "igb2: Invalid argument"
+    assert pktgen.refused(answer)
+
+
+def test_a_load_below_the_limit_is_mixed_too(lab: RunningLab, tmp_path: Path) -> None:
+    """As for a profile; all pkt-gens end with the block."""
+    with Connections(lab.lab.ssh) as connections:
+        bench = Bench(lab.lab.testbed("c2558"), connections, lambda _: None, tmp_path)
+        with bench.under_load(IMIX, 120_000, 30) as flows:
+            assert [one.process.poll() for one in flows.sending] == 3 * [None]
+        bench.clean_up()
+    sent = [max(pktgen.all_rates(text)) for text in flows.outputs.sent.values()]
+    assert sent == pytest.approx([70_000, 40_000, 10_000], rel=0.01)
+    assert None not in [one.process.poll() for one in (*flows.sending, *flows.receiving)]
