@@ -12,7 +12,7 @@ DYNAMIC = {
     _COUNT: "0",
 }
 """Sysctls for states of ipfw."""
-_RULES, _FLOWS, _ROUTES = 500, 50_000, 10_000
+_RULES, _FLOWS, _ROUTES, _FULL = 500, 50_000, 10_000, 500_000
 """Least numbers that are large."""
 
 
@@ -29,6 +29,8 @@ class Tables:
     """Of the table of pf or ipfw."""
     routes: set[str] = field(default_factory=set)
     """Added networks."""
+    bird_routes: int = 0
+    """Number of networks that BIRD has added."""
     flows: int = 0
     """Of the last traffic."""
 
@@ -56,5 +58,9 @@ class Tables:
 
     def others(self) -> list[str]:
         """Cost centres of ipf and of the routing table."""
-        routes = ["route_table"] if len(self.routes) >= _ROUTES else []
-        return [*(["ipf"] if self.ipf_rules else []), *routes]
+        found = {
+            "ipf": bool(self.ipf_rules),
+            "route_table": len(self.routes) >= _ROUTES,
+            "full_table": self.bird_routes >= _FULL,
+        }
+        return [name for name, used in found.items() if used]

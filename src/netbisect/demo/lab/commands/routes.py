@@ -12,10 +12,12 @@ from netbisect.demo.lab.commands.clones import behind
 from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import CommandFailedError, Shell
 
+GATEWAY = "198.19.0.1"
+"""Of the networks behind the egress."""
 _BEHIND = {
     "198.19.10.64/26": (3, "198.21.0.1"),
     "198.18.0.0/16": (0, "198.18.0.1"),
-    "198.19.0.0/16": (1, "198.19.0.1"),
+    "198.19.0.0/16": (1, GATEWAY),
     "2001:2::/49": (0, "2001:2::2"),
     "2001:2:0:8000::/49": (1, "2001:2:0:8000::2"),
 }

@@ -37,7 +37,7 @@ sys.exit(status)
 """
 _REAL = ("cat", "echo", "grep", "sh", "test", "kill", "mkdir")
 """Commands of the real system, or of the shell itself."""
-_LONGEST = 1 << 24
+_LONGEST = 1 << 26
 """Bytes of input of a command."""
 
 
