@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -159,13 +160,17 @@ def link(
 
 
 def ends(scenarios: Iterable[Scenario]) -> Iterable[tuple[str, str, str]]:
-    """Required routes: egress or ingress, family, first and last addresses."""
+    """Required routes: egress or ingress, family, first and last addresses.
+
+    Those to 240.0.0.0/4 are only there while their scenario runs.
+    """
     found: dict[tuple[str, str, str], None] = {}
     for traffic in (one.traffic for one in scenarios if one.traffic):
         for part, text in (("ingress", traffic.source), ("egress", traffic.destination)):
             for end in text.split("-"):
                 address = end[1:].partition("]") if end.startswith("[") else end.partition(":")
-                found[part, traffic.family, address[0]] = None
+                if not ipaddress.ip_address(address[0]).is_reserved:
+                    found[part, traffic.family, address[0]] = None
     return found
 
 

@@ -177,6 +177,11 @@ def test_a_sysctl_unknown_to_the_router_is_reported(running_lab: RunningLab) -> 
     }
 
 
+def test_routes_that_a_scenario_adds_are_not_looked_for() -> None:
+    addresses = {end for _, _, end in checkup.ends([load_scenario("inet4-full-table")])}
+    assert addresses == {"198.18.10.1"}
+
+
 def test_a_pkt_gen_without_usage_text_is_reported() -> None:
     found = checkup.pkt_gen_options("/usr/bin/pkt-gen", "Segmentation fault\n", {})
     assert (found.good, found.found) == (False, "/usr/bin/pkt-gen -h prints no usage text")

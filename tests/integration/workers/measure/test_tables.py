@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from lab_fixtures import RunningLab, samples
+from programs import captured
 
 from netbisect.bisect.model.entities import Kernel
+from netbisect.bisect.model.faults import Fault
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.build.patches import PatchStore, read
@@ -19,6 +21,7 @@ from netbisect.workers.dut import firewall
 from netbisect.workers.measure.bench import Bench
 from netbisect.workers.measure.commands import ScenarioCommands
 from netbisect.workers.measure.trial import TrialRunner
+from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.ssh import Connections
 
 PLACES = {
@@ -30,6 +33,7 @@ PLACES = {
     "inet4-ipfw-states": "ipfw_states",
     "inet4-ipf": "ipf",
     "inet4-many-routes": "route_table",
+    "inet4-full-table": "full_table",
 }
 """Cost centre of each scenario."""
 INACTIVE = {
@@ -41,8 +45,12 @@ INACTIVE = {
     "inet4-ipfw-states": "ipfw has 0 states of 200000 flows",
     "inet4-ipf": r"ipfilter passed 0 of \d+ packets",
     "inet4-many-routes": "the routing table has 0 of 30720 routes",
+    "inet4-full-table": r"the routing table has \d+ of 1002240 routes",
 }
-LEFT = "ipfw list; ipfw table netbisect info; sysctl net.inet.ip.fw; ipfstat -hi; netstat -rn; echo"
+LEFT = (
+    "ipfw list; ipfw table netbisect info; sysctl net.inet.ip.fw; ipfstat -hi; netstat -rn; "
+    "vmstat -z; echo"
+)
 
 
 def slower(lab: RunningLab, places: list[str]) -> tuple[Kernel, Path]:
@@ -66,7 +74,8 @@ def rates(lab: RunningLab, logs: Path, kernel: Kernel, archive: Path) -> dict[st
     found = []
     with Connections(lab.lab.ssh) as connections:
         assert trial.run(connections, found.append, lambda _: None)
-    assert all(one.valid for one in samples(found)), found
+    bad = [(one.scenario, one.problems) for one in samples(found) if not one.valid]
+    assert not bad
     return {one.scenario: one.pps for one in samples(found)}
 
 
@@ -103,7 +112,9 @@ def test_nothing_is_left_that_the_firewall_does_not_take_along(
         router = connections.machine("c2558-dut")
         firewall.set_up(router, scenario)
         before = look()
-        work = ScenarioCommands(scenario, {"dut": router}, {"egress": "igb3"}, 30)
+        work = ScenarioCommands(
+            scenario, {"dut": router}, {"egress": "igb3", **scenario.values}, 30
+        )
         work.prepare()
         assert look() != before
         work.clean_up()
@@ -120,3 +131,29 @@ def test_a_profile_is_taken_with_all_of_them(c2558: RunningLab, tmp_path: Path) 
             assert "items: 100000" in c2558.ssh("c2558-dut", "ipfw table netbisect info")
         assert "No such process" in c2558.ssh("c2558-dut", "ipfw table netbisect info", status=71)
         bench.clean_up()
+
+
+def test_a_full_table_needs_bird(tmp_path: Path) -> None:
+    """It is looked for before anything else."""
+    (command,) = load_scenario("inet4-full-table").prepare
+    done = captured(["/bin/sh", "-c", command.run], env={"PATH": str(tmp_path)})
+    assert done.returncode == 127
+    assert done.stderr == "bird is not installed on the DUT; install net/bird2\n"
+
+
+def test_a_full_table_leaves_another_bird_alone(c2558: RunningLab) -> None:
+    """That of the router's owner, here with another socket."""
+    scenario = load_scenario("inet4-full-table")
+    with Connections(c2558.lab.ssh) as connections:
+        router = connections.machine("c2558-dut")
+        other, work = (
+            ScenarioCommands(scenario, {"dut": router}, {"egress": "igb3", "socket": socket}, 30)
+            for socket in ("/var/run/bird.ctl", scenario.values["socket"])
+        )
+        other.prepare()
+        with pytest.raises(LabFault, match="another bird runs on the DUT") as caught:
+            work.prepare()
+        work.clean_up()
+        assert caught.value.fault is Fault.SCENARIO
+        assert "1002260" in c2558.ssh("c2558-dut", "vmstat -z")
+        other.clean_up()

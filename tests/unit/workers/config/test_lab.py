@@ -306,7 +306,8 @@ def test_builtin_scenarios_load(path: Path) -> None:
     scenario = load_scenario(path.stem)
     family, _, rest = path.stem.partition("-")
     if scenario.traffic:
-        flows = {"states": 200_000, "routes": 61_440}.get(rest.rpartition("-")[2], 2000)
+        many = {"states": 200_000, "routes": 61_440, "full-table": 1 << 24}
+        flows = next((many[one] for one in many if rest.endswith(one)), 2000)
         assert (scenario.traffic.family, scenario.traffic.flows) == (family, flows)
         assert scenario.sysctls == {"net.inet.ip.redirect": 0, "net.inet6.ip6.redirect": 0}
     first = rest.partition("-")[0]
