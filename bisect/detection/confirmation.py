@@ -44,4 +44,4 @@ def judge(job: CompareJob, result: Confirmed) -> Confirmed | NotConfirmed:
     boots = min(lead.good_boots, lead.bad_boots)
     if exceeds_images(lead.ln_ratio, boots, job.noise or Noise(), job.min_effect):
         return result
-    return NotConfirmed(result.effects, "so small a difference may be the offset of an image")
+    return NotConfirmed(result.effects, "two images of equal performance may differ by as much")

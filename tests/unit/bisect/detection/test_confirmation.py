@@ -39,6 +39,10 @@ def exceeds(ln_ratio: float, image_sd: float, min_effect: float = MIN_EFFECT) ->
         (-0.1, 0.03, MIN_EFFECT, False),
         (-0.015, 0.0005, 0.01, True),
         (-0.015, 0.0005, 0.02, False),
+        (-0.7, 0.03, MIN_EFFECT, True),
+        (-1.0, 0.05, MIN_EFFECT, True),  # far beyond the expected effects
+        (-4.0, 0.05, MIN_EFFECT, True),
+        (2.3, 0.05, 0.005, True),
     ],
 )
 def test_one_pair_of_images_shows_a_change_beyond_their_noise(
@@ -71,7 +75,7 @@ def test_small_difference_needs_the_images_of_the_history() -> None:
     agreed = judge(replace(JOB, agreed=effect(-0.03)), result)
 
     assert isinstance(alone, NotConfirmed)
-    assert "offset of an image" in alone.why
+    assert "may differ by as much" in alone.why
     assert agreed == Confirmed((effect(-0.03), effect(-0.04, "inet6")))
 
 

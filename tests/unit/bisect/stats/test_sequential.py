@@ -7,15 +7,19 @@ import math
 import numpy as np
 import pytest
 
+from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.stats.sequential import (
     BLOCK,
+    KNOWN_WEIGHT,
     PRIOR_WEIGHT,
     BlockBoot,
     Blocks,
     SequentialTest,
+    block_test,
     blocks_of,
     effects_between,
     good_begins,
+    log_uniform_effects,
     next_side,
     sequential_test,
 )
@@ -45,6 +49,21 @@ def played(
             break
     assert found is not None
     return found
+
+
+@pytest.mark.parametrize("weight", [PRIOR_WEIGHT, 2 * KNOWN_WEIGHT])
+def test_a_large_effect_takes_no_more_blocks_than_a_small_one(weight: float) -> None:
+    """From a drop of 20 % to one of 98 %: two blocks, and an interval around the drop."""
+    random = np.random.default_rng(1)
+    for effect in np.log([0.8, 0.5, 0.38, 0.2, 0.1, 0.02]):
+        blocks = Blocks(list(effect + random.normal(0, 0.014, BLOCK)), runs=1)
+        noise = Noise(0.01, boot_weight=weight)
+        found = block_test(
+            {"a": blocks}, lambda _, n=noise: n, lambda _: 0.01, 4.0, -log_uniform_effects(0.02)
+        )
+        assert found is not None
+        assert found.shown
+        assert 1.4 * effect < found.low < effect < found.high < 0.6 * effect
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from netbisect.bisect.stats.sequential import (
 
 Floats = NDArray[np.float64]
 Noisy = Callable[[np.random.Generator, int, float], Floats]
-EFFECTS = -log_uniform_effects(0.02)[::4]
+EFFECTS = -log_uniform_effects(0.02)[::12]
 BOUND = -math.log(ALPHA)
 
 
