@@ -205,7 +205,12 @@ class RecordingMachine(Machine):
             return GPART
         if line.startswith("df "):
             return f"Filesystem\nda0 9 9 {9 << 20} 9% /\n{NAME}\nkernel.nb-ffffffffffff\nkernel\n"
-        return self._hashes if "tar " in line else "ufs:/dev/gpt/BSDRP1\n"
+        if "tar " in line:
+            return self._hashes
+        return (
+            "kern.bootfile=/boot/kernel/kernel\nkern.boottime={ sec = 1, usec = 1 }\nFreeBSD\n"
+            'vfs.root.mountfrom="ufs:/dev/gpt/BSDRP1"\n'
+        )
 
 
 _PLACE = "/roots/d1518"
