@@ -123,6 +123,14 @@ def scenario_sysctls(names: Collection[str], values: Mapping[str, str]) -> Check
     return CheckResult(True, ", ".join(names))
 
 
+def mtu(interface: ports.Interface, largest: int) -> CheckResult:
+    """Checks that pkt-gen sends the largest packets, bytes without CRC: its limit is the MTU."""
+    good = not 0 < interface.mtu < largest
+    text = f"{interface.name}: {interface.mtu or 'unknown'}"
+    remedy = f"; packets of {largest} bytes need ifconfig {interface.name} mtu {largest}"
+    return CheckResult(good, text if good else text + remedy)
+
+
 def link(
     interface: ports.Interface, values: Mapping[str, str], line_rate_pps: int, share: float = 1.0
 ) -> CheckResult:

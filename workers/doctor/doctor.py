@@ -32,6 +32,7 @@ from netbisect.workers.transport.errors import LabFault, MachineError
 from netbisect.workers.transport.ssh import Connections, Machine
 from netbisect.workers.vm import vm
 
+_USUAL_MTU = 1500
 _LEAST_ROOM = 2 << 30
 """Minimal free bytes of a builder: the objects of one FreeBSD kernel."""
 _HEADERS = (Path("/usr/include"), Path("/usr/local/include"))
@@ -180,7 +181,7 @@ class _TestbedChecks:
             for part, (address, _) in bed.ports.items():
                 port = functools.partial(self._port, finder, connections.machine(address), part)
                 self._try(f"{part} {address}", port)
-            self._rings(connections)
+            self._sizes(connections)
             if answers:
                 self._dut(router.machine)
             for address in dict.fromkeys(host.address for host in bed.generators + bed.receivers):
@@ -209,17 +210,21 @@ class _TestbedChecks:
         values = self._flow_control(machine, part, found.name)
         return checks.link(found, values, self._testbed.line_rate_pps, self._testbed.share(part))
 
-    def _rings(self, connections: Connections) -> None:
-        """Checks that the generators' ports can send the scenarios with several sizes."""
-        mixes = [one.traffic.mix for one in self._scenarios if one.traffic and one.traffic.mix]
-        sizes = max(map(len, mixes), default=0)
+    def _sizes(self, connections: Connections) -> None:
+        """Checks that the generators' ports can send large packets, and several sizes."""
+        traffic = [one.traffic for one in self._scenarios if one.traffic]
+        sizes = max((len(one.mix) for one in traffic), default=0)
+        largest = max((size for one in traffic for size in one.sizes), default=0)
 
         def look(machine: Machine, name: str) -> CheckResult:
             why = lacking_rings(machine, name, sizes)
             return CheckResult(not why, why or f"{name}: one for each of {sizes} sizes")
 
         for part, host in self._testbed.hosts("generator").items():
-            if sizes and (port := self._interfaces.get(part)):
+            port = self._interfaces.get(part)
+            if port and largest > _USUAL_MTU:
+                self._add(f"mtu of {part}", checks.mtu(port, largest))
+            if port and sizes:
                 machine = connections.machine(host.address)
                 self._try(f"transmit rings of {part}", functools.partial(look, machine, port.name))
 

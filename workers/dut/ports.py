@@ -16,6 +16,7 @@ from netbisect.workers.transport.ssh import Connections, Machine
 
 _HEAD = re.compile(r"^(\S+): flags=[0-9a-f]+<([^>\n]*)>", re.MULTILINE)
 _ETHER = re.compile(r"^[ \t]+(?:ether|hwaddr) ([0-9a-f:]{17})$", re.MULTILINE)
+_MTU = re.compile(r"\bmtu (\d{1,6})\b")
 _STATUS = re.compile(r"^[ \t]+status: (.+)$", re.MULTILINE)
 _MEDIA = re.compile(r"^[ \t]+media: (.+)$", re.MULTILINE)
 _OPTIONS = re.compile(r"^[ \t]+(options|capabilities)=[0-9a-f]+<([^>\n]*)>", re.MULTILINE)
@@ -39,6 +40,8 @@ class Interface:
     media: str
     up: bool = True
     """Flag UP; without it there is no link."""
+    mtu: int = 0
+    """Bytes; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,8 @@ def parse_interfaces(ifconfig: str) -> list[Interface]:
     """Interfaces in the output of `ifconfig -a`."""
     found = []
     for head, body in _sections(ifconfig):
-        ether, status, media = (pattern.search(body) for pattern in (_ETHER, _STATUS, _MEDIA))
+        patterns = _ETHER, _STATUS, _MEDIA, _MTU
+        ether, status, media, mtu = (pattern.search(body) for pattern in patterns)
         found.append(
             Interface(
                 name=head[1],
@@ -115,6 +119,7 @@ def parse_interfaces(ifconfig: str) -> list[Interface]:
                 status=status[1].strip() if status else "",
                 media=media[1].strip() if media else "",
                 up="UP" in head[2].split(","),
+                mtu=int(mtu[1]) if mtu else 0,
             )
         )
     return found

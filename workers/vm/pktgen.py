@@ -310,7 +310,7 @@ def interfaces(folder: Path) -> str:
     for port, mac in MACS.items():
         link = "active" if (folder / f"{port}.guest").exists() else "no carrier"
         lines += [
-            f"{port}: flags=8843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST> metric 0 mtu 1500\n",
+            f"{port}: flags=8843<UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST> metric 0 mtu 1514\n",
             f"\tether {mac}\n\tstatus: {link}\n",
         ]
     return "".join(lines)

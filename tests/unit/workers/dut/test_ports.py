@@ -99,7 +99,11 @@ def test_options_that_are_on_and_off() -> None:
 def test_every_interface_is_read() -> None:
     assert parse_interfaces(IFCONFIG) == [
         Interface(
-            "igb0", "00:0d:b9:41:ca:3c", "active", "Ethernet autoselect (1000baseT <full-duplex>)"
+            "igb0",
+            "00:0d:b9:41:ca:3c",
+            "active",
+            "Ethernet autoselect (1000baseT <full-duplex>)",
+            mtu=1500,
         ),
         Interface(
             "vcxl0",
@@ -107,8 +111,9 @@ def test_every_interface_is_read() -> None:
             "no carrier",
             "Ethernet 10Gbase-Twinax <full-duplex,rxpause,txpause>",
             up=False,
+            mtu=1500,
         ),
-        Interface("lo0", "", "", ""),
+        Interface("lo0", "", "", "", mtu=16384),
     ]
 
 

@@ -16,7 +16,7 @@ _TIMED_OUT = 124
 _USAGE = 64
 
 _PORT = """\
-{name}: flags={flags},SIMPLEX,MULTICAST,LOWER_UP> metric 0 mtu 1500
+{name}: flags={flags},SIMPLEX,MULTICAST,LOWER_UP> metric 0 mtu 9000
 	options={options}
 {capabilities}	ether {mac}
 {addresses}	media: Ethernet autoselect ({media})
