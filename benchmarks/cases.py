@@ -215,6 +215,15 @@ def cheap(random: Random) -> World:
     return replace(world, run_sd=0 * world.levels, boot=boot, prices=prices, retest=True)
 
 
+def large(random: Random) -> World:
+    """A drop of 20 to 99 %, and the noise of `image`; begins with a retest."""
+    left = math.exp(random.uniform(math.log(0.01), math.log(0.8)))
+    world = _world(_any(random), (GOOD[0] * left, BAD[1]))
+    noisy = image(random, layouts=0)
+    run_sd = _RUN_SD * world.levels
+    return replace(world, run_sd=run_sd, boot=noisy.boot, image_sd=noisy.image_sd, retest=True)
+
+
 CASES = {
     case.name: case
     for case in (
@@ -255,6 +264,7 @@ CASES = {
         ),
         Case("wander", "levels wander by 1 to 4 %, drop of 5 %, retest included", wander_any),
         Case("cheap", "a run costs 1 s and scatters by 5 %, retest included", cheap),
+        Case("large", "drops of 20 to 99 %, image noise 1.6 %, retest included", large),
         Case(
             "corpus-one-layout",
             "as `corpus`, but a revision has one image",
