@@ -21,7 +21,7 @@ _NOT_FOR_KERNELS = (
     *("BSNMP", "GAMES", "ICONV", "KERBEROS", "LOCALES", "RESCUE", "TCSH", "ZONEINFO"),
 )
 """Parts of the system without use for kernels; see src.conf(5)."""
-_OWN_COMPILER = ("CLANG", "LLD", "LLDB")
+_OWN_COMPILER = ("CLANG", "LLD", "LLDB", "LLVM_BINUTILS")
 """Tools that a host compiler replaces."""
 _CONFIG = ("sys/conf", "usr.sbin/config")
 """Sources of config(8)'s input, besides the configurations."""
@@ -29,8 +29,7 @@ _BROKEN_TESTS = "opt-debug-x-trace cmd-interrupt"
 """Self-tests of bmake that fail with newer shells, and where SIGINT is ignored, as in a background
 job of sh(1)."""
 _LEAN = tuple(
-    f"WITHOUT_{name}=yes"
-    for name in ("CLANG", "LLD", "LLDB", "LIB32", "OPENSSL", "CDDL", "TESTS", "MAN")
+    f"WITHOUT_{name}=yes" for name in (*_OWN_COMPILER, "LIB32", "OPENSSL", "CDDL", "TESTS", "MAN")
 )
 """Parts of the world that network programs do not link with."""
 _SHUFFLE = "-Wl,--shuffle-sections=.text*={}"
