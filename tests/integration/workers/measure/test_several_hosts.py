@@ -141,7 +141,7 @@ def test_a_rate_is_shared_by_the_generators(pairs: RunningLab, tmp_path: Path) -
     texts = [*flows.outputs.sent.values(), *flows.outputs.received.values()]
     assert running == [True, True]
     assert None not in [one.process.poll() for one in (*flows.sending, *flows.receiving)]
-    assert [max(pktgen.all_rates(text)) for text in texts] == pytest.approx(4 * [5e4], rel=0.2)
+    assert [max(pktgen.all_rates(text)) for text in texts] == pytest.approx(4 * [5e4], rel=0.01)
 
 
 @pytest.mark.long
