@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from netbisect.bisect.model.faults import Fault
@@ -28,9 +29,7 @@ _CONFIG = ("sys/conf", "usr.sbin/config")
 _BROKEN_TESTS = "opt-debug-x-trace cmd-interrupt"
 """Self-tests of bmake that fail with newer shells, and where SIGINT is ignored, as in a background
 job of sh(1)."""
-_LEAN = tuple(
-    f"WITHOUT_{name}=yes" for name in (*_OWN_COMPILER, "LIB32", "OPENSSL", "CDDL", "TESTS", "MAN")
-)
+_NOT_FOR_PROGRAMS = ("CLANG", "LLD", "LLDB", "LIB32", "OPENSSL", "CDDL", "TESTS", "MAN")
 """Parts of the world that network programs do not link with."""
 _SHUFFLE = "-Wl,--shuffle-sections=.text*={}"
 """LLD option for a shuffled layout."""
@@ -97,7 +96,13 @@ class Make:
         self.commands.say("toolchain")
         mark = self.objects.toolchain
         mark.begin(of=self._tools_state())  # it makes the kernel's tools too
-        well = self._make("toolchain", *self._arguments(), *_LEAN, kernel=False, jobs=True)
+        well = self._make(
+            "toolchain",
+            *self._arguments(),
+            *self._without(_NOT_FOR_PROGRAMS),
+            kernel=False,
+            jobs=True,
+        )
         mark.end(well=well)
         if not well:
             raise self._failed(f"toolchain: {self.commands.first_error()}")
@@ -114,7 +119,9 @@ class Make:
         self.commands.say(f"building {folder}")
         place = self.checkout.tree / folder
         shell = f"BUILDENV_SHELL=${{MAKE}} -C {place} NO_SHARED=yes obj all"
-        well = self._make("buildenv", *self._arguments(), *_LEAN, shell, kernel=False)
+        well = self._make(
+            "buildenv", *self._arguments(), *self._without(_NOT_FOR_PROGRAMS), shell, kernel=False
+        )
         built = self.objects.folders(f"{folder}/{place.name}")
         if not well or not built:
             why = self.commands.first_error()
@@ -164,12 +171,15 @@ class Make:
     def _make_toolchain(self, of: str) -> bool:
         self.commands.say("kernel-toolchain")
         self.objects.toolchain.begin(of=of)
-        parts = [*_NOT_FOR_KERNELS, *(_OWN_COMPILER if self.builder.cross_bindir else ())]
-        without = [f"WITHOUT_{part}=yes" for part in parts]
-        arguments = [*without, *self._arguments()]
+        arguments = [*self._without(_NOT_FOR_KERNELS), *self._arguments()]
         well = self._make("kernel-toolchain", *arguments, kernel=False, jobs=True)
         self.objects.toolchain.end(well=well)
         return well
+
+    def _without(self, parts: Sequence[str]) -> list[str]:
+        """Options to leave out these parts, and what a host compiler replaces."""
+        own = _OWN_COMPILER if self.builder.cross_bindir else ()
+        return [f"WITHOUT_{part}=yes" for part in dict.fromkeys((*parts, *own))]
 
     # ------------------------------------------------------------------------------ what it is
 
