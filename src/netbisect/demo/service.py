@@ -303,6 +303,9 @@ class DemoService:
             time.sleep(0.05)
             running = self._running()
         self._kill(running)
+        for child in self._children:  # without its environment while it exits
+            child.wait(_KILL_SECONDS)
+        self._children = []
         if self.bears_mark:
             for path in files:
                 path.unlink(missing_ok=True)
