@@ -18,7 +18,9 @@ from netbisect.workers.cli.main import netbisect_lab
 from netbisect.workers.config import builder, dut, lab, scenario, testbed, vm
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = "\n".join((ROOT / "docs" / name).read_text() for name in ("lab.md", "settings.md"))
+PAGE = "\n".join(
+    (ROOT / "docs" / name).read_text() for name in ("lab.md", "scenarios.md", "settings.md")
+)
 
 SECTIONS = {
     lab.Lab: ("lab.toml", "### Top level"),
@@ -34,8 +36,8 @@ SECTIONS = {
     testbed.Console: ("lab.toml", "`[testbeds.console]`\n"),
     vm.Vm: ("lab.toml", "`[testbeds.vm]`\n"),
     testbed.Timing: ("lab.toml", "`[testbeds.timing]`\n"),
-    scenario.Scenario: ("Scenarios", "A scenario is a file"),
-    scenario.Traffic: ("Scenarios", "`[traffic]`\n"),
+    scenario.Scenario: ("Scenario files", "| key "),
+    scenario.Traffic: ("Scenario files", "`[traffic]`\n"),
     settings.Settings: ("netbisect.toml", "### Top level"),
     settings.NightSettings: ("netbisect.toml", "`[night]`\n"),
     settings.MailSettings: ("netbisect.toml", "`[mail]`\n"),
@@ -60,7 +62,7 @@ def documented(chapter: str, heading: str) -> set[str]:
 
 @pytest.mark.parametrize("schema", SECTIONS, ids=lambda schema: schema.__name__)
 def test_all_keys_are_documented(schema: type) -> None:
-    """Of docs/lab.md and docs/settings.md: the keys of each table, neither more nor fewer."""
+    """Of lab.md, scenarios.md and settings.md: the keys of each table, neither more nor fewer."""
     keys = {field.name for field in dataclasses.fields(schema)}
     if schema is scenario.Scenario:
         keys.add("base")  # its keys take its place when the file is read

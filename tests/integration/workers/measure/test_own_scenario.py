@@ -1,4 +1,4 @@
-"""Scenarios with commands, on the simulated lab: shipped ones, and that of docs/lab.md."""
+"""Scenarios with commands, on the simulated lab: shipped ones, and that of docs/scenarios.md."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EACH_CLONE = [
     for kind in CLONES
 ]
 NO_ROUTE = re.compile(r"^route add.*?(?= \|\||$)", re.MULTILINE)
-DOCS = Path(__file__).parents[4] / "docs" / "lab.md"
+DOCS = Path(__file__).parents[4] / "docs" / "scenarios.md"
 CPU = "inet4-cpu~cpu.percent.lower"
 NO_DROP = "inet4-no-drop~no-drop.packets-per-s"
 measure = RunningLab.measure
@@ -231,8 +231,8 @@ def test_a_failed_prepare_is_cleaned_up(c2558: RunningLab, tmp_path: Path) -> No
 
 
 def example(folder: Path) -> Scenario:
-    """The folder that docs/lab.md shows."""
-    text = DOCS.read_text().partition("### A scenario of your own")[2]
+    """The folder that docs/scenarios.md shows."""
+    text = DOCS.read_text().partition("## A scenario of your own")[2]
     toml, script = re.findall(r"```(?:toml|sh)\n(.*?)```", text, re.DOTALL)[:2]
     place = folder / "processes"
     place.mkdir()
