@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from lab_fixtures import RunningLab, started
+from waiting import wait_until
 
 from netbisect.bisect.model.faults import Fault
 from netbisect.demo.tree.create import SampleTree
@@ -18,6 +19,7 @@ from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.dut.ports import Interface
 from netbisect.workers.measure import pktgen
 from netbisect.workers.measure.bench import Bench
+from netbisect.workers.measure.traffic import Flows
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.ssh import Connections
 
@@ -129,8 +131,14 @@ def test_a_load_below_the_limit_is_mixed_too(lab: RunningLab, tmp_path: Path) ->
     with Connections(lab.lab.ssh) as connections:
         bench = Bench(lab.lab.testbed("c2558"), connections, lambda _: None, tmp_path)
         with bench.under_load(IMIX, 120_000, 30) as flows:
+            full = pytest.approx([70_000, 40_000, 10_000], rel=0.01)
+            wait_until(lambda: _highest_rates(flows) == full)
             assert [one.process.poll() for one in flows.sending] == 3 * [None]
         bench.clean_up()
-    sent = [max(pktgen.all_rates(text)) for text in flows.outputs.sent.values()]
-    assert sent == pytest.approx([70_000, 40_000, 10_000], rel=0.01)
+    assert _highest_rates(flows) == full
     assert None not in [one.process.poll() for one in (*flows.sending, *flows.receiving)]
+
+
+def _highest_rates(flows: Flows) -> list[float]:
+    sent = flows.outputs.sent.values()
+    return [max(pktgen.all_rates(text), default=0.0) for text in sent]

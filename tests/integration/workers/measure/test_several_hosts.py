@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from lab_fixtures import RunningLab, started
+from waiting import wait_until
 
 from netbisect.bisect.model.entities import Boot
 from netbisect.bisect.model.faults import Fault, fault_of_run
@@ -19,6 +20,7 @@ from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.measure import pktgen
 from netbisect.workers.measure.bench import Bench
+from netbisect.workers.measure.traffic import Flows
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.ssh import Connections
 
@@ -136,12 +138,18 @@ def test_a_rate_is_shared_by_the_generators(pairs: RunningLab, tmp_path: Path) -
     with Connections(pairs.lab.ssh) as connections:
         bench = Bench(pairs.lab.testbed("pairs"), connections, lambda _: None, tmp_path)
         with bench.under_load(FORWARDING, 100_001, 30) as flows:
+            wait_until(lambda: _highest_rates(flows) == pytest.approx(4 * [5e4], rel=0.01))
             running = [one.process.poll() is None for one in flows.sending]
         bench.clean_up()
-    texts = [*flows.outputs.sent.values(), *flows.outputs.received.values()]
     assert running == [True, True]
     assert None not in [one.process.poll() for one in (*flows.sending, *flows.receiving)]
-    assert [max(pktgen.all_rates(text)) for text in texts] == pytest.approx(4 * [5e4], rel=0.01)
+    assert max(_highest_rates(flows)) == pytest.approx(5e4, rel=0.01)
+
+
+def _highest_rates(flows: Flows) -> list[float]:
+    outputs = flows.outputs
+    texts = [*outputs.sent.values(), *outputs.received.values()]
+    return [max(pktgen.all_rates(text), default=0.0) for text in texts]
 
 
 @pytest.mark.long
