@@ -37,10 +37,3 @@ def test_a_series_has_a_level_for_every_image_in_the_order_of_the_branch(lab: La
     assert series[0].at < series[1].at
     assert lab.ledger.series.levels("apu2", FORWARDING, "main") == []
     assert lab.ledger.series.levels("c2558", FORWARDING, "stable/15") == []
-
-
-def baseline(lab: Lab) -> list[str]:
-    return [
-        level.revision
-        for level in lab.ledger.series.with_baseline("c2558", FORWARDING, "main").baseline
-    ]

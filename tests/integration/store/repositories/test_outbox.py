@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import pytest
-from alert_ledger import Clock
+from alert_ledger import DROP, STILL, Clock
 from ledger_facts import bisect_job
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.jobs import CompareJob, NightlyJob
-from netbisect.bisect.model.results import Confirmed, Culprit, Effect, NightlyResult, Posterior
+from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.bisect.model.results import Culprit, NightlyResult, Posterior
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.records import Alert, MailState, OutboxMail
+from netbisect.store.db.records import MailState, OutboxMail
 from netbisect.store.ledger import Ledger
 
 pytestmark = pytest.mark.both_databases
 
 BISECTION = bisect_job(["r10", "r15", "r20"], -0.1, Noise())
-EFFECTS = (
-    Effect("inet4-forwarding", -0.1, -0.12, -0.08, 1e-6, 5, 6),
-    Effect("inet6-forwarding", 0.0, -0.01, 0.01, 0.9, 5, 6),
-)
+EFFECTS = (DROP, STILL)
 
 
 def post(ledger: Ledger, key: str = "alert:1:opened", alert: int | None = None) -> OutboxMail:
     return ledger.mails.post(
         key, subject="2 % slower", recipients=["net@example.org"], body="Hello.\n", alert=alert
     )
-
-
-def open_alert(ledger: Ledger, good: str = "r10", bad: str = "r20") -> Alert:
-    job = CompareJob("main", "c2558", good, bad, ("s",), "s", -0.1, commits=30)
-    record = ledger.jobs.add(job, key=f"comparison {good} {bad}")
-    with ledger.jobs.closing(record, Confirmed(EFFECTS)) as closing:
-        return closing.open_alert(EFFECTS, what="confirmed by 11 boots")
 
 
 def test_a_mail_is_posted_once(ledger: Ledger) -> None:
