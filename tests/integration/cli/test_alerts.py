@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from alert_ledger import FORWARDING, PF, STILL, announce
+from alert_ledger import FORWARDING, PF, STILL, announce, suspect
 from click.testing import Result
 from programs import netbisect
 
-from netbisect.bisect.model.alert_state import AlertKind, AlertState
-from netbisect.bisect.model.jobs import CompareJob, NightlyJob
-from netbisect.bisect.model.results import Effect, NightlyResult
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.results import Effect
 from netbisect.steps.service.control import SETTINGS
 from netbisect.steps.service.database_thread import open_ledger, open_service_ledger
 from netbisect.steps.service.settings import load_settings
@@ -38,12 +37,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ledger.alerts.change(1, who="netbisect", what="the search ended", **found)
     ledger.alerts.change(2, who="olga", what="as agreed", state=AlertState.ACKNOWLEDGED)
     ledger.alerts.change(3, who="olga", what="back", state=AlertState.FIXED, recovery="d" * 40)
-    night = ledger.jobs.add(NightlyJob("main", "x", "b" * 40, (PF,), 3), key="night")
-    with ledger.jobs.closing(night, NightlyResult(3)) as closing:
-        record = closing.ask(
-            CompareJob("main", "x", "r1", "r2", (PF,), PF, -0.3, commits=30), key="x"
-        )
-        closing.open_candidate(record, kind=AlertKind.DROP, what="seen")
+    suspect(ledger)
     with ledger.writing() as writing:
         place = {"scenario": PF, "branch": "main", "good": "a" * 40, "bad": "b" * 40}
         series = AlertSeries(alert=1, testbed="apu2", **place, effect=None, at=writing.now)

@@ -9,27 +9,24 @@ import pytest
 from click.testing import Result
 from programs import netbisect
 
-from netbisect.demo.service import DemoService
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.settings import load
 from netbisect.store.git.history import History
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a service that never runs, with a table of numbers."""
-    service = DemoService(tmp_path_factory.mktemp("revision") / "service")
-    service.build()
-    path = service.place / "lab" / "lab.toml"
+@pytest.fixture
+def folder(own_service: Path) -> Path:
+    """With a table of numbers."""
+    path = own_service / "lab" / "lab.toml"
     path.write_text(path.read_text().replace("[source]\n", '[source]\nrevisions = "svn.tsv"\n'))
-    table = service.place / "lab" / "svn.tsv"
+    table = own_service / "lab" / "svn.tsv"
     table.write_text("")
-    history = history_of(service.place)
-    history.update()
-    first, second = history.read("rev-list", "--first-parent", "--reverse", "main").split()[:2]
+    first, second = (
+        history_of(own_service).read("rev-list", "--first-parent", "--reverse", "main").split()[:2]
+    )
     table.write_text(f"2001\tmain\t{first}\n2001\tstable/9\t{second}\n")
-    return service.place
+    return own_service
 
 
 def history_of(folder: Path) -> History:

@@ -7,7 +7,6 @@ import re
 import shutil
 import socket
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,29 +14,9 @@ from programs import netbisect as run
 
 from netbisect.bisect.model.jobs import NightlyJob, ProfileJob
 from netbisect.bisect.model.results import ProfileResult, Unfinished
-from netbisect.demo.service import DemoService
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load, load_settings
-from netbisect.store.db.records import JobRecord
-from netbisect.store.ledger import Ledger
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a service that never runs."""
-    service = DemoService(tmp_path_factory.mktemp("cli") / "service")
-    service.build()
-    return service.place
-
-
-@pytest.fixture
-def folder(written: Path) -> Iterator[Path]:
-    """That folder, for tests that change its settings."""
-    path = written / control.SETTINGS
-    text = path.read_text()
-    yield written
-    path.write_text(text)
 
 
 def change(folder: Path, old: str, new: str) -> None:
@@ -59,8 +38,8 @@ def refused(folder: Path) -> str:
     return text.strip()
 
 
-def test_check_passes(folder: Path) -> None:
-    result = run("check", folder)
+def test_check_passes(own_service: Path) -> None:
+    result = run("check", own_service)
 
     assert result.exit_code == 0, result.output
     assert "main is at" in result.output
@@ -72,8 +51,8 @@ def test_check_passes(folder: Path) -> None:
     )
 
 
-def test_check_connects_to_the_mail_server(folder: Path) -> None:
-    port = load_settings(folder / control.SETTINGS).mail.port
+def test_check_connects_to_the_mail_server(own_service: Path) -> None:
+    port = load_settings(own_service / control.SETTINGS).mail.port
     for greeting, label in (
         (b"220 mail.lab.invalid ready\r\n", "ok"),
         (b"HTTP/1.1 400\r\n", "warn"),
@@ -81,7 +60,7 @@ def test_check_connects_to_the_mail_server(folder: Path) -> None:
         with socket.create_server(("127.0.0.1", port)) as listener:
             thread = threading.Thread(target=greet, args=(listener, greeting))
             thread.start()
-            result = run("check", folder)
+            result = run("check", own_service)
             thread.join()
         assert re.search(rf"^{label} +mail server", result.output, re.MULTILINE)
         assert result.exit_code == 0
@@ -93,9 +72,9 @@ def greet(listener: socket.socket, greeting: bytes) -> None:
         client.sendall(greeting)
 
 
-def test_check_json(folder: Path) -> None:
-    change(folder, 'branches = ["main"]', 'branches = ["main", "stable/15"]')
-    result = run("check", "--json", folder)
+def test_check_json(own_service: Path) -> None:
+    change(own_service, 'branches = ["main"]', 'branches = ["main", "stable/15"]')
+    result = run("check", "--json", own_service)
     found = {one["what"]: one for one in json.loads(result.stdout)}
 
     assert result.exit_code == 1
@@ -103,89 +82,84 @@ def test_check_json(folder: Path) -> None:
     assert found["database"]["good"]
 
 
-def test_supervised_start_works_without_the_git_server(folder: Path, tmp_path: Path) -> None:
+def test_supervised_start_works_without_the_git_server(own_service: Path) -> None:
     """A restarted service uses its clone while the server is down."""
-    lab = folder / "lab" / "lab.toml"
-    text = lab.read_text()
-    address = load(folder / control.SETTINGS)[1].source.repository
-    assert run("check", folder).exit_code == 0
-    lab.write_text(text.replace(address, f"{address}.away"))
-    try:
-        assert "cannot be read" in refused(folder)
-        assert run("check", folder).exit_code == 1
-        assert control.prepare_start(folder, supervised=True).branches == ("main",)
-        shutil.rmtree(load_settings(folder / control.SETTINGS).mirror)
-        with pytest.raises(control.ServiceError, match="cannot be read"):
-            control.prepare_start(folder, supervised=True)
-    finally:
-        lab.write_text(text)
+    lab = own_service / "lab" / "lab.toml"
+    address = load(own_service / control.SETTINGS)[1].source.repository
+    assert run("check", own_service).exit_code == 0
+    lab.write_text(lab.read_text().replace(address, f"{address}.away"))
+    assert "cannot be read" in refused(own_service)
+    assert run("check", own_service).exit_code == 1
+    assert control.prepare_start(own_service, supervised=True).branches == ("main",)
+    shutil.rmtree(load_settings(own_service / control.SETTINGS).mirror)
+    with pytest.raises(control.ServiceError, match="cannot be read"):
+        control.prepare_start(own_service, supervised=True)
 
 
-def test_port_in_use_is_refused(folder: Path) -> None:
-    settings, _ = load(folder / control.SETTINGS)
+def test_port_in_use_is_refused(own_service: Path) -> None:
+    settings, _ = load(own_service / control.SETTINGS)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", settings.web.port))
         taken.listen()
-        message = refused(folder)
+        message = refused(own_service)
 
     assert (
         message == f"web.port: 127.0.0.1:{settings.web.port} is unavailable: Address already in use"
     )
 
 
-def test_invalid_database_address_is_refused(folder: Path) -> None:
-    change(folder, "poll = 60", 'poll = 60\ndatabase = "netbisect.sqlite"')
-    assert "is no database url" in run("check", folder).output
+def test_invalid_database_address_is_refused(own_service: Path) -> None:
+    change(own_service, "poll = 60", 'poll = 60\ndatabase = "netbisect.sqlite"')
+    assert "is no database url" in run("check", own_service).output
 
 
-def test_nightly_job_is_queued_once(written: Path) -> None:
-    first = run("night", "--testbed", "c2558", written)
-    second = run("night", written)
-    settings, _ = load(written / control.SETTINGS)
+def test_nightly_job_is_queued_once(own_service: Path) -> None:
+    first = run("night", "--testbed", "c2558", own_service)
+    second = run("night", own_service)
+    settings, _ = load(own_service / control.SETTINGS)
     record = open_ledger(settings.database).jobs.all_open()
 
     assert "is to be measured" in first.output
     assert second.exit_code == 0
     assert sorted(one.job.testbed for one in record) == ["c2558", "e5-2650"]
     assert all(isinstance(one.job, NightlyJob) for one in record)
-    status = json.loads(run("status", "--json", written).stdout)
+    status = json.loads(run("status", "--json", own_service).stdout)
     assert [one["kind"] for one in status["jobs"]] == ["Night", "Night"]
-    assert "Night on c2558, main" in run("status", written).output
+    assert "Night on c2558, main" in run("status", own_service).output
 
 
-def profile_jobs(ledger: Ledger) -> list[JobRecord]:
-    return [one for one in ledger.jobs.all_open() if isinstance(one.job, ProfileJob)]
-
-
-def test_profile_is_queued_once(written: Path) -> None:
-    command = ("profile", "--testbed", "c2558", "main~3", "main", "--folder", written)
+def test_profile_is_queued_once(own_service: Path) -> None:
+    command = ("profile", "--testbed", "c2558", "main~3", "main", "--folder", own_service)
     first = run(*command)
-    settings, _ = load(written / control.SETTINGS)
+    settings, _ = load(own_service / control.SETTINGS)
     ledger = open_ledger(settings.database)
-    [record] = profile_jobs(ledger)
+    [record] = ledger.jobs.all_open()
 
     assert f"netbisect/profile-{record.id}.html" in first.output
     assert isinstance(record.job, ProfileJob)
     assert record.job.scenarios == ("inet4-forwarding",)
     assert len(record.job.revisions) == 2
     hashes = record.job.revisions
-    assert run("profile", "--testbed", "c2558", *hashes, "--folder", written).output == first.output
+    assert (
+        run("profile", "--testbed", "c2558", *hashes, "--folder", own_service).output
+        == first.output
+    )
     with ledger.jobs.closing(record, ProfileResult(hashes)):
         pass
     assert "done before" in run(*command).output
-    assert profile_jobs(ledger) == []
+    assert ledger.jobs.all_open() == []
 
 
-def test_failed_profile_is_queued_again(written: Path) -> None:
-    command = ("profile", "--testbed", "c2558", "main", "--folder", written)
+def test_failed_profile_is_queued_again(own_service: Path) -> None:
+    command = ("profile", "--testbed", "c2558", "main", "--folder", own_service)
     run(*command)
-    settings, _ = load(written / control.SETTINGS)
+    settings, _ = load(own_service / control.SETTINGS)
     ledger = open_ledger(settings.database)
-    [first] = profile_jobs(ledger)
+    [first] = ledger.jobs.all_open()
     with ledger.jobs.closing(first, Unfinished("no event")):
         pass
     run(*command)
-    [second] = profile_jobs(ledger)
+    [second] = ledger.jobs.all_open()
 
     assert second.id != first.id
     assert second.job == first.job
@@ -202,12 +176,12 @@ def test_failed_profile_is_queued_again(written: Path) -> None:
         (["main", "main~1", "main~2"], "expected one or two revisions"),
     ],
 )
-def test_invalid_profile_is_refused(written: Path, words: list[str], message: str) -> None:
-    result = run("profile", "--testbed", "c2558", *words, "--folder", written)
+def test_invalid_profile_is_refused(own_service: Path, words: list[str], message: str) -> None:
+    result = run("profile", "--testbed", "c2558", *words, "--folder", own_service)
 
     assert result.exit_code != 0
     assert message in result.output
 
 
-def test_stop_without_a_master(written: Path) -> None:
-    assert run("stop", written).output == "The master did not run.\n"
+def test_stop_without_a_master(own_service: Path) -> None:
+    assert run("stop", own_service).output == "The master did not run.\n"

@@ -19,16 +19,9 @@ run = partial(netbisect, "testbeds")
 
 
 @pytest.fixture
-def folder(service_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folder of a service that never runs, with a ledger of its own."""
-    settings = (service_folder / control.SETTINGS).read_text()
-    (tmp_path / "lab").symlink_to(service_folder / "lab")
-    for name in ("tree.git", "workers.password"):
-        if (service_folder / name).exists():
-            (tmp_path / name).symlink_to(service_folder / name)
-    (tmp_path / control.SETTINGS).write_text(settings)
+def folder(own_service: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LOGNAME", "ana")
-    return tmp_path
+    return own_service
 
 
 def listed(folder: Path) -> dict[str, dict[str, Any]]:

@@ -6,12 +6,11 @@ import dataclasses
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from ledger_facts import BOOT, COMPARISON, FACTS, FAILURE, KERNEL, NIGHT, SAMPLE, Clock, decide
+from ledger_facts import BOOT, COMPARISON, FACTS, FAILURE, KERNEL, NIGHT, SAMPLE, decide
 
 from netbisect.bisect.model.entities import (
     Boot,
@@ -30,13 +29,6 @@ from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.jobs import AlreadyClosedError
 
 pytestmark = pytest.mark.both_databases
-
-
-@pytest.fixture
-def ledger(url: str) -> Iterator[Ledger]:
-    engine = open_database(url)
-    yield Ledger(engine, Clock())
-    engine.dispose()
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)

@@ -13,16 +13,14 @@ import report_cases
 from ledger_facts import comparison, intend, sample
 
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Reaction, Stage
+from netbisect.bisect.model.entities import Boot, Commit, Fact, Failure, Kernel, Reaction, Stage
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.results import Confirmed, Effect, NightlyResult, Unfinished
 from netbisect.reports.documents.digest_types import DigestDocument, MissingScenarios
 from netbisect.reports.mail import digest
 from netbisect.reports.model.types import Difference
 from netbisect.steps.queries.digest import last_due, post_digest
-from netbisect.steps.scheduler.followups import Followups
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load
 from netbisect.store.db.records import JobRecord, OutboxMail
 from netbisect.store.ledger import Ledger
@@ -35,15 +33,12 @@ HOUR = 3600.0
 class DigestCase:
     """A service's ledger, at a time of the test's choice."""
 
-    def __init__(self, place: Path, ledger: Ledger) -> None:
+    def __init__(self, place: Path, ledger: Ledger, commits: list[Commit]) -> None:
         settings, self.lab = load(place / control.SETTINGS)
         self.settings = replace(settings, mail=replace(settings.mail, digest=True))
         self.ledger = ledger
-        self.followups = Followups(self.settings, self.lab)
-        self.line = [self.followups.history.head("main")]
-        while len(self.line) < 4:
-            self.line.insert(0, self.followups.history.resolve(f"{self.line[0]}~1"))
-        ledger.commits.learn([self.followups.history.commit(one) for one in self.line], "main")
+        self.line = [commit.revision for commit in commits]
+        ledger.commits.learn(commits, "main")
         ledger.clock = lambda: self.now
         self.at(MORNING - 7 * HOUR)
 
@@ -87,11 +82,11 @@ class DigestCase:
 
 
 @pytest.fixture
-def case(service_folder: Path, tmp_path: Path) -> Iterator[DigestCase]:
-    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
-    case = DigestCase(service_folder, ledger)
+def case(
+    service_folder: Path, service_commits: list[Commit], empty_ledger: Ledger
+) -> Iterator[DigestCase]:
+    case = DigestCase(service_folder, empty_ledger, service_commits[-4:])
     yield case
-    ledger.engine.dispose()
     shutil.rmtree(case.settings.reports, ignore_errors=True)
 
 

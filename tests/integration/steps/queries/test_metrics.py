@@ -5,7 +5,6 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from programs import netbisect
@@ -31,17 +30,9 @@ def parsed(exposed: str) -> dict[tuple[str, tuple[str, ...]], float]:
     }
 
 
-@pytest.fixture
-def folder(service_folder: Path, tmp_path: Path) -> Path:
-    """Of a service that never runs, with a ledger of the test's own."""
-    (tmp_path / "lab").symlink_to(service_folder / "lab")
-    (tmp_path / control.SETTINGS).write_text((service_folder / control.SETTINGS).read_text())
-    return tmp_path
-
-
-def test_metrics_count_jobs_nights_boots_and_mails(folder: Path) -> None:
+def test_metrics_count_jobs_nights_boots_and_mails(own_service: Path) -> None:
     """Questions, nights, boots, quarantines and mails, each under its name."""
-    settings, lab = load(folder / control.SETTINGS)
+    settings, lab = load(own_service / control.SETTINGS)
     ledger = open_service_ledger(settings)
     for number, revision in enumerate((GOOD, "b" * 40)):
         night = NightlyJob("main", "c2558", revision, ("inet4-forwarding",), 3)
@@ -64,16 +55,16 @@ def test_metrics_count_jobs_nights_boots_and_mails(folder: Path) -> None:
     assert found["netbisect_mails", ("waiting",)] == 1
     assert found["netbisect_oldest_mail_timestamp_seconds", ()] > 1.7e9
 
-    done = netbisect("metrics", folder)
+    done = netbisect("metrics", own_service)
     assert parsed(done.output).keys() == found.keys()
-    place = folder / "netbisect.prom"
-    done = netbisect("metrics", folder, "--output", place)
+    place = own_service / "netbisect.prom"
+    done = netbisect("metrics", own_service, "--output", place)
     assert (done.exit_code, done.output) == (0, "")
     assert parsed(place.read_text()).keys() == found.keys()
     assert stat.S_IMODE(place.stat().st_mode) == 0o644
-    done = netbisect("metrics", folder, "--output", "/nowhere/x")
+    done = netbisect("metrics", own_service, "--output", "/nowhere/x")
     assert "/nowhere/x cannot be written" in done.output
-    assert list(folder.glob(".netbisect-*")) == []
+    assert list(own_service.glob(".netbisect-*")) == []
 
 
 @given(key=st.text(st.characters(exclude_categories=["Cs"])), value=st.floats(allow_nan=False))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,26 +26,15 @@ from netbisect.workers.build.patches import MOST_BYTES
 OUTSIDE = b"--- a/../../etc/passwd\n+++ b/../../etc/passwd\n@@ -1 +1 @@\n-a\n+b\n"
 
 
-@pytest.fixture
-def folder(service_folder: Path, tmp_path: Path) -> Path:
-    return copy(service_folder, tmp_path)
-
-
 @pytest.fixture(scope="module")
-def untouched(service_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> RequestService:
+def untouched(service_folder: Path) -> RequestService:
     """For requests that are rejected."""
-    return service_in(copy(service_folder, tmp_path_factory.mktemp("untouched")))
-
-
-def copy(source: Path, folder: Path) -> Path:
-    target = folder / "service"
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.sqlite*"))
-    return target
+    return service_in(service_folder)
 
 
 @pytest.fixture
-def service(folder: Path) -> RequestService:
-    return service_in(folder)
+def service(own_service: Path) -> RequestService:
+    return service_in(own_service)
 
 
 def service_in(folder: Path) -> RequestService:
@@ -192,21 +180,21 @@ def run(folder: Path, *arguments: str) -> Result:
     return netbisect("request", *arguments, "--folder", folder)
 
 
-def test_commands_submit_change_and_show_a_request(folder: Path) -> None:
-    record = run(folder, "compare", "main~3", "main", "--testbed", "c2558", "--who", "ann")
+def test_commands_submit_change_and_show_a_request(own_service: Path) -> None:
+    record = run(own_service, "compare", "main~3", "main", "--testbed", "c2558", "--who", "ann")
     assert record.exit_code == 0, record.output
     assert "Request 1, compare" in record.output
     assert "0 of 10 boots" in record.output
 
-    listed = run(folder, "list")
+    listed = run(own_service, "list")
     assert "compare" in listed.output
-    assert run(folder, "priority", "1", "high", "--who", "bob").exit_code == 0
-    assert run(folder, "cancel", "1", "--who", "bob", "--why", "enough").exit_code == 0
-    again = run(folder, "cancel", "1")
+    assert run(own_service, "priority", "1", "high", "--who", "bob").exit_code == 0
+    assert run(own_service, "cancel", "1", "--who", "bob", "--why", "enough").exit_code == 0
+    again = run(own_service, "cancel", "1")
     assert (again.exit_code, "request 1 is cancelled" in again.output) == (3, True)
-    assert run(folder, "resume", "1", "--who", "ann").exit_code == 0
-    assert run(folder, "extend", "1", "--boots", "3", "--who", "ann").exit_code == 0
-    shown = json.loads(run(folder, "show", "1", "--json").stdout)
+    assert run(own_service, "resume", "1", "--who", "ann").exit_code == 0
+    assert run(own_service, "extend", "1", "--boots", "3", "--who", "ann").exit_code == 0
+    shown = json.loads(run(own_service, "show", "1", "--json").stdout)
 
     assert shown["state"] == "open"
     assert shown["priority"] == "high"
@@ -220,13 +208,13 @@ def test_commands_submit_change_and_show_a_request(folder: Path) -> None:
     ]
 
 
-def test_the_queue_is_ordered_by_priority(folder: Path) -> None:
+def test_the_queue_is_ordered_by_priority(own_service: Path) -> None:
     for who, level in (("ann", "normal"), ("bob", "high"), ("cid", "low")):
         asked = ("compare", "main~3", "main", "--testbed", "c2558")
-        made = run(folder, *asked, "--who", who, "--priority", level)
+        made = run(own_service, *asked, "--who", who, "--priority", level)
         assert made.exit_code == 0, made.output
     parts = [
-        json.loads(run(folder, "show", str(number), "--json").stdout)["parts"][0]
+        json.loads(run(own_service, "show", str(number), "--json").stdout)["parts"][0]
         for number in (1, 2, 3)
     ]
 
@@ -246,17 +234,17 @@ def test_the_queue_is_ordered_by_priority(folder: Path) -> None:
     ],
     ids=str,
 )
-def test_errors_exit_with_status_3(folder: Path, arguments: tuple[str, ...]) -> None:
-    done = run(folder, *arguments)
+def test_errors_exit_with_status_3(own_service: Path, arguments: tuple[str, ...]) -> None:
+    done = run(own_service, *arguments)
 
     assert done.exit_code == 3, done.output
     assert "Traceback" not in done.output
 
 
-def test_dry_run_prints_the_cost(folder: Path) -> None:
+def test_dry_run_prints_the_cost(own_service: Path) -> None:
     record = ("series", "main~3", "main~2", "main", "--testbed", "c2558", "--dry-run")
-    assert "15" in run(folder, *record).output
-    estimate = json.loads(run(folder, *record, "--json").stdout)
+    assert "15" in run(own_service, *record).output
+    estimate = json.loads(run(own_service, *record, "--json").stdout)
 
     assert estimate["testbeds"][0]["boots"] == 15
-    assert run(folder, "list", "--all").output == "No requests.\n"
+    assert run(own_service, "list", "--all").output == "No requests.\n"

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 from alert_ledger import DAY, DROP, FORWARDING, GAIN, Clock, announce, set_state
+from ledger_facts import measured as facts
 
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.entities import Boot, Kernel, Sample
+from netbisect.bisect.model.entities import Kernel
 from netbisect.steps.policy.alert_recovery import close_recovered
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
@@ -25,10 +26,8 @@ def measured(
     for number in numbers:
         name = f"{testbed} r{number}"
         ledger.facts.record(Kernel(f"r{number}", "c", "a", name, name, "v", 1, 0.0, 1.0))
-        ledger.facts.record(Boot(name, testbed, name, f"r{number}", number * DAY, 1.0))
-        ledger.facts.record(
-            Sample(name, name, testbed, FORWARDING, pps, 0.0, (), (), (), "", number * DAY, 1.0)
-        )
+        for fact in facts(name, testbed, name, f"r{number}", number * DAY, {FORWARDING: pps}):
+            ledger.facts.record(fact)
 
 
 def baseline(ledger: Ledger, testbed: str = "c2558") -> list[int]:

@@ -18,6 +18,7 @@ from evidence_lab import (
     learn,
     night,
 )
+from ledger_facts import sample
 
 from netbisect.bisect.model.entities import Boot, Sample, Stage
 
@@ -82,17 +83,15 @@ def test_evidence_is_independent_of_the_order_of_facts(lab: Lab) -> None:
     trials = [
         (
             Boot(f"boot {i}", "c2558", "key", "r1", float(i), 180.0),
-            Sample(
-                f"s{i}", f"boot {i}", "c2558", FORWARDING, 1e5 + i, 0.0, (), (), (), "", i, 30.0
-            ),
+            sample(f"boot {i}", "c2558", FORWARDING, 1e5 + i, i),
         )
         for i in range(3)
     ]
     decision = lab.decide(record, "r1")
 
-    for boot, sample in (trials[2], trials[0], trials[1]):
+    for boot, run in (trials[2], trials[0], trials[1]):
         lab.ledger.facts.record(boot, decision)
-        lab.ledger.facts.record(sample, decision)
+        lab.ledger.facts.record(run, decision)
 
     evidence = lab.evidence(record)
     assert [reading.boot for reading in evidence.of("r1")] == ["boot 0", "boot 1", "boot 2"]
