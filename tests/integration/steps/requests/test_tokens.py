@@ -207,31 +207,6 @@ def test_invalid_htpasswd_files_are_rejected_without_revealing_passwords(
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('[web.login]\nkind = "password"', "expected one of"),
-        ('[web.login]\nkind = "htpasswd"', "users_file"),
-        ('[web.login]\nusers_file = "users"', "users_file"),
-        ('[web.login]\nkind = "github"', "client_id"),
-        ('[web.login]\nkind = "gitlab"\nclient_id = "x"\nclient_secret_file = "y"', "server"),
-        (
-            '[web.login]\nkind = "github"\nclient_id = "x"\nclient_secret_file = "y"\nserver="x"',
-            "https://",
-        ),
-        ('[[web.people]]\nwho = []\nrights = ["ask"]', "who"),
-        ('[[web.people]]\nwho = ["ann"]\nrights = []', "rights"),
-        ('[web]\ntrusted_proxies = ["proxy"]', "does not appear to be an IPv4 or IPv6 address"),
-        ('[[web.people]]\nwho = ["ann"]\nrights = ["fly"]', "unknown right 'fly'"),
-        ('[web]\nreading = "sometimes"', "open or login"),
-        ("[web]\ncalls_per_minute = 0", "calls_per_minute"),
-    ],
-)
-def test_invalid_web_settings_are_rejected(folder: Path, text: str, message: str) -> None:
-    with pytest.raises(FileError, match=re.escape(message)):
-        settings_with(folder, text)
-
-
-@pytest.mark.parametrize(
     ("kind", "claims", "known"),
     [
         ("github", {"username": "ann", "email": "root@lab.invalid"}, "ann"),

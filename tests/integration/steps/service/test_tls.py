@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 from real_master import WORKER, RealMaster, case
 
-from netbisect.steps.service.settings import WorkerSettings, load_settings
+from netbisect.steps.service.settings import WorkerSettings
 from netbisect.steps.service.tls import check_certificate, worker_endpoint
 from netbisect.workers.config.toml import FileError
 
@@ -135,18 +135,3 @@ def test_certificates_are_checked_before_the_start(tmp_path: Path) -> None:
     (tmp_path / "master.pem").write_text("none")
     with pytest.raises(FileError, match="expected a certificate and its key in PEM"):
         check_certificate(settings)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('[workers]\ncertificate = "a.pem"', "expected both, or neither"),
-        ('[mail]\nuser = "ann"\nserver = "mail.invalid"', "starttls = true"),
-    ],
-)
-def test_settings_without_encryption_are_rejected(tmp_path: Path, text: str, message: str) -> None:
-    mail = '[mail]\nto = ["a@lab.invalid"]\nsender = "b@lab.invalid"\n'
-    path = tmp_path / "netbisect.toml"
-    path.write_text('branches = ["main"]\n' + mail + text.replace("[mail]\n", ""))
-    with pytest.raises(FileError, match=message):
-        load_settings(path)

@@ -56,6 +56,23 @@ def test_minimal_settings_have_defaults(tmp_path: Path) -> None:
             "[masters]\nrouter = 'ws://x/'\ndatabase = 'postgresql://x/y'",
             "masters: expected with a database that several hosts can use",
         ),
+        ('user = "ann"\nserver = "mail.invalid"', "starttls = true"),
+        ('[web.login]\nkind = "password"', "expected one of"),
+        ('[web.login]\nkind = "htpasswd"', "users_file"),
+        ('[web.login]\nusers_file = "users"', "users_file"),
+        ('[web.login]\nkind = "github"', "client_id"),
+        ('[web.login]\nkind = "gitlab"\nclient_id = "x"\nclient_secret_file = "y"', "server"),
+        (
+            '[web.login]\nkind = "github"\nclient_id = "x"\nclient_secret_file = "y"\nserver="x"',
+            "https://",
+        ),
+        ('[[web.people]]\nwho = []\nrights = ["ask"]', "who"),
+        ('[[web.people]]\nwho = ["ann"]\nrights = []', "rights"),
+        ('[web]\ntrusted_proxies = ["proxy"]', "does not appear to be an IPv4 or IPv6 address"),
+        ('[[web.people]]\nwho = ["ann"]\nrights = ["fly"]', "unknown right 'fly'"),
+        ('[web]\nreading = "sometimes"', "open or login"),
+        ("[web]\ncalls_per_minute = 0", "calls_per_minute"),
+        ('[workers]\ncertificate = "a.pem"', "expected both, or neither"),
     ],
 )
 def test_errors_name_file_and_key(tmp_path: Path, more: str, said: str) -> None:
