@@ -85,21 +85,12 @@ def test_new_revisions_follow_known_ones(database: str) -> None:
     assert "c99 is before c0, but after it in an earlier import" in early.stderr
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (row(5, 40.0, unit=""), "standard input:91: no unit; skipped"),
-        (row(5, 40.0, unit="ms"), "metric 'time' is in 'ms', lower is better; expected 'seconds'"),
-        (row(5, 0.0), "value 0.0: expected a number above 0"),
-    ],
-)
-def test_an_invalid_row_imports_nothing(database: str, bad: dict[str, Any], message: str) -> None:
-    result = run(
-        "import", "measurements", "-", "--database", database, text=lines([*history(), bad])
-    )
+def test_an_invalid_row_imports_nothing(database: str) -> None:
+    text = lines([*history(), row(5, 0.0)])
+    result = run("import", "measurements", "-", "--database", database, text=text)
 
     assert result.exit_code == 1
-    assert message in result.stderr
+    assert "standard input:91: value 0.0: expected a number above 0; skipped" in result.stderr
     assert result.stderr.endswith("nothing was imported\n")
     assert not open_ledger(database).series.names()
 

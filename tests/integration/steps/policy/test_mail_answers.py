@@ -1,22 +1,19 @@
-"""Replies to the mails about alerts, through a real mail server into a real maildir."""
+"""Replies to the mails about alerts, from a maildir or from the mail server."""
 
 from __future__ import annotations
 
-import smtplib
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
 from email.message import EmailMessage
+from mailbox import Maildir
 from pathlib import Path
 
 import pytest
-from aiosmtpd.controller import Controller
-from aiosmtpd.handlers import Mailbox
 from alert_ledger import announce
 
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.demo.lab.setup import free_ports
 from netbisect.steps.master.mailer import compose
 from netbisect.steps.policy import mail_answers
 from netbisect.steps.policy.mail_answers import execute, read_maildir
@@ -74,18 +71,10 @@ def reply(settings: Settings, ledger: Ledger, text: str, **headers: str) -> Emai
 
 
 def test_a_reply_in_the_maildir_changes_the_alert(settings: Settings, ledger: Ledger) -> None:
-    """The mail server puts it there; the sender gets an answer."""
+    """The sender gets an answer."""
     maildir = settings.mail.answers_maildir
     assert maildir is not None
-    with free_ports(1) as [port]:
-        pass
-    server = Controller(Mailbox(maildir), hostname="127.0.0.1", port=port)
-    server.start()
-    try:
-        with smtplib.SMTP("127.0.0.1", port) as client:
-            client.send_message(reply(settings, ledger, "Seen.\n\nack the price of SA-26:03"))
-    finally:
-        server.stop()
+    Maildir(maildir).add(reply(settings, ledger, "Seen.\n\nack the price of SA-26:03"))
 
     [line] = read_maildir(ledger, settings)
 
@@ -134,24 +123,14 @@ def test_a_mute_has_an_end(settings: Settings, ledger: Ledger) -> None:
     assert alert.muted_until == pytest.approx(ledger.clock() + 14 * 86400, abs=3600)
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("I will look at it.", "there is no command in it"),
-        ("ack\ninvalid the fan", "there is more than one command in it"),
-        ("mute 0d", "expected 1 to 366 days"),
-    ],
-)
-def test_unknown_commands_are_answered_once(
-    settings: Settings, ledger: Ledger, text: str, why: str
-) -> None:
+def test_unknown_commands_are_answered_once(settings: Settings, ledger: Ledger) -> None:
     for _ in range(3):
-        execute(ledger, settings, bytes(reply(settings, ledger, text)))
+        execute(ledger, settings, bytes(reply(settings, ledger, "I will look at it.")))
 
     assert ledger.alerts.get(1).state is AlertState.OPEN
     [answer] = ledger.mails.waiting()[1:]
     assert answer.recipients == (ANN,)
-    assert why in answer.body
+    assert "there is no command in it" in answer.body
     assert "\n  ack REASON " in answer.body
 
 

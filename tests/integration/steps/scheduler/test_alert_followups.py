@@ -152,16 +152,6 @@ def test_the_end_of_a_search_keeps_the_state_set_by_users(
     assert record == ([ProfileJob] if state is AlertState.ACKNOWLEDGED else [])
 
 
-def test_alerts_with_the_same_culprit_are_merged(alerts: Alerts) -> None:
-    searches = [alerts.confirm("c2558", 1, 6), alerts.confirm("e5-2650", 2, 7)]
-    first, second = (alerts.end(search, alerts.culprit(search, 4)) for search in searches)
-
-    assert (second.state, second.merged_into) == (AlertState.MERGED, first.id)
-    [stands] = alerts.ledger.alerts.all_open()
-    assert stands.id == first.id
-    assert {one.testbed for one in stands.series} == {"c2558", "e5-2650"}
-
-
 def test_testbeds_of_a_group_share_a_search(alerts: Alerts) -> None:
     """Each alert gets a mail about its own testbed, and they are merged."""
     alerts.add_group_testbed()

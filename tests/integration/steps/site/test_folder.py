@@ -173,15 +173,6 @@ def test_a_damaged_manifest_is_refused(whole_site: Site, tmp_path: Path, text: s
     assert [path.name for path in tmp_path.iterdir()] == ["site.json"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="everything can be written by root")
-def test_a_read_only_folder_is_reported(whole_site: Site, tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    result = Site(tmp_path / "out", whole_site.database).run()
-
-    assert result.exit_code == 1
-    assert "cannot be written: Permission denied" in result.output
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
