@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Callable
@@ -67,9 +68,13 @@ def closed(node: Any) -> Any:
     return schema | {"additionalProperties": False} if "properties" in schema else schema
 
 
+@functools.cache
+def validator(name: str) -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(closed(json_schema.schema(name)))
+
+
 def validate(document: Any, name: str) -> None:
-    validator = jsonschema.Draft202012Validator(closed(json_schema.schema(name)))
-    validator.validate(document)
+    validator(name).validate(document)
 
 
 @pytest.mark.parametrize("name", json_schema.DOCUMENTS)
