@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from urllib.parse import urlencode
 
 import bcrypt
 import pytest
@@ -12,6 +11,9 @@ from api_master import API, ORIGIN, ApiMaster
 from real_master import case
 
 from netbisect.steps.service.web_settings import LoginSettings, PeopleRule
+
+_NEW = "plugins/netbisect/new-request.html"
+_WISH = {"kind": "compare", "subjects": "main~1 main"}
 
 
 @pytest.mark.slow
@@ -26,22 +28,6 @@ class Login(ApiMaster):
         cookies = answer.headers.getRawHeaders("set-cookie") or [""]
         return cookies[-1].partition(";")[0] if answer.code == 302 else ""
 
-    async def submit(self, cookie: str) -> int:
-        """Submits the form of a new request; returns the status."""
-        form = {"kind": "compare", "subjects": "main~1 main"}
-        answer = await self.call(
-            "POST",
-            "plugins/netbisect/new-request.html",
-            "",
-            urlencode(form).encode(),
-            follow=False,
-            cookie=cookie,
-            origin=ORIGIN,
-            content_type="application/x-www-form-urlencoded",
-        )
-        await treq.content(answer)
-        return int(answer.code)
-
     @case
     async def test_forms_and_calls_need_a_session_and_its_rights(self) -> None:
         users = self.folder / "users"
@@ -55,8 +41,8 @@ class Login(ApiMaster):
         assert await self.login("ann", "wrong") == ""
         assert await self.login("eve", "secret") == ""
 
-        assert await self.submit(cookie) == 403
-        assert await self.submit("") == 403
+        assert (await self.submit(_NEW, cookie=cookie, **_WISH))[0] == 403
+        assert (await self.submit(_NEW, **_WISH))[0] == 403
         body = {"kind": "compare", "subjects": ["main~1", "main"], "dry_run": True}
         for origin in ({}, {"origin": "https://x.invalid"}):
             answer = await self.call("POST", f"{API}/requests", "", body, cookie=cookie, **origin)
@@ -65,5 +51,6 @@ class Login(ApiMaster):
         assert caller["who"] == "ann"
 
         assert self.ledger.requests.all() == []
-        assert await self.submit(await self.login("bob", "secret")) == 303
+        cookie = await self.login("bob", "secret")
+        assert (await self.submit(_NEW, cookie=cookie, **_WISH))[0] == 303
         assert [one.who for one in self.ledger.requests.all()] == ["bob"]
