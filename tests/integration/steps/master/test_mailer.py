@@ -14,12 +14,9 @@ from email import message_from_bytes, policy
 from pathlib import Path
 from typing import Any
 
-import buildbot.util.ssl  # noqa: F401 - before buildbot.test, which makes its warning an error
 import pytest
 from alert_ledger import announce
-from buildbot.plugins import util, worker
-from buildbot.test.util.integration import RunMasterBase
-from real_master import case
+from real_master import IdleMaster, case
 from twisted.internet import reactor, task
 
 from netbisect.bisect.model.alert_state import AlertState
@@ -76,10 +73,7 @@ class Endless:
                 client.sendall(b"220-wait\r\n")
 
 
-class MailerTest(RunMasterBase):
-    timeout = 60
-    proto = "null"
-
+class MailerTest(IdleMaster):
     def setUp(self) -> Any:
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -113,17 +107,7 @@ class MailerTest(RunMasterBase):
             self.server = None
 
     async def start_master(self) -> None:
-        config = {
-            "workers": [worker.LocalWorker("one", missing_timeout=0)],
-            "protocols": {"null": {}},
-            "builders": [
-                util.BuilderConfig("none", workernames=["one"], factory=util.BuildFactory())
-            ],
-            "schedulers": [],
-            "services": [mailer.Mailer(settings=self.settings)],
-            "multiMaster": True,  # no scheduler drives the builder that a master must have
-        }
-        await self.setup_master(config, startWorker=False, basedir=str(self.folder / "master"))
+        await self.start_idle(self.folder, services=[mailer.Mailer(settings=self.settings)])
 
     async def sent(self) -> None:
         while self.ledger.mails.waiting():

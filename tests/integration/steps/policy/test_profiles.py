@@ -10,7 +10,6 @@ from real_master import REVISION, RealMaster, case
 from netbisect.bisect.model.jobs import NightlyJob, ProfileJob
 from netbisect.bisect.model.results import NightlyResult, ProfileResult, Unfinished
 from netbisect.steps.policy import profiles
-from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
 from netbisect.steps.site.live import LivePages
 from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import ActionStage, JobRecord
@@ -84,7 +83,7 @@ class ProfilesTest(RealMaster):
         )
         job = self.profile(OTHER)
         await self.until((self.folder / "waiting").exists)
-        self.master.scheduler_manager.namedServices[SCHEDULER_NAME].advance()
+        self.scheduler.advance()
         assert self.ledger.actions.of_job(job.id) == []
         (self.folder / "go").touch()
         job = await self.closed(job)

@@ -215,7 +215,7 @@ class Requests(RealMaster):
         await self.until(lambda: not self.ledger.actions.held())
 
         assert self.ledger.actions.of_job(record.id)[-1].outcome is Outcome.CANCELLED
-        await self.until(lambda: "recover c2558" in (self.folder / "places").read_text())
+        await self.until(lambda: "recover c2558" in self.places())
         assert self.ledger.jobs.all_open() == []
         self.script({})
         service.resume(ANN, request.id, api.ResumeBody())

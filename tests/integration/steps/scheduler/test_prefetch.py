@@ -14,7 +14,6 @@ from twisted.internet import reactor, task
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.results import Culprit
-from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
 from netbisect.store.db.records import Action, ActionStage, JobRecord
 
 pytestmark = pytest.mark.slow
@@ -87,10 +86,9 @@ class SeveralBuildersTest(SearchTest):
         await self.start()
         record = self.begin({name: {"build": "wait"} for name in LINE})
         await self.until(lambda: self.builds().total() == 3)
-        scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
         for _ in range(5):
-            scheduler.prefetcher._idle_states.clear()
-            await scheduler.advance()
+            self.scheduler.prefetcher._idle_states.clear()
+            await self.scheduler.advance()
         assert len(await self.prefetches()) == 2
         (self.folder / "go").touch()
         assert isinstance((await self.closed(record)).result, Culprit)
@@ -114,12 +112,11 @@ class SeveralBuildersTest(SearchTest):
         record = self.begin({name: {"build": "wait"} for name in LINE})
         while len(await self.prefetches()) < 2:
             await task.deferLater(reactor, 0.05)
-        scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
-        await scheduler._lock.acquire()  # one pass for both
+        await self.scheduler._lock.acquire()  # one pass for both
         for order in await self.prefetches():
             await self.stop(order["bsid"], reason)
-        scheduler._lock.release()
-        await scheduler.advance()
+        self.scheduler._lock.release()
+        await self.scheduler.advance()
         while len(await self.prefetches()) < orders:
             await task.deferLater(reactor, 0.05)
         names = sorted(one["external_idstring"] for one in await self.prefetches())

@@ -25,10 +25,6 @@ class QuarantinePolicyTest(RealMaster):
         job = comparison(OTHER, REVISION, "inet4-forwarding", testbed=testbed)
         return self.ledger.jobs.add(job, key=f"compare:{testbed}", priority=200)
 
-    def places(self) -> list[str]:
-        path = self.folder / "places"
-        return path.read_text().splitlines() if path.exists() else []
-
     @pytest.mark.long
     @case
     async def test_jobs_wait_for_a_testbed_in_quarantine_while_others_continue(self) -> None:

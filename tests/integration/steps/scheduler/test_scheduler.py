@@ -128,7 +128,7 @@ class BisectSchedulerTest(RealMaster):
         patch = read("D5180", b"--- a/sys/x.c\n+++ b/sys/x.c\n@@ -1 +1 @@\n-a\n+b\n")
         mark = PatchStore(self.settings.patches).put(patch)
         await self.start()
-        buildsets = Buildsets(self.master.scheduler_manager.namedServices[SCHEDULER_NAME], "")
+        buildsets = Buildsets(self.scheduler, "")
         ends = []
         for number, name in enumerate((mark, "D5180-00000000")):
             properties = {"kernel_config": f"GENERIC+{name}"}
@@ -159,13 +159,12 @@ class BisectSchedulerTest(RealMaster):
         )
         self.patch(BisectScheduler, "activate", lambda _: defer.succeed(None))
         await self.start()
-        scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
-        orphan = await scheduler._submit(record, decision)
+        orphan = await self.scheduler._submit(record, decision)
         assert self.ledger.actions.get(decision.id).buildset is None
-        scheduler.advance()
+        self.scheduler.advance()
         while not self.ledger.actions.get(decision.id).outcome:
             await task.deferLater(reactor, 0.1)
-            scheduler.advance()
+            self.scheduler.advance()
 
         assert self.ledger.actions.get(decision.id).buildset == orphan
         named = [
@@ -225,31 +224,29 @@ class BisectSchedulerTest(RealMaster):
         assert record.result == NightlyResult(1)
         first, again = self.ledger.actions.of_job(record.id)[:2]
         assert (first.seq, again.seq, again.attempt) == (1, 1, 2)
-        scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
-        assert await scheduler._failed_workers(again) == []
+        assert await self.scheduler._failed_workers(again) == []
 
     @case
     async def test_a_master_waits_for_its_claim(self) -> None:
         """Such as one that lost its claim while it was paused."""
         await self.start(services=[Mailer(settings=self.settings, scheduler=SCHEDULER_NAME)])
-        scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
         schedulers = self.master.db.schedulers
-        assert await scheduler.is_leader()
+        assert await self.scheduler.is_leader()
         other = await self.master.db.masters.findMasterId("other")
-        await schedulers.setSchedulerMaster(scheduler.serviceid, None)
-        await schedulers.setSchedulerMaster(scheduler.serviceid, other)
+        await schedulers.setSchedulerMaster(self.scheduler.serviceid, None)
+        await schedulers.setSchedulerMaster(self.scheduler.serviceid, other)
         self.add_night()
         self.ledger.mails.post(
             "one", subject="a drop", recipients=["people@lab.invalid"], body="drop"
         )
-        await scheduler.advance()
+        await self.scheduler.advance()
         await self.master.service_manager.namedServices[Mailer.name].look()
-        assert not await scheduler.is_leader()
+        assert not await self.scheduler.is_leader()
         assert self.ledger.actions.all_open() == []
         [mail] = self.ledger.mails.waiting()
         assert mail.attempts == 0
 
-        await schedulers.setSchedulerMaster(scheduler.serviceid, None)
-        await scheduler.advance()
-        assert await scheduler.is_leader()
+        await schedulers.setSchedulerMaster(self.scheduler.serviceid, None)
+        await self.scheduler.advance()
+        assert await self.scheduler.is_leader()
         assert self.ledger.actions.all_open() != []

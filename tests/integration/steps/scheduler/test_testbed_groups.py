@@ -22,7 +22,6 @@ from netbisect.bisect.model.results import Culprit, NightlyResult
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.scheduler.buildsets import Buildsets
-from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
 from netbisect.steps.scheduler.testbed_groups import unavailable_peers
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import DatabaseThread
@@ -174,16 +173,6 @@ class TestbedGroupsTest(Group):
 
     @pytest.mark.long
     @case
-    async def test_the_search_continues_without_a_peer_in_quarantine(self) -> None:
-        await self.start()
-        record = await self.closed(self.begin({PEER: {"trial": "lab"}}))
-
-        self.assert_culprit(record)
-        assert set(self.ledger.quarantines.current()) == {PEER}
-        assert len(self.trials(record, PEER)) == 1
-
-    @pytest.mark.long
-    @case
     async def test_the_search_continues_on_a_peer_during_a_quarantine_of_its_testbed(self) -> None:
         await self.start()
         record = self.begin()
@@ -232,21 +221,20 @@ class TestbedGroupsTest(Group):
     async def test_a_job_of_a_peer_withdraws_trials_that_have_not_begun(self) -> None:
         """Also one whose buildset was not recorded because of a kill."""
         await self.start()
-        scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
         record = self.begin({OWN: {"trial": "wait"}, PEER: {"trial": "wait"}})
         await self.until(lambda: len(self.trials(record, OWN)) == 1)
         await self.until_running(2)
-        await scheduler._lock.acquire()
+        await self.scheduler._lock.acquire()
         self.ledger.actions.finish(self.trials(record, PEER)[0].id, Outcome.WITHDRAWN)
         kernel = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64").kernels[
             LINE[0]
         ]
         peer_trial = intend(self.ledger, record, kernel.revision, PEER)
-        given = await scheduler._submit(record, peer_trial)
+        given = await self.scheduler._submit(record, peer_trial)
         night = NightlyJob("main", PEER, LINE[0], ("inet4-forwarding",), 1)
         tonight = self.ledger.jobs.add(night, key="night", priority=100)
-        scheduler._lock.release()
-        await scheduler.advance()
+        self.scheduler._lock.release()
+        await self.scheduler.advance()
 
         taken = self.ledger.actions.get(peer_trial.id)
         assert (taken.outcome, taken.note) == (Outcome.WITHDRAWN, f"{PEER} has a night of its own")
@@ -307,23 +295,17 @@ class TestbedGroupsTest(Group):
 
     async def until_home(self) -> None:
         """Waits for the recovery of both testbeds."""
-        places = self.folder / "places"
-        await self.until(
-            lambda: (
-                {f"recover {name}" for name in self.testbeds}
-                <= set(places.read_text().splitlines())
-            )
-        )
+        recovered = {f"recover {name}" for name in self.testbeds}
+        await self.until(lambda: recovered <= set(self.places()))
 
     def kill_often(self) -> list[int]:
         """Raises KilledError at some effects, as long as the list has a number."""
         luck = random.Random(7)
         alive = [7]
-        scheduler = self.master.scheduler_manager.namedServices[SCHEDULER_NAME]
 
         def end() -> None:
-            scheduler._waits.clear()
-            scheduler.prefetcher._idle_states.clear()
+            self.scheduler._waits.clear()
+            self.scheduler.prefetcher._idle_states.clear()
             raise KilledError
 
         def mortal(effect: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
@@ -342,12 +324,12 @@ class TestbedGroupsTest(Group):
             self.patch(owner, name, mortal(getattr(owner, name)))
         mine = DatabaseThread(self.settings)  # steps, which record facts, have another one
         mine.do = mortal(mine.do)  # type: ignore[method-assign] # as above
-        scheduler.database = mine
+        self.scheduler.database = mine
         for part in (
-            scheduler.prefetcher,
-            scheduler.quarantine,
-            scheduler.groups,
-            scheduler.idle_recovery,
+            self.scheduler.prefetcher,
+            self.scheduler.quarantine,
+            self.scheduler.groups,
+            self.scheduler.idle_recovery,
         ):
             part.database = mine
         return alive

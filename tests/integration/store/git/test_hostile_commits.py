@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from buildbot.plugins import util, worker
-from buildbot.test.util.integration import RunMasterBase
 from hostile_commits import HostileBranch
 from hypothesis import given
 from hypothesis import strategies as st
+from real_master import IdleMaster
 from twisted.internet import defer
 
 from netbisect.bisect.model.entities import Commit
@@ -116,11 +115,8 @@ def test_a_search_in_a_shallow_repository_reports_the_missing_commits(
     assert repository.commit(before).revision == before
 
 
-class Poller(RunMasterBase):
+class Poller(IdleMaster):
     """Buildbot's poller in a real master, in front of a branch that grew by all of them."""
-
-    timeout = 120
-    proto = "null"
 
     def test_every_commit_becomes_a_change(self) -> defer.Deferred[None]:
         temporary = tempfile.TemporaryDirectory()
@@ -141,17 +137,7 @@ class Poller(RunMasterBase):
                 pollInterval=3600,
                 pollAtLaunch=False,
             )
-            config = {
-                "workers": [worker.LocalWorker("one", missing_timeout=0)],
-                "protocols": {"null": {}},
-                "builders": [
-                    util.BuilderConfig("none", workernames=["one"], factory=util.BuildFactory())
-                ],
-                "schedulers": [],
-                "change_source": [poller],
-                "multiMaster": True,  # no scheduler drives the builder that a master must have
-            }
-            await self.setup_master(config, startWorker=False, basedir=str(folder / "master"))
+            await self.start_idle(folder, change_source=[poller])
             await poller.poll()
             move(hostile.tip)
             await poller.poll()
