@@ -19,7 +19,7 @@ from netbisect.steps.service.settings import load
 from netbisect.store.db.records import JobRecord, Outcome
 from netbisect.store.ledger import Ledger
 
-TESTBED, OTHER = "c2558", "e5-2650"
+TESTBED = "c2558"
 DAY = 86400.0
 START = 1.8e9
 
@@ -45,13 +45,13 @@ class Lab:
         open_nights(self.ledger, self.followups.history, self.settings, chosen, ["main"])
         return self.ledger.jobs.all_open()
 
-    def measure(self, record: JobRecord, change: float = 0.0, image: str = "") -> list[JobRecord]:
+    def measure(self, record: JobRecord) -> list[JobRecord]:
         """Ends a nightly job with measurements; returns the follow-ups."""
         night = record.job
         assert isinstance(night, NightlyJob)
         self.measured += 1
         decision = intend(self.ledger, record, night.revision)
-        key = image or f"k{self.line.index(night.revision)}"
+        key = f"k{self.line.index(night.revision)}"
         at = self.now
         facts: list[Fact] = [
             Kernel(night.revision, "GENERIC", "amd64", f"i-{key}", key, "v", 1, START, 60.0)
@@ -59,22 +59,13 @@ class Lab:
         for i in range(night.boots):
             luck = 0.002 * (math.sin(2.1 * i + self.measured) + math.sin(5.3 * len(key)))
             boot = f"b{self.measured}-{i}"
-            pps = 1e6 * math.exp(change + luck)
+            pps = 1e6 * math.exp(luck)
             rates = dict.fromkeys(night.scenarios, pps)
             facts += measured(boot, TESTBED, key, night.revision, at, rates)
         for fact in facts:
             self.ledger.facts.record(fact, decision.id)
         self.ledger.actions.finish(decision.id, Outcome.OK)
         return self.followups.conclude(self.ledger, record, NightlyResult(night.boots))
-
-    def history(self) -> None:
-        """Measures each of eight commits before the head in a nightly job."""
-        for number, revision in enumerate(self.line[:-1]):
-            scenarios = self.lab.testbed(TESTBED).scenarios
-            night = NightlyJob("main", TESTBED, revision, scenarios, 5)
-            self.now = START + (number - 8) * DAY
-            record = self.ledger.jobs.add(night, key=f"night {number}")
-            assert self.measure(record) == []
 
 
 @pytest.fixture
@@ -113,20 +104,3 @@ def test_unfinished_nightly_jobs_are_not_repeated(lab: Lab) -> None:
 
     [again] = lab.evening(21)
     assert again.parent == second.id
-
-
-@pytest.mark.long
-def test_the_ledger_separates_the_nights_of_an_image(lab: Lab) -> None:
-    lab.history()
-    [again] = repeats(lab.evening(6))
-    lab.measure(again, -0.05)
-    scenario = again.job.scenarios[0]
-    [(first, second)] = lab.ledger.nights.repeated(TESTBED, scenario, "main")
-
-    assert first.revision == second.revision == lab.line[-2]
-    assert first.identity == second.identity == "i-k7"
-    assert (len(first.ln_pps), len(second.ln_pps)) == (5, 5)
-    assert first.at < second.at == START + 6 * DAY
-    assert sum(second.ln_pps) - sum(first.ln_pps) == pytest.approx(-0.25, abs=0.02)
-    assert lab.ledger.nights.repeated(OTHER, scenario, "main") == []
-    assert lab.ledger.nights.repeated(TESTBED, scenario, "stable/15") == []

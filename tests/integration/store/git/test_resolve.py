@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from revision_tree import Published, Tree, found, named, refused
 
@@ -188,23 +186,6 @@ def test_a_tag_of_something_else_than_a_commit_is_refused(tree: Tree, history: H
     history.update()
 
     assert str(refused(history, "odd")) == "the tag odd names no commit"
-
-
-def test_names_are_never_options_or_commands_of_git(published: Published, tmp_path: Path) -> None:
-    """A name that git would take as an option, a command or a path does nothing."""
-    for name in (
-        f"--output={tmp_path / 'x'}",
-        f"-O{tmp_path / 'x'}",
-        f"$(touch {tmp_path / 'x'})",
-        f"`touch {tmp_path / 'x'}`",
-        f"main;touch {tmp_path / 'x'}",
-        "main@{u}",
-        "main^{/fix}",
-        "--all",
-    ):
-        refused(published.history, name)
-
-    assert not list(tmp_path.iterdir())
 
 
 def test_names_are_unknown_before_the_first_update(history: History) -> None:
