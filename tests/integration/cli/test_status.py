@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from programs import netbisect
 
 from netbisect.bisect.model.jobs import NightlyJob
-from netbisect.cli import main
 from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import load_settings
 from netbisect.store.ledger import Ledger
@@ -18,7 +16,7 @@ from netbisect.store.ledger import Ledger
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A service that is not running."""
-    CliRunner().invoke(main.main, ["init", str(tmp_path)], catch_exceptions=False)
+    assert netbisect("init", tmp_path).exit_code == 0
     return tmp_path
 
 

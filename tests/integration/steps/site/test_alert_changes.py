@@ -9,11 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from programs import netbisect
 
 from netbisect.bisect.model.alert_change import ChangeBasis
-from netbisect.cli import main
 from netbisect.reports.console import status
 from netbisect.reports.mail import alerts, digest
 from netbisect.steps.policy.alert_actions import change_mail
@@ -50,7 +48,6 @@ def places(service_folder: Path, filled: Path, tmp_path: Path) -> dict[str, str]
     pages["testbed"] = live.file(f"testbed-{found.testbed}.html") or ""
     ledger.clock = lambda: found.opened_at + 86400.0
     document = gather(ledger, settings, lab, [], found.opened_at - 1)
-    runner = CliRunner()
     texts = {
         "mail": alerts.mail(case).text,
         "subject": alerts.mail(case).subject,
@@ -58,7 +55,7 @@ def places(service_folder: Path, filled: Path, tmp_path: Path) -> dict[str, str]
         "digest": digest.mail(document).text,
         "feed": builder.documents.atom(),
         "status": status.as_text(builder.documents.status(everything=True)),
-        "list": runner.invoke(main.main, ["alerts", "--all", "--database", url]).output,
+        "list": netbisect("alerts", "--all", "--database", url).output,
     }
     return pages | texts
 
