@@ -9,23 +9,10 @@ import pytest
 
 from benchmarks.detection import __main__ as game
 from benchmarks.detection import ours
-from benchmarks.detection.lab import BOOTS, LEARNING, Change, Floats, Lab
+from benchmarks.detection.lab import BOOTS, LEARNING, Change, Lab
 from benchmarks.detection.rules import RULES, Rule
 
-TEN_PERCENT = math.log(0.9)
 AT = 30
-
-
-def planted(seed: int = 1, ln_ratio: float = TEN_PERCENT, after: int = 12) -> list[Floats]:
-    """Nights of five boots that scatter by 0.1 %, the last `after` of them slower."""
-    rng = np.random.default_rng(seed)
-    level = 14 + ln_ratio * (np.arange(AT + after) >= AT)
-    return list(level[:, None] + rng.normal(0, 0.001, (AT + after, BOOTS)))
-
-
-def small(seed: int = 1, kind: str = "unimodal", changed: int = 2) -> Lab:
-    """A lab without a drop at first: changes are put in by hand."""
-    return Lab(kind, seed, 6, 60, changed)
 
 
 rules = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
@@ -33,8 +20,13 @@ rules = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
 
 @rules
 def test_a_rule_finds_a_drop_at_its_night(rule: Rule) -> None:
-    """As soon as its window allows, at most two nights off: 1, 12 or something in between."""
-    nights = planted()
+    """As soon as its window allows, at most two nights off: 1, 12 or something in between.
+
+    The last twelve nights are 10 % slower; boots scatter by 0.1 %.
+    """
+    level = 14 + math.log(0.9) * (np.arange(AT + 12) >= AT)
+    scatter = np.random.default_rng(1).normal(0, 0.001, (AT + 12, BOOTS))
+    nights = list(level[:, None] + scatter)
     first = next((known, at) for known in range(1, 43) if (at := rule(nights[:known])) is not None)
 
     assert AT < first[0] <= AT + 12
@@ -51,7 +43,7 @@ def test_a_rule_finds_nothing_in_equal_levels(rule: Rule) -> None:
 
 
 def judged(*alerts: tuple[int, int, int]) -> game.Count:
-    lab = small(changed=0)
+    lab = Lab("unimodal", 1, 6, 60, 0)
     lab.changes = {0: Change(40, math.log(0.97)), 1: Change(35, math.log(0.95))}
     return game.count(lab, list(alerts))
 

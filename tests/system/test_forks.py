@@ -14,9 +14,6 @@ import pytest
 from localbisect_fixtures import NETBISECT, Repository
 from programs import captured
 
-LIMIT = 300
-"""Seconds after which a command that hangs fails the test; it takes less than ten."""
-
 
 def environment(**more: str) -> dict[str, str]:
     own = {name: os.environ[name] for name in ("HOME", "PATH")}

@@ -27,11 +27,11 @@ COMMITS = {
 }
 
 
-def recorded(directory: str, traffic: str = "", config: str = "") -> dict[str, list[float]]:
+def recorded(directory: str, config: str) -> dict[str, list[float]]:
     """By image: what was measured, boot by boot."""
     for line in (SHARED / "histories.jsonl").read_text().splitlines():
         one = json.loads(line)
-        if (one["dir"], one["pktgen"], one["cfg"]) == (directory, traffic, config):
+        if (one["dir"], one["pktgen"], one["cfg"]) == (directory, "", config):
             return {point["image"]: point["v"] for point in one["points"]}
     raise AssertionError(f"there is no {directory} {config}")
 

@@ -57,23 +57,14 @@ def test_manual_pages_have_no_warnings(name: str) -> None:
     ],
 )
 def test_shell_completion(words: str, expected: list[str]) -> None:
-    program, *_ = words.split()
+    program, *more = words.split()
     module = {"netbisect": "netbisect.cli.main", "netbisect-lab": "netbisect.workers.cli.main"}
-    done = completion(program, module[program], COMP_WORDS=words, COMP_CWORD=len(words.split()) - 1)
-
-    assert [line.partition(",")[2] for line in done.splitlines()] == expected
-
-
-def completion(
-    program: str, module: str, instruction: str = "bash_complete", **variables: object
-) -> str:
-    code = f"import sys; from {module} import main; sys.argv[0] = {program!r}; main()"
+    code = f"import sys; from {module[program]} import main; sys.argv[0] = {program!r}; main()"
     variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
-    return captured(
-        [sys.executable, "-c", code],
-        env={**os.environ, variable: instruction, **{k: str(v) for k, v in variables.items()}},
-        check=True,
-    ).stdout
+    typed = {variable: "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(more))}
+    done = captured([sys.executable, "-c", code], env={**os.environ, **typed}, check=True)
+
+    assert [line.partition(",")[2] for line in done.stdout.splitlines()] == expected
 
 
 def test_first_word_is_completed_without_importing_the_commands() -> None:

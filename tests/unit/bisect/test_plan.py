@@ -24,10 +24,8 @@ BISECTION = BisectJob(
 )
 
 
-def boots(count: int, revision: str = "r9", *, fresh: bool = True) -> tuple[Observation, ...]:
-    return tuple(
-        Observation(f"b{i}", revision, "", {"inet4": 14.0}, fresh=fresh) for i in range(count)
-    )
+def boots(count: int) -> tuple[Observation, ...]:
+    return tuple(Observation(f"b{i}", "r9", "", {"inet4": 14.0}) for i in range(count))
 
 
 @pytest.mark.parametrize("job", [NIGHT, COMPARISON, BISECTION])

@@ -7,7 +7,7 @@ from lab_fixtures import RunningLab, samples
 
 from netbisect.bisect.model.entities import Fact
 from netbisect.demo.lab.faults import InjectedFault
-from netbisect.workers.config.scenario import Scenario, load_scenario
+from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.dut import freebsd_tools
 from netbisect.workers.measure.trial import TrialRunner
 from netbisect.workers.transport.ssh import Connections
@@ -35,11 +35,6 @@ def test_second_run_is_valid_after_a_passing_fault(c2558: RunningLab) -> None:
     with Connections(c2558.lab.ssh) as connections:
         assert trial.run(connections, facts.append, say)
     assert [sample.valid for sample in samples(facts)] == [False, True]
-
-
-def forwarding() -> Scenario:
-    """With the names that the simulated c2558 has for its ports, as a bench has it."""
-    return load_scenario(*FORWARDING).at({"ingress": "igb.2", "egress": "igb.3"})
 
 
 @pytest.mark.parametrize(

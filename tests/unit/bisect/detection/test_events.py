@@ -57,18 +57,16 @@ def summaries(found: Sequence[ShiftEvent]) -> list[tuple[str, str, str, int]]:
     return [(event.kind.value, event.before, event.at, len(event.shifts)) for event in found]
 
 
-def series(
-    seed: int, *shape: tuple[int, float], every: float = DAY, slope: float = 0.0, start: int = 0
-) -> list[Level]:
+def series(seed: int, *shape: tuple[int, float], slope: float = 0.0) -> list[Level]:
     """Levels of `count` images each at 14 + `shift`, five boots each; a day apart."""
     rng = np.random.default_rng(seed)
     levels = []
     for count, level in shape:
         for _ in range(count):
-            n = start + len(levels)
-            mean = 14 + level + slope * len(levels) + rng.normal(0, 0.004)
+            n = len(levels)
+            mean = 14 + level + slope * n + rng.normal(0, 0.004)
             boots = tuple(float(x) for x in mean + rng.normal(0, 0.006, 5))
-            levels.append(Level(f"r{n}", f"kernel {n}", 1.7e9 + every * len(levels), boots))
+            levels.append(Level(f"r{n}", f"kernel {n}", 1.7e9 + DAY * n, boots))
     return levels
 
 

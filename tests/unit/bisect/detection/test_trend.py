@@ -14,12 +14,11 @@ from netbisect.bisect.model.entities import Level, Noise
 NOISE = Noise(boot=0.009, image=0.005)
 
 
-def sliding(total: float, count: int = 90, seed: int = 1, image: float = 0.005) -> list[Level]:
+def sliding(total: float, seed: int = 1) -> list[Level]:
     """One image a night; by the last one the level has moved by `total`."""
     rng = np.random.default_rng(seed)
-    level = 14 + np.linspace(0, total, count) + rng.normal(0, image, count)
-    levels: list[Level] = nights(level[:, None] + rng.normal(0, 0.009, (count, 5)))
-    return levels
+    level = 14 + np.linspace(0, total, 90) + rng.normal(0, 0.005, 90)
+    return nights(level[:, None] + rng.normal(0, 0.009, (90, 5)))
 
 
 def test_gradual_drop_is_a_drift() -> None:

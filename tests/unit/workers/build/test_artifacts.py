@@ -37,8 +37,8 @@ def log(tmp_path: Path) -> Path:
     return log
 
 
-def fact(key: str, size: int, seconds: float = 1.0) -> Kernel:
-    return Kernel("rev", "GENERIC", "amd64", "id", key, "n1-rev", size, 0.0, seconds)
+def fact(key: str, size: int) -> Kernel:
+    return Kernel("rev", "GENERIC", "amd64", "id", key, "n1-rev", size, 0.0, 1.0)
 
 
 def test_a_changed_byte_changes_the_key(stage: Path, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -21,9 +20,6 @@ from netbisect.workers.build.patches import (
     read,
     read_file,
 )
-
-if TYPE_CHECKING:
-    pass
 
 FILE = "sys/netinet/ip_input.c"
 TOPS = ("Makefile", "sys", "share", "tools")

@@ -31,10 +31,10 @@ Speed: 878684 pps Bandwidth: 435827425 bps (raw 435827425 bps). Average batch: 2
 """
 
 
-def second(rate: float, unit: str = "pps") -> str:
+def second(rate: float) -> str:
     """A line as versions since FreeBSD 11 print it."""
     return (
-        f"671.994921 main_thread [2786] {rate} {unit} "
+        f"671.994921 main_thread [2786] {rate} pps "
         f"(597840 pkts 286675378 bps in 1001004 usec) 4.30 avg_batch 1007 min_space\n"
     )
 
