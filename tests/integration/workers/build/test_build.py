@@ -10,23 +10,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builds import built, failed, script
 from lab_fixtures import RunningLab
 from programs import captured, runs
 from waiting import wait_until
 
-from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
+from netbisect.bisect.model.entities import Failure, Reaction, Stage
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build import logged_process
-from netbisect.workers.build.build import KernelBuild
-from netbisect.workers.config.builder import Builder, Overlay, Source
+from netbisect.workers.config.builder import Builder, Overlay
 
-
-def build(
-    builder: Builder, tree: SampleTree, revision: str, config: str = KERNEL_CONFIG
-) -> Kernel | Failure:
-    source = Source(str(tree.repository))
-    return KernelBuild(builder, source, revision, config, lambda _: None).run()
+MENDED = f"{KERNEL_CONFIG}+mend"
 
 
 def by_hand(builder: Builder, repository: Path, revision: str) -> list[str]:
@@ -42,12 +37,9 @@ def by_hand(builder: Builder, repository: Path, revision: str) -> list[str]:
     return [sys.executable, "-c", program]
 
 
-def make_that(tmp_path: Path, script: str) -> tuple[str, ...]:
+def make_that(tmp_path: Path, text: str) -> tuple[str, ...]:
     """A make that does something else."""
-    path = tmp_path / "make.sh"
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return (str(path),)
+    return (str(script(tmp_path / "make.sh", text)),)
 
 
 def test_a_layout_of_a_revision_is_a_kernel_of_its_own(
@@ -55,13 +47,9 @@ def test_a_layout_of_a_revision_is_a_kernel_of_its_own(
 ) -> None:
     """The same code at other addresses, under the name of revision and layout."""
     revision = sample_tree.revisions[4]
-    ordinary = build(builder, sample_tree, revision)
-    first, second = (build(builder, sample_tree, f"{revision}#{layout}") for layout in (1, 2))
-    again = build(builder, sample_tree, revision)
-    assert isinstance(ordinary, Kernel)
-    assert isinstance(first, Kernel)
-    assert isinstance(second, Kernel)
-    assert isinstance(again, Kernel)
+    ordinary = built(builder, sample_tree, revision)
+    first, second = (built(builder, sample_tree, f"{revision}#{layout}") for layout in (1, 2))
+    again = built(builder, sample_tree, revision)
 
     assert [one.revision for one in (first, second)] == [f"{revision}#1", f"{revision}#2"]
     assert [one.layout for one in (ordinary, first, second)] == [0, 1, 2]
@@ -79,10 +67,10 @@ def unbuildable(tree: SampleTree) -> str:
     return next(one for one in tree.revisions if tree.roles.get(one) == "unbuildable")
 
 
-def with_overlay(tree: SampleTree, patch: Path, text: str) -> Source:
+def overlay(tree: SampleTree, patch: Path, text: str) -> tuple[Overlay]:
     patch.write_text(text)
     one = tree.revisions[0]
-    return Source(str(tree.repository), (Overlay("mend", patch, one, one),))
+    return (Overlay("mend", patch, one, one),)
 
 
 def test_a_broken_revision_is_built_with_its_configured_fix(
@@ -91,15 +79,13 @@ def test_a_broken_revision_is_built_with_its_configured_fix(
     """The kernel says so in its configuration; the next build has nothing left of the fix."""
     revision = unbuildable(sample_tree)
     fix = git(sample_tree, "diff", revision, f"{revision}^")
-    source = with_overlay(sample_tree, tmp_path / "mend.patch", fix)
+    overlays = overlay(sample_tree, tmp_path / "mend.patch", fix)
     messages: list[str] = []
-    config = f"{KERNEL_CONFIG}+mend"
-    kernel = KernelBuild(builder, source, revision, config, messages.append).run()
+    kernel = built(builder, sample_tree, revision, MENDED, overlays, say=messages.append)
 
-    assert isinstance(kernel, Kernel), kernel
-    assert (kernel.revision, kernel.config) == (revision, config)
+    assert (kernel.revision, kernel.config) == (revision, MENDED)
     assert f"applying mend to {revision[:12]}" in messages
-    assert isinstance(build(builder, sample_tree, revision), Failure)
+    failed(builder, sample_tree, revision)
 
 
 def test_only_a_tree_with_a_fix_may_be_dirty(
@@ -116,10 +102,9 @@ def test_only_a_tree_with_a_fix_may_be_dirty(
     diff = ["git", "diff", "--no-index", f"a/{version}", f"b/{version}"]
     patch = captured(diff, cwd=tmp_path).stdout
     patch = patch.replace("a/a/", "a/").replace("b/b/", "b/")
-    source = with_overlay(sample_tree, tmp_path / "mend.patch", patch)
-    kernel = KernelBuild(builder, source, revision, f"{KERNEL_CONFIG}+mend", lambda _: None).run()
+    overlays = overlay(sample_tree, tmp_path / "mend.patch", patch)
+    kernel = built(builder, sample_tree, revision, MENDED, overlays)
 
-    assert isinstance(kernel, Kernel), kernel
     assert kernel.version == f"n5-{revision[:12]}-dirty"
 
 
@@ -127,11 +112,9 @@ def test_a_fix_that_does_not_apply_is_a_failure(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     fix = git(sample_tree, "diff", unbuildable(sample_tree), f"{unbuildable(sample_tree)}^")
-    source = with_overlay(sample_tree, tmp_path / "mend.patch", fix)
-    config = f"{KERNEL_CONFIG}+mend"
-    failure = KernelBuild(builder, source, sample_tree.revisions[0], config, lambda _: None).run()
+    overlays = overlay(sample_tree, tmp_path / "mend.patch", fix)
+    failure = failed(builder, sample_tree, sample_tree.revisions[0], MENDED, overlays)
 
-    assert isinstance(failure, Failure)
     assert (failure.stage, failure.reaction) == (Stage.BUILD, Reaction.SKIP)
     assert failure.why.startswith("the overlay mend does not apply: error: ")
 
@@ -157,8 +140,7 @@ def test_a_compile_error_skips_the_revision_with_the_first_error(
 
 
 def test_an_unknown_revision_is_reported(builder: Builder, sample_tree: SampleTree) -> None:
-    failure = build(builder, sample_tree, "0123456789abcdef0123456789abcdef01234567")
-    assert isinstance(failure, Failure)
+    failure = failed(builder, sample_tree, "0123456789abcdef0123456789abcdef01234567")
     assert (failure.stage, failure.reaction) == (Stage.CHECKOUT, Reaction.RETRY)
     assert failure.why == f"revision 0123456789ab is on no branch of {sample_tree.repository}"
 
@@ -167,10 +149,9 @@ def test_a_wrong_checkout_is_detected(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     """A make that builds the parent instead gives a kernel that says so."""
-    script = 'git checkout -q HEAD~1; make "$@"; status=$?; git checkout -q -; exit $status'
-    builder = replace(builder, make=make_that(tmp_path, script))
-    failure = build(builder, sample_tree, sample_tree.revisions[4])
-    assert isinstance(failure, Failure)
+    text = 'git checkout -q HEAD~1; make "$@"; status=$?; git checkout -q -; exit $status'
+    builder = replace(builder, make=make_that(tmp_path, text))
+    failure = failed(builder, sample_tree, sample_tree.revisions[4])
     assert (failure.stage, failure.reaction) == (Stage.BUILD, Reaction.RETRY)
     parent = sample_tree.revisions[3][:12]
     assert failure.why == (
@@ -183,8 +164,7 @@ def test_a_missing_make_is_an_infrastructure_fault(
     builder: Builder, sample_tree: SampleTree
 ) -> None:
     builder = replace(builder, make=("bmake-of-nowhere",))
-    failure = build(builder, sample_tree, sample_tree.revisions[4])
-    assert isinstance(failure, Failure)
+    failure = failed(builder, sample_tree, sample_tree.revisions[4])
     assert failure.reaction is Reaction.INFRA
     assert failure.why == "builder amd64: bmake-of-nowhere cannot be run: No such file or directory"
 
@@ -194,11 +174,10 @@ def test_the_log_of_an_endless_output_is_limited(
 ) -> None:
     """Its log has the beginning and the end, where it says why there is no kernel."""
     monkeypatch.setattr(logged_process, "MOST_BYTES", 100_000)
-    script = "echo the beginning; yes | head -c 5000000; echo 'a.c:1: error: no such thing'; exit 1"
-    builder = replace(builder, make=make_that(tmp_path, script))
-    failure = build(builder, sample_tree, sample_tree.revisions[4])
+    text = "echo the beginning; yes | head -c 5000000; echo 'a.c:1: error: no such thing'; exit 1"
+    builder = replace(builder, make=make_that(tmp_path, text))
+    failure = failed(builder, sample_tree, sample_tree.revisions[4])
 
-    assert isinstance(failure, Failure)
     assert failure.why.endswith("a.c:1: error: no such thing")
     assert failure.log.endswith("y\na.c:1: error: no such thing")
     [log] = (builder.directory / "logs").iterdir()
@@ -223,9 +202,8 @@ def test_the_oldest_logs_are_removed_first(
         path.write_bytes(bytes(size))
         os.utime(path, (time.time() - age,) * 2)
     revision = sample_tree.revisions[4]
-    kernel = build(builder, sample_tree, revision)
+    kernel = built(builder, sample_tree, revision)
 
-    assert isinstance(kernel, Kernel)
     assert {one.name for one in logs.iterdir()} == {
         f"{revision[:12]}-{KERNEL_CONFIG}.log",
         "new.log",
@@ -237,10 +215,9 @@ def test_the_oldest_logs_are_removed_first(
 def test_a_build_at_its_time_limit_is_stopped_with_all_processes(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
-    script = f"{sys.executable} {job(tmp_path)} & wait"
-    builder = replace(builder, make=make_that(tmp_path, script), build_timeout=3)
-    failure = build(builder, sample_tree, sample_tree.revisions[4])
-    assert isinstance(failure, Failure)
+    make = make_that(tmp_path, f"{sys.executable} {job(tmp_path)} & wait")
+    builder = replace(builder, make=make, build_timeout=3)
+    failure = failed(builder, sample_tree, sample_tree.revisions[4])
     assert failure.reaction is Reaction.RETRY
     assert failure.why == "the build had not ended after 3 s"
     assert failure.log.endswith("netbisect: no end in sight, stopped")

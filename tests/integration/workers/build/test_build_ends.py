@@ -14,15 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builds import built, failed, script
 from programs import runs
 from waiting import wait_until
 
-from netbisect.bisect.model.entities import Failure, Kernel, Reaction
+from netbisect.bisect.model.entities import Reaction
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
-from netbisect.workers.build.build import KernelBuild
-from netbisect.workers.config.builder import Builder, Source
-from tests.integration.workers.build.test_build import build, by_hand, job, make_that
+from netbisect.workers.config.builder import Builder
+from tests.integration.workers.build.test_build import by_hand, job, make_that
 
 
 @contextlib.contextmanager
@@ -49,14 +49,14 @@ def wait_for(path: Path, text: str, process: subprocess.Popen[bytes]) -> None:
 
 def gated_make(tmp_path: Path) -> tuple[str, ...]:
     """The real make; each `buildkernel` waits until there is a file `open`."""
-    script = (
+    text = (
         f'echo "$@" >> {tmp_path}/called\n'
         f'case "$*" in *buildkernel*)\n'
         f"while ! [ -e {tmp_path}/open ] && kill -0 $PPID; do sleep 0.05; done\n"
         "esac\n"
         'exec make "$@"'
     )
-    return make_that(tmp_path, script)
+    return make_that(tmp_path, text)
 
 
 def test_a_second_builder_waits_for_the_first_and_both_have_their_kernels(
@@ -86,9 +86,8 @@ def test_a_busy_builder_is_not_a_fault_of_the_revision(
     gated = replace(builder, make=gated_make(tmp_path))
     with building(gated, sample_tree, first, tmp_path / "first") as one:
         wait_for(tmp_path / "called", "buildkernel", one)
-        failure = build(replace(gated, build_timeout=1), sample_tree, second)
+        failure = failed(replace(gated, build_timeout=1), sample_tree, second)
         (tmp_path / "open").touch()
-    assert isinstance(failure, Failure)
     assert failure.reaction is Reaction.INFRA
     assert failure.why.startswith(
         f"builder amd64: process {one.pid} has been building {first[:12]}-"
@@ -110,7 +109,7 @@ def test_processes_of_a_killed_build_end_before_the_next_build(
             process.kill()
     left = int(pid.read_text())
     os.kill(left, 0)
-    assert isinstance(build(builder, sample_tree, sample_tree.revisions[5]), Kernel)
+    built(builder, sample_tree, sample_tree.revisions[5])
     wait_until(lambda: not runs(left))
 
 
@@ -126,13 +125,12 @@ def test_processes_of_a_killed_build_end_before_the_next_build(
 def test_a_killed_make_is_no_failure_of_the_revision(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path, target: str, number: signal.Signals
 ) -> None:
-    script = f'case "$*" in *{target}*) kill -{int(number)} $$; esac; exec make "$@"'
-    broken = replace(builder, make=make_that(tmp_path, script))
-    failure = build(broken, sample_tree, sample_tree.revisions[4])
-    assert isinstance(failure, Failure)
+    text = f'case "$*" in *{target}*) kill -{int(number)} $$; esac; exec make "$@"'
+    broken = replace(builder, make=make_that(tmp_path, text))
+    failure = failed(broken, sample_tree, sample_tree.revisions[4])
     assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
     assert f"make.sh was ended by signal {int(number)} (" in failure.why
-    assert isinstance(build(builder, sample_tree, sample_tree.revisions[4]), Kernel)
+    built(builder, sample_tree, sample_tree.revisions[4])
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -140,12 +138,9 @@ def test_a_killed_job_of_make_is_no_failure_of_the_revision(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path, number: signal.Signals
 ) -> None:
     """As the system does where memory is short."""
-    python = tmp_path / "python.sh"
-    python.write_text(f"#!/bin/sh\nkill -{int(number)} $$\n")
-    python.chmod(0o755)
+    python = script(tmp_path / "python.sh", f"kill -{int(number)} $$")
     broken = replace(builder, options=(f"PYTHON={python}",))
-    failure = build(broken, sample_tree, sample_tree.revisions[4])
-    assert isinstance(failure, Failure)
+    failure = failed(broken, sample_tree, sample_tree.revisions[4])
     assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
 
 
@@ -157,19 +152,13 @@ def test_a_killed_git_is_no_failure_of_the_revision(
     monkeypatch: pytest.MonkeyPatch,
     what: str,
 ) -> None:
-    git = tmp_path / "bin" / "git"
-    git.parent.mkdir()
-    git.write_text(
-        f'#!/bin/sh\ncase "$1" in {what}) kill -9 $$; esac\nexec {shutil.which("git")} "$@"\n'
-    )
-    git.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{git.parent}:{os.environ['PATH']}")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    text = f'case "$1" in {what}) kill -9 $$; esac\nexec {shutil.which("git")} "$@"'
+    script(programs / "git", text)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     revision = "f" * 40 if what == "fetch" else sample_tree.revisions[4]
-    source = Source(str(sample_tree.repository))
     needs = {"pfctl": {sample_tree.revisions[0]}}
-    failure = KernelBuild(
-        builder, source, revision, KERNEL_CONFIG, lambda _: None, needs=needs
-    ).run()
-    assert isinstance(failure, Failure)
+    failure = failed(builder, sample_tree, revision, needs=needs)
     assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
     assert failure.why == "builder amd64: git was ended by signal 9 (Killed)"

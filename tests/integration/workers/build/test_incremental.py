@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builds import script
 from programs import git
 
 from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
@@ -35,17 +36,14 @@ class RecordedBuilds:
         subprocess.run(clone, check=True)
         self.first = tree.revisions[4]
         self.next = tree.revisions[5]
-        self.script = folder / "make.sh"
-        self.before_make("")
-        self.builder = Builder("amd64", "amd64", folder / "builder", make=(str(self.script),))
+        make = self.before_make("")
+        self.builder = Builder("amd64", "amd64", folder / "builder", make=(str(make),))
         self.source = Source(str(self.repository))
-        self.messages: list[str] = []
 
-    def before_make(self, script: str) -> None:
+    def before_make(self, text: str) -> Path:
         """Has make run a script first."""
         calls = self.folder / "calls"
-        self.script.write_text(f'#!/bin/sh\necho "$@" >> {calls}\n{script}\nexec make "$@"\n')
-        self.script.chmod(0o755)
+        return script(self.folder / "make.sh", f'echo "$@" >> {calls}\n{text}\nexec make "$@"')
 
     def git(self, *arguments: str, feed: str | None = None) -> str:
         index = {**os.environ, "GIT_INDEX_FILE": str(self.folder / "index")}
@@ -63,10 +61,9 @@ class RecordedBuilds:
         return made
 
     def build(self, revision: str = "", config: str = KERNEL_CONFIG) -> Kernel | Failure:
-        self.messages.clear()
         (self.folder / "calls").write_text("")
         revision = revision or self.first
-        return KernelBuild(self.builder, self.source, revision, config, self.messages.append).run()
+        return KernelBuild(self.builder, self.source, revision, config, lambda _: None).run()
 
     def kernel(self, revision: str = "", config: str = KERNEL_CONFIG) -> Kernel:
         made = self.build(revision, config)
@@ -89,11 +86,6 @@ class RecordedBuilds:
         """The sources that were compiled."""
         log = self.builder.directory / "logs" / f"{(revision or self.first)[:12]}-{config}.log"
         return [line[6:] for line in log.read_text().splitlines() if line.startswith("cc -c ")]
-
-    def object(self, path: str) -> Path:
-        """Where the object of a source is kept."""
-        name = path.removeprefix("sys/").replace("/", "-") + ".o"
-        return next((self.builder.directory / "obj").rglob(name))
 
 
 @pytest.fixture
@@ -121,8 +113,7 @@ def test_objects_of_another_compiler_are_not_used(
     builds.kernel()
     programs = builds.folder / "bin"
     programs.mkdir()
-    (programs / "cc").write_text("#!/bin/sh\necho cc version 99\n")
-    (programs / "cc").chmod(0o755)
+    script(programs / "cc", "echo cc version 99")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     builds.kernel(builds.next)
     assert builds.targets[0] == "kernel-toolchain"
@@ -213,9 +204,8 @@ def test_ccache_is_used_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Unless the lab file says otherwise."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert build_host.fast_options([]) == []
-    (tmp_path / "ccache").write_text("#!/bin/sh\n")
-    (tmp_path / "ccache").chmod(0o755)
-    found = ["WITH_CCACHE_BUILD=yes", f"CCACHE_BIN={tmp_path / 'ccache'}"]
+    ccache = script(tmp_path / "ccache", "")
+    found = ["WITH_CCACHE_BUILD=yes", f"CCACHE_BIN={ccache}"]
     assert build_host.fast_options([]) == found
     assert build_host.fast_options(["WITHOUT_CCACHE_BUILD=yes"]) == []
 
@@ -225,14 +215,13 @@ def test_two_builders_build_at_once(builds: RecordedBuilds) -> None:
     here, there = builds.folder / "here", builds.folder / "there"
     programs = []
     for mine, other, revision in ((here, there, builds.first), (there, here, builds.next)):
-        script = mine.with_suffix(".sh")
-        script.write_text(
-            f'#!/bin/sh\nfor a; do if test "$a" = buildkernel; then touch {mine}\n'
-            f'while ! test -f {other}; do sleep 0.02; done; fi; done\nexec make "$@"\n'
+        make = script(
+            mine.with_suffix(".sh"),
+            f'for a; do if test "$a" = buildkernel; then touch {mine}\n'
+            f'while ! test -f {other}; do sleep 0.02; done; fi; done\nexec make "$@"',
         )
-        script.chmod(0o755)
-        place, make = mine.with_suffix(".d"), (str(script),)
-        builder = Builder("amd64", "amd64", place, make=make, build_timeout=60)
+        place = mine.with_suffix(".d")
+        builder = Builder("amd64", "amd64", place, make=(str(make),), build_timeout=60)
         command = by_hand(builder, builds.repository, revision)
         programs.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
     for program in programs:

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import programs
 import pytest
+from builds import built, failed
 from lab_fixtures import RunningLab
 
-from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
+from netbisect.bisect.model.entities import Reaction, Stage
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build import phabricator as review
-from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.build.patches import Patch, PatchError, PatchStore, read, read_file
 from netbisect.workers.cli import main, options
-from netbisect.workers.config.builder import Builder, Source
+from netbisect.workers.config.builder import Builder
 from tests.integration.workers.build.test_build import git
 
 FILE = "sys/netinet/ip_input.c"
@@ -38,10 +38,10 @@ class _Phabricator:
         self.record: list[str] = []
         self.template = ""
 
-    def give(self, path: str, data: bytes, kind: str = "text/plain", status: int = 200) -> None:
+    def give(self, path: str, data: bytes) -> None:
         def answer(handler: BaseHTTPRequestHandler) -> None:
-            handler.send_response(status)
-            handler.send_header("Content-Type", kind)
+            handler.send_response(200)
+            handler.send_header("Content-Type", "text/plain")
             handler.send_header("Content-Length", str(len(data)))
             handler.end_headers()
             handler.wfile.write(data)
@@ -229,32 +229,24 @@ def faster(tree: SampleTree, *options: str) -> bytes:
     return git(tree, "diff", *options, tree.revisions[0], tree.revisions[20]).encode()
 
 
-def build(builder: Builder, tree: SampleTree, revision: str, *patches: Patch) -> Kernel | Failure:
-    store = PatchStore(builder.patches)
-    config = "+".join([KERNEL_CONFIG, *map(store.put, patches)])
-    return KernelBuild(
-        builder, Source(str(tree.repository)), revision, config, lambda _: None
-    ).run()
+def with_patch(builder: Builder, patch: Patch) -> str:
+    """The name of the configuration."""
+    return f"{KERNEL_CONFIG}+{PatchStore(builder.patches).put(patch)}"
 
 
-@pytest.mark.parametrize(
-    "options",
-    [(), ("--no-prefix",), ("--src-prefix=head/", "--dst-prefix=head/")],
-    ids=["git", "svn", "head"],
-)
 def test_a_revision_with_a_patch_is_a_kernel_of_a_configuration_of_its_own(
-    builder: Builder, sample_tree: SampleTree, options: tuple[str, ...]
+    builder: Builder, sample_tree: SampleTree
 ) -> None:
-    """It runs what the patch makes of it, and is never taken for the revision itself."""
-    patch = read("D5180", faster(sample_tree, *options))
-    first, later = sample_tree.revisions[0], sample_tree.revisions[20]
-    patched = build(builder, sample_tree, first, patch)
-    plain = build(builder, sample_tree, first)
-    there = build(builder, sample_tree, later)
+    """It runs what the patch makes of it, and is never taken for the revision itself.
 
-    assert isinstance(patched, Kernel), patched
-    assert isinstance(plain, Kernel)
-    assert isinstance(there, Kernel)
+    The diff is one of Subversion; that of a review below is one of git.
+    """
+    patch = read("D5180", faster(sample_tree, "--no-prefix"))
+    first, later = sample_tree.revisions[0], sample_tree.revisions[20]
+    patched = built(builder, sample_tree, first, with_patch(builder, patch))
+    plain = built(builder, sample_tree, first)
+    there = built(builder, sample_tree, later)
+
     assert (patched.revision, patched.config) == (first, f"{KERNEL_CONFIG}+{patch.mark}")
     assert patched.identity == there.identity != plain.identity
 
@@ -263,9 +255,9 @@ def test_a_patch_that_does_not_apply_is_a_failure(
     builder: Builder, sample_tree: SampleTree
 ) -> None:
     patch = read("D5180", diff().encode())
-    failure = build(builder, sample_tree, sample_tree.revisions[0], patch)
+    config = with_patch(builder, patch)
+    failure = failed(builder, sample_tree, sample_tree.revisions[0], config)
 
-    assert isinstance(failure, Failure)
     assert (failure.stage, failure.reaction) == (Stage.BUILD, Reaction.SKIP)
     first = sample_tree.revisions[0][:12]
     assert failure.why.startswith(f"the patch {patch.mark} does not apply to {first}: error: ")
@@ -285,13 +277,8 @@ def test_links_of_the_tree_are_not_followed(
     work.rename(repository)
     head = programs.git(repository, "rev-parse", "HEAD")
     text = "--- /dev/null\n+++ b/sys/out/evil\n@@ -0,0 +1 @@\n+evil\n"
-    patch = read("D1", text.encode())
-    mark = PatchStore(builder.patches).put(patch)
-    source = Source(str(repository))
-    config = f"{KERNEL_CONFIG}+{mark}"
-    failure = KernelBuild(builder, source, head, config, lambda _: None).run()
+    failure = failed(builder, repository, head, with_patch(builder, read("D1", text.encode())))
 
-    assert isinstance(failure, Failure)
     assert "is beyond a symbolic link" in failure.why
     assert list((tmp_path / "outside").iterdir()) == []
 

@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from builds import built, failed
 
-from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
+from netbisect.bisect.model.entities import Kernel, Reaction, Stage
 from netbisect.demo.lab import setup
 from netbisect.demo.lab.setup import KERNEL_CONFIG, LabFiles
 from netbisect.demo.tree.create import SampleTree, create
 from netbisect.demo.tree.story import StoryCommit, append, comment, page
 from netbisect.demo.tree.story import replace as edit
-from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.build.userland import FOLDER, needs_of
 from netbisect.workers.cli import main, options
-from netbisect.workers.config.builder import Builder, Source
+from netbisect.workers.config.builder import Builder
 from netbisect.workers.config.dut import Dut, PortSelector
 from netbisect.workers.config.lab import Lab, load_lab
 
@@ -62,18 +62,9 @@ def files(tree: SampleTree, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield prepared
 
 
-def build(
-    builder: Builder, tree: SampleTree, place: int, *programs: str, mark: str = ""
-) -> Kernel | Failure:
-    """Builds for a DUT whose programs are those of the first commit."""
-    return KernelBuild(
-        builder,
-        Source(str(tree.repository)),
-        tree.revisions[place],
-        KERNEL_CONFIG + mark,
-        lambda _: None,
-        needs={name: [tree.revisions[BASE]] for name in programs},
-    ).run()
+def needs(tree: SampleTree, *programs: str) -> dict[str, list[str]]:
+    """Of a DUT whose programs are those of the first commit."""
+    return {name: [tree.revisions[BASE]] for name in programs}
 
 
 def contents(builder: Builder, kernel: Kernel) -> dict[str, int]:
@@ -85,8 +76,7 @@ def contents(builder: Builder, kernel: Kernel) -> dict[str, int]:
 def test_no_programs_are_sent_if_the_installed_ones_fit(builder: Builder, tree: SampleTree) -> None:
     """A changed comment changes nothing; nor does what pf says matter to ipfw."""
     for place, programs in ((BASE, ("pfctl", "ipfw")), (REMARK, ("pfctl",)), (PF, ("ipfw",))):
-        kernel = build(builder, tree, place, *programs)
-        assert isinstance(kernel, Kernel), kernel
+        kernel = built(builder, tree, tree.revisions[place], needs=needs(tree, *programs))
         assert set(contents(builder, kernel)) == {"kernel", "pf.ko", "ipfw.ko"}
 
 
@@ -94,11 +84,10 @@ def test_programs_that_must_fit_are_sent_with_the_kernel(
     builder: Builder, tree: SampleTree
 ) -> None:
     """It can be executed, and makes no other kernel of it: a kernel is what boots."""
-    plain = build(builder, tree, IPFW)
-    kernel = build(builder, tree, IPFW, "pfctl", "ipfw", "ifconfig")
+    plain = built(builder, tree, tree.revisions[IPFW])
+    programs = needs(tree, "pfctl", "ipfw", "ifconfig")
+    kernel = built(builder, tree, tree.revisions[IPFW], needs=programs)
 
-    assert isinstance(plain, Kernel)
-    assert isinstance(kernel, Kernel), kernel
     assert contents(builder, kernel).items() >= {
         (f"{FOLDER}/pfctl", 0o555),
         (f"{FOLDER}/ipfw", 0o555),
@@ -110,25 +99,19 @@ def test_programs_that_must_fit_are_sent_with_the_kernel(
 
 def test_a_program_that_does_not_build_is_a_failure(builder: Builder, tree: SampleTree) -> None:
     """Rules set by another program might be other rules."""
-    failure = build(builder, tree, BROKEN, "pfctl")
+    revision = tree.revisions[BROKEN]
+    failure = failed(builder, tree, revision, needs=needs(tree, "pfctl"))
 
-    assert isinstance(failure, Failure)
     assert (failure.stage, failure.reaction) == (Stage.BUILD, Reaction.SKIP)
     assert failure.why.startswith("sbin/pfctl: ")
     assert failure.why.endswith("pfctl.c:9:2: error: not yet")
-    assert isinstance(build(builder, tree, BROKEN), Kernel)
+    built(builder, tree, revision)
 
 
 def test_an_unknown_userland_revision_is_reported(builder: Builder, tree: SampleTree) -> None:
     """The lab file is wrong, and not the revision."""
-    source = Source(str(tree.repository))
-    needs = {"pfctl": ["0" * 40]}
-    revision = tree.revisions[BASE]
-    failure = KernelBuild(
-        builder, source, revision, KERNEL_CONFIG, lambda _: None, needs=needs
-    ).run()
+    failure = failed(builder, tree, tree.revisions[BASE], needs={"pfctl": ["0" * 40]})
 
-    assert isinstance(failure, Failure)
     assert failure.reaction is Reaction.ABORT
     assert failure.why.startswith("userland 000000000000 of the lab file is on no branch of ")
 

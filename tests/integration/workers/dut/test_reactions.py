@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 from _pytest.mark import ParameterSet
+from builds import failed, script
 from lab_fixtures import RunningLab, failures
 
 from netbisect.bisect.model.entities import Fact, Failure, Reaction, Sample, Stage
 from netbisect.bisect.model.faults import RULES, Fault
 from netbisect.demo.lab.faults import InjectedFault as Broken
-from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
-from netbisect.workers.build.build import KernelBuild
-from netbisect.workers.config.builder import Builder, Source
+from netbisect.workers.config.builder import Builder
 from netbisect.workers.config.dut import NanoBsd
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure import trial as trial_module
@@ -301,16 +300,11 @@ def test_lab_fault_gets_its_reaction(lab: RunningLab, fault: Fault) -> None:
         assert lab.booted(f"{TRIALS[fault].testbed}-dut") == "kernel"
 
 
-def failed_build(folder: Path, script: str, repository: Path, revision: str, limit: int) -> Failure:
+def failed_build(folder: Path, text: str, repository: Path, revision: str, limit: int) -> Failure:
     """The failure of a build with this make."""
-    make = folder / "make.sh"
-    make.write_text(f"#!/bin/sh\n{TOOLS}\n{script}\n")
-    make.chmod(0o755)
+    make = script(folder / "make.sh", f"{TOOLS}\n{text}")
     builder = Builder("amd64", "amd64", folder / "builder", make=(str(make),), build_timeout=limit)
-    source = Source(str(repository))
-    failure = KernelBuild(builder, source, revision, KERNEL_CONFIG, lambda _: None).run()
-    assert isinstance(failure, Failure)
-    return failure
+    return failed(builder, repository, revision)
 
 
 @pytest.mark.parametrize("fault", parameters(BUILDS))
@@ -341,9 +335,9 @@ def test_build_fault_gets_its_reaction(
 def test_missing_resources_are_the_build_hosts_fault(
     output: str, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
-    script = f"echo '{output}'\necho '*** Error code 1'\nexit 1"
+    text = f"echo '{output}'\necho '*** Error code 1'\nexit 1"
     place, revision = sample_tree.repository, sample_tree.revisions[4]
-    failure = failed_build(tmp_path, script, place, revision, 600)
+    failure = failed_build(tmp_path, text, place, revision, 600)
 
     assert failure.reaction is Reaction.INFRA
     assert failure.why == f"the build host cannot build it: {output}"

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builds import script
 from click.testing import CliRunner
 from programs import captured
 from vm_fixtures import ONE_TESTBED
@@ -166,9 +167,7 @@ def test_missing_requirements_are_reported(machine: Vm, folder: Path) -> None:
 
 def test_an_old_qemu_is_refused(machine: Vm, folder: Path) -> None:
     """It has no wires of datagram sockets."""
-    old = folder / "qemu"
-    old.write_text("#!/bin/sh\necho QEMU emulator version 6.2.0\n")
-    old.chmod(0o755)
+    old = script(folder / "qemu", "echo QEMU emulator version 6.2.0")
 
     with pytest.raises(VmError, match=r"version 6.2; expected 7.2 or later"):
         vm.version(replace(machine, qemu=str(old)))
