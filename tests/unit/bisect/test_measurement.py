@@ -156,21 +156,10 @@ def test_verdict_of_a_difference(
 
 def test_worst_verdict() -> None:
     job = replace(TWO, scenarios=(FORWARDING, PF), noise={FORWARDING: QUIET, PF: QUIET})
-    drop, gain = effect(-0.1, 0.01), replace(effect(0.2, 0.01), scenario=PF)
-
-    assert (
-        measurement.worst_verdict(job, MeasureResult((RevisionComparison(B, (drop, gain)),)))
-        is DifferenceVerdict.SLOWER
-    )
-    assert (
-        measurement.worst_verdict(
-            job,
-            MeasureResult(
-                (RevisionComparison(B, (replace(drop, ln_ratio=0.1, low=0.09, high=0.11), gain)),)
-            ),
-        )
-        is DifferenceVerdict.FASTER
-    )
+    gain = replace(effect(0.2, 0.01), scenario=PF)
+    for ln_ratio, verdict in ((-0.1, DifferenceVerdict.SLOWER), (0.1, DifferenceVerdict.FASTER)):
+        compared = RevisionComparison(B, (effect(ln_ratio, 0.01), gain))
+        assert measurement.worst_verdict(job, MeasureResult((compared,))) is verdict
 
 
 @pytest.mark.parametrize(("second", "consistent"), [(-0.105, True), (-0.02, False)])

@@ -6,41 +6,33 @@ import math
 
 import numpy as np
 import pytest
+from search_fixtures import ends_built
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Culprit, NotReproduced, SeveralCulprits, Unfinished
 from netbisect.bisect.simulate import LabSimulation, simulate_job
 
 EFFECT = math.log(0.95)
 NOISE = Noise(boot=0.001, run=0.006)
+COMMITS = 32
 
 
-def bisection(count: int = 32, budget: float = math.inf) -> BisectJob:
-    candidates = tuple(Candidate(f"r{i}") for i in range(1, count + 1))
+def bisection(budget: float = math.inf) -> BisectJob:
+    candidates = tuple(Candidate(f"r{i}") for i in range(1, COMMITS + 1))
     return BisectJob("main", "apu", "r0", candidates, ("v4",), "v4", EFFECT, NOISE, budget)
 
 
-def lab(
-    steps: dict[int, float], count: int = 32, slope: float = 0.0, seed: int = 1
-) -> LabSimulation:
-    levels = {
-        f"r{i}": 14 + slope * i / count + sum(x for k, x in steps.items() if k <= i)
-        for i in range(count + 1)
-    }
-    return LabSimulation(levels, NOISE, np.random.default_rng(seed))
-
-
-def ends(simulated: LabSimulation, count: int = 32) -> Evidence:
-    return simulated.with_built(simulated.with_built(Evidence(), "r0"), f"r{count}")
+def lab(steps: dict[int, float]) -> LabSimulation:
+    levels = {f"r{i}": 14 + sum(x for k, x in steps.items() if k <= i) for i in range(COMMITS + 1)}
+    return LabSimulation(levels, NOISE, np.random.default_rng(1))
 
 
 @pytest.mark.long
 def test_two_culprits_are_found() -> None:
     steps = {9: 0.03, 20: -0.081}
     simulated = lab(steps)
-    found = simulate_job(bisection(), simulated, ends(simulated)).result
+    found = simulate_job(bisection(), simulated, ends_built(simulated, COMMITS)).result
 
     assert isinstance(found, SeveralCulprits)
     assert {int(one.revision[1:]) for one in found.culprits} == set(steps)
@@ -53,7 +45,7 @@ def test_two_culprits_are_found() -> None:
 def test_changed_good_end_is_detected() -> None:
     """Inherited boots were fast, all fresh ones are slow."""
     simulated = lab({})
-    evidence = ends(simulated)
+    evidence = ends_built(simulated, COMMITS)
     for _ in range(6):
         evidence = simulated.boot(evidence, "r0", ("v4",), fresh=False, runs=4)
     simulated.levels = {name: level + EFFECT for name, level in simulated.levels.items()}
@@ -66,8 +58,8 @@ def test_changed_good_end_is_detected() -> None:
 @pytest.mark.long
 def test_builders_save_time_and_cost_builds() -> None:
     alone, helped = lab({20: EFFECT}), lab({20: EFFECT})
-    one = simulate_job(bisection(), alone, ends(alone))
-    three = simulate_job(bisection(), helped, ends(helped), builders=3)
+    one = simulate_job(bisection(), alone, ends_built(alone, COMMITS))
+    three = simulate_job(bisection(), helped, ends_built(helped, COMMITS), builders=3)
 
     assert isinstance(one.result, Culprit)
     assert isinstance(three.result, Culprit)
@@ -81,7 +73,7 @@ def test_builders_save_time_and_cost_builds() -> None:
 
 def test_budget_ends_a_search() -> None:
     simulated = lab({20: EFFECT})
-    played = simulate_job(bisection(budget=3600), simulated, ends(simulated))
+    played = simulate_job(bisection(budget=3600), simulated, ends_built(simulated, COMMITS))
 
     assert isinstance(played.result, Unfinished)
     assert "budget" in played.result.why

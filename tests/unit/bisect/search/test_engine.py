@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from search_fixtures import LEAD, PRICES, SCENARIOS, bisection, evidence_of, names, proof, simulated
+from search_fixtures import (
+    LEAD,
+    PRICES,
+    SCENARIOS,
+    bisection,
+    ends_built,
+    evidence_of,
+    names,
+    proof,
+    simulated,
+    stepped,
+)
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
@@ -59,11 +70,8 @@ def test_culprit_is_found_and_verified(culprit: int) -> None:
 def test_overestimated_effect_does_not_hide_the_culprit() -> None:
     """A drop of 3 %, with 9 % confirmed: the search continues for half the effect."""
     noise, count = Noise(0.02, 0.0), 16
-    levels = {f"r{i}": 14 - 0.03 * (i >= 11) for i in range(count + 1)}
-    lab = LabSimulation(levels, noise, np.random.default_rng(0))
-    evidence = lab.with_built(lab.with_built(Evidence(), "r0"), f"r{count}")
-
-    played = simulate_job(bisection(count, 0.086, noise), lab, evidence)
+    lab = LabSimulation(stepped(count, 11, -0.03), noise, np.random.default_rng(0))
+    played = simulate_job(bisection(count, 0.086, noise), lab, ends_built(lab, count))
 
     assert isinstance(played.result, Culprit)
     assert played.result.revision == "r11"
@@ -196,14 +204,8 @@ def test_credible_range_is_the_shortest_with_95_percent(powers: list[float]) -> 
 
 
 def test_gain_is_searched_like_a_drop() -> None:
-    job = bisection(8, drop=-0.08)
-    lab = LabSimulation(
-        {name: 14 + 0.077 * (i >= 5) for i, name in enumerate(names(8))},
-        Noise(0.009),
-        np.random.default_rng(2),
-    )
-
-    found = simulate_job(job, lab).result
+    lab = LabSimulation(stepped(8, 5, 0.077), Noise(0.009), np.random.default_rng(2))
+    found = simulate_job(bisection(8, drop=-0.08), lab).result
 
     assert isinstance(found, Culprit)
     assert found.revision == "r5"
@@ -246,7 +248,7 @@ def test_unmeasurable_end_next_to_the_culprit_is_unfinished(broken: int, end: st
     job = bisection(8, 0.11)
     culprit = 8 if end == "bad" else 1
     lab = LabSimulation(
-        {name: 14 - 0.12 * (i >= culprit) for i, name in enumerate(names(8))},
+        stepped(8, culprit, -0.12),
         Noise(0.009),
         np.random.default_rng(4),
         broken={f"r{broken}": "it does not build"},

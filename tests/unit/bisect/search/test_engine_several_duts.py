@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from search_fixtures import proof
+from search_fixtures import ends_built, proof, stepped
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices
@@ -24,19 +24,15 @@ NOISE = Noise(boot=0.004, run=0.005)
 PRICES = Prices()
 
 
-def bisection(count: int = 24, others: int = 1, noise: Noise = NOISE) -> BisectJob:
+def bisection(count: int = 24, others: int = 1) -> BisectJob:
     candidates = tuple(Candidate(f"r{i}") for i in range(1, count + 1))
-    names = {f"dut{i}": noise for i in range(2, others + 2)}
-    return BisectJob("main", "dut1", "r0", candidates, ("v4",), "v4", EFFECT, noise, others=names)
+    names = {f"dut{i}": NOISE for i in range(2, others + 2)}
+    return BisectJob("main", "dut1", "r0", candidates, ("v4",), "v4", EFFECT, NOISE, others=names)
 
 
-def lab(culprit: int, seed: int, apart: dict[str, float], count: int = 24) -> LabSimulation:
-    levels = {f"r{i}": 14 + EFFECT * (i >= culprit) for i in range(count + 1)}
+def lab(culprit: int, seed: int, apart: dict[str, float]) -> LabSimulation:
+    levels = stepped(24, culprit, EFFECT)
     return LabSimulation(levels, NOISE, np.random.default_rng(seed), offsets=apart)
-
-
-def ends(simulated: LabSimulation, count: int = 24) -> Evidence:
-    return simulated.with_built(simulated.with_built(Evidence(), "r0"), f"r{count}")
 
 
 def observations(boots: list[tuple[str, float, str]], runs: int = 1) -> tuple[Observation, ...]:
@@ -77,7 +73,8 @@ def test_single_testbed_gives_the_same_moves(measured: list[tuple[int, float, in
 def test_culprit_is_found_with_large_testbed_offsets() -> None:
     """The offsets exceed the effect."""
     simulated = lab(14, 1, {"dut2": 0.05, "dut3": -0.05})
-    played = simulate_shared_job(bisection(others=2), simulated, ends(simulated), builders=2)
+    evidence = ends_built(simulated, 24)
+    played = simulate_shared_job(bisection(others=2), simulated, evidence, builders=2)
 
     assert isinstance(played.result, Culprit)
     assert played.result.revision == "r14"
@@ -88,7 +85,7 @@ def test_culprit_is_found_with_large_testbed_offsets() -> None:
 def test_testbed_offset_is_not_a_drop() -> None:
     """The good end was measured on the fast testbed only."""
     simulated = lab(99, 4, {"dut2": EFFECT})
-    found = simulate_shared_job(bisection(), simulated, ends(simulated)).result
+    found = simulate_shared_job(bisection(), simulated, ends_built(simulated, 24)).result
 
     assert isinstance(found, NotReproduced)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from search_fixtures import LEAD
+from search_fixtures import LEAD, ends_built, stepped
 from search_fixtures import bisection as plain_bisection
 
 from netbisect.bisect.model.entities import Noise
@@ -37,16 +37,13 @@ def bisection(count: int, noise: Noise = NOISY, most: int = 12) -> BisectJob:
 def lab_of(
     seed: int, count: int, culprit: int, noise: Noise = NOISY, **more: object
 ) -> LabSimulation:
-    levels = {f"r{i}": 14 + DROP * (i >= culprit) for i in range(count + 1)}
+    levels = stepped(count, culprit, DROP)
     return LabSimulation(levels, noise, np.random.default_rng(seed), **more)  # type: ignore[arg-type]
 
 
-def simulated(job: BisectJob, lab: LabSimulation, *, builders: int = 1) -> JobSimulation:
+def simulated(job: BisectJob, lab: LabSimulation) -> JobSimulation:
     """A search with both ends built."""
-    evidence = Evidence()
-    for revision in ("r0", job.candidates[-1].revision):
-        evidence = lab.with_built(evidence, revision)
-    return simulate_job(job, lab, evidence, builders)
+    return simulate_job(job, lab, ends_built(lab, len(job.candidates)))
 
 
 def seen(rehearsal: JobSimulation, revision: str) -> set[int]:
@@ -115,10 +112,7 @@ def test_expensive_layouts_are_only_used_for_verification() -> None:
 def test_testbeds_share_layouts() -> None:
     job = replace(bisection(12), others={"apu2": NOISY})
     lab = lab_of(4, 12, 7, offsets={"apu2": 0.04})
-    evidence = Evidence()
-    for revision in ("r0", "r12"):
-        evidence = lab.with_built(evidence, revision)
-    done = simulate_shared_job(job, lab, evidence, builders=2)
+    done = simulate_shared_job(job, lab, ends_built(lab, 12), builders=2)
 
     assert isinstance(done.result, Culprit)
     assert done.result.revision == "r7"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from histories import history
 
 from netbisect.bisect.detection.health import series_health
 from netbisect.bisect.model.detection_results import (
@@ -18,20 +18,12 @@ from netbisect.bisect.model.detection_results import (
     SeriesReport,
     SplitHalfTest,
 )
-from netbisect.bisect.model.entities import Level
 from netbisect.reports.console.health import as_text, warnings
 
 FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
 DAY = 86400.0
 NOW = 1.8e9
-
-
-def levels(count: int) -> list[Level]:
-    luck = random.Random(1)
-    return [
-        Level(f"r{i}", f"i{i}", NOW + i * DAY, tuple(luck.gauss(14, 0.005) for _ in range(5)))
-        for i in range(count)
-    ]
+LEVELS = history(1, (12, 0.0), boot=0.005, image=0.0, stray=0.0)
 
 
 QUIET = DetectionRecord(0, 0, 1.0, 0, 0, 0, 0, None)
@@ -56,7 +48,7 @@ def report(
     up_to_date: bool = True,
     **changes: object,
 ) -> SeriesReport:
-    found = replace(series_health(levels(12)), **changes)  # type: ignore[arg-type] # by field
+    found = replace(series_health(LEVELS), **changes)  # type: ignore[arg-type] # by field
     return SeriesReport(testbed, scenario, "main", found, 0.5, days, up_to_date, NEVER)
 
 
