@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import signal
 import socket
@@ -13,7 +12,7 @@ import struct
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +20,8 @@ import pytest
 from buildbot.process.results import SUCCESS
 from waiting import wait_until
 
-from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob
+from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.results import Culprit, NightlyResult
-from netbisect.demo.lab.testbeds import TESTBEDS, SimulatedTestbed, copies
 from netbisect.demo.mailbox import read
 from netbisect.demo.play import DemoRun
 from netbisect.demo.service import DemoService
@@ -32,8 +29,7 @@ from netbisect.demo.tree.story import CULPRIT_AT, QUIET_WEEKS
 from netbisect.steps.requests import tokens
 from netbisect.steps.service import control
 from netbisect.steps.service.rights import parse_rights
-from netbisect.store.db.records import ActionStage, Alert, JobRecord, LedgerEvent
-from netbisect.store.git.history import History
+from netbisect.store.db.records import ActionStage, Alert, LedgerEvent
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
 LIMIT = 400.0
@@ -105,12 +101,9 @@ class LeakCheck:
         assert leaking == []
 
 
-def begin(
-    service: DemoService, testbeds: Sequence[str | SimulatedTestbed] = ("c2558", "e5-2650")
-) -> DemoRun:
-    tree = service.build(seed=3, testbeds=testbeds)
+def begin(service: DemoService) -> DemoRun:
+    tree = service.build(seed=3, testbeds=("c2558", "e5-2650"))
     add_builder(service.place / "lab" / "lab.toml")
-    group_testbeds(service.place / "lab")
     service.start()
     play = DemoRun(service, tree)
     use_token(play)
@@ -133,19 +126,6 @@ def add_builder(lab: Path) -> None:
     first, _, _ = rest.partition("[[")
     another = first.replace('"amd64"', '"amd64-2"', 1).replace('"builder"', '"another"')
     lab.write_text(before + mark + first + mark + another + rest.removeprefix(first))
-
-
-def group_testbeds(lab: Path) -> None:
-    """Makes the copies of a testbed a group, one 3 % faster and one 3 % slower."""
-    text = (lab / "lab.toml").read_text()
-    for copy, speed in ((1, 1.03), (2, 0.97)):
-        name = f'name = "c2558-{copy}"'
-        text = text.replace(name, f'{name}\ngroup = "c2558"')
-        simulator = (lab / "simulator.toml").read_text()
-        router = f'name = "c2558-{copy}-dut"\nport'
-        simulator = simulator.replace(router, f"speed = {speed}\n{router}")
-        (lab / "simulator.toml").write_text(simulator)
-    (lab / "lab.toml").write_text(text)
 
 
 def wait_for(play: DemoRun, wanted: Callable[[LedgerEvent], bool] | None = None) -> None:
@@ -300,66 +280,3 @@ def test_only_the_culprit_is_named_despite_a_killed_master(service: DemoService)
     check_buildsets(play, alert)
     stopped = [one for one in play.ledger.actions.of_job(alert.bisection) if one.attempt > 1]
     assert stopped, "the stop has cancelled nothing"
-
-
-def add_group_search(play: DemoRun) -> JobRecord:
-    """Adds a search on both testbeds of the group; the effect was confirmed on the first."""
-    play.tree.land(len(play.tree.revisions))
-    history = History(play.settings.mirror, play.lab.source.repository)
-    history.update()
-    line = play.tree.revisions
-    job = BisectJob(
-        "main",
-        "c2558-1",
-        line[0],
-        tuple(Candidate(one.revision) for one in history.between(line[0], line[-1])),
-        ("inet4-forwarding",),
-        "inet4-forwarding",
-        math.log(0.9),
-        Noise(boot=0.009, image=0.01),
-        others={"c2558-2": Noise(boot=0.009, image=0.01)},
-    )
-    return play.ledger.jobs.add(job, key="bisect:main:c2558-1", priority=200)
-
-
-def both_measure(play: DemoRun, record: JobRecord) -> bool:
-    """Whether trials run on both testbeds at once, after the first ones."""
-    decided = play.ledger.actions.of_job(record.id)
-    under_way = {one.target for one in decided if not one.outcome and one.buildset}
-    ended = sum(one.stage is ActionStage.TRIAL and one.outcome is not None for one in decided)
-    return {"c2558-1", "c2558-2"} <= under_way and ended > 1
-
-
-@pytest.mark.long
-def test_a_search_on_two_testbeds_continues_after_a_kill(service: DemoService) -> None:
-    """Killed while both measure: verified, on both, with no order given twice."""
-    play = begin(service, copies(TESTBEDS["c2558"], 2))
-    record = add_group_search(play)
-    wait_until(lambda: both_measure(play, record), LIMIT)
-    kill(service)
-    control.start(service.place, service.environment)
-    wait_for(play)
-
-    (planted,) = (one for one, role in play.tree.roles.items() if role == "culprit")
-    result = play.ledger.jobs.get(record.id).result
-    assert isinstance(result, Culprit)
-    assert result.revision == planted
-    decisions = play.ledger.actions.of_job(record.id)
-    assert all(one.outcome for one in decisions)
-    assert {one.target for one in decisions if one.stage is ActionStage.TRIAL} == {
-        "c2558-1",
-        "c2558-2",
-    }
-    names = [one["external_idstring"] for one in rest(play, "buildsets")["buildsets"]]
-    assert len(names) == len(set(names))
-    given = {name for name in names if name.startswith(f"nb:{record.id}:")}
-    assert given <= {one.external_id for one in decisions}
-    evidence = play.ledger.evidence.gather(record, config="GENERIC-NODEBUG", arch="amd64")
-    levels = {
-        name: [
-            one.ln_pps["inet4-forwarding"] for one in evidence.observations if one.testbed == name
-        ]
-        for name in ("c2558-1", "c2558-2")
-    }
-    apart = max(levels["c2558-1"]) - max(levels["c2558-2"])
-    assert 0.03 < apart < 0.09
