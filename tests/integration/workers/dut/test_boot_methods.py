@@ -10,14 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_fixtures import RunningLab, only_failure
+from lab_fixtures import RunningLab, only_failure, started
 
 from netbisect.bisect.model.entities import Boot, Reaction, Sample, Stage
-from netbisect.demo.lab import setup
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers import dut as dut_package
 from netbisect.workers.config.dut import BOOT_METHODS
-from netbisect.workers.config.lab import load_lab
 from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.transport.errors import LabFault
@@ -28,25 +26,20 @@ TESTBEDS = ("apu2", "d1518", "atom-zfs", "atom-be")
 
 
 @pytest.fixture(scope="module")
-def started(
+def running(
     sample_tree: SampleTree, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningLab]:
-    base = tmp_path_factory.mktemp("boot")
-    files = setup.prepare(
-        base / "lab", repository=sample_tree.repository, testbeds=TESTBEDS, compression=600
-    )
-    lab = load_lab(files.lab)
-    with setup.running(files), Connections(lab.ssh) as connections:
-        yield RunningLab(files, lab, sample_tree, base / "logs", connections)
+    with started(tmp_path_factory.mktemp("boot"), sample_tree, *TESTBEDS) as lab:
+        yield lab
 
 
 @pytest.fixture
-def lab(started: RunningLab) -> Iterator[RunningLab]:
-    yield started
+def lab(running: RunningLab) -> Iterator[RunningLab]:
+    yield running
     for machine in (*(f"{name}-dut" for name in TESTBEDS), "boot-server"):
-        started.control("mend", machine)
+        running.control("mend", machine)
     for name in TESTBEDS:
-        started.recover(name)
+        running.recover(name)
 
 
 @pytest.mark.parametrize("name", TESTBEDS)

@@ -16,7 +16,6 @@ from netbisect.workers.transport.errors import LabFault
 RTT = "inet4-latency~rtt.us.lower"
 LEAST = "inet4-latency~minimum.us.lower"
 CYCLES = "inet4-cycles~cycles.cycles-per-packet.lower"
-EQUILIBRIUM = "inet4-equilibrium~equilibrium.packets-per-s"
 
 
 @pytest.fixture
@@ -94,11 +93,15 @@ def test_a_count_that_ends_early_is_no_sample(clean: RunningLab, tmp_path: Path)
     assert sample.problems == ("measure on the dut failed: pmcstat ended before the packets",)
 
 
-def test_equilibrium_throughput_is_at_the_forwarding_rate(
-    clean: RunningLab, tmp_path: Path
+@pytest.mark.parametrize(("kind", "least"), [("equilibrium", 0.95), ("no-drop", 0.9)])
+def test_a_rate_with_little_loss_is_searched_near_the_forwarding_rate(
+    clean: RunningLab, tmp_path: Path, kind: str, least: float
 ) -> None:
-    found = clean.measure(tmp_path, load_scenario("inet4-equilibrium"))
-    assert list(found) == [EQUILIBRIUM, "inet4-equilibrium"]
+    name = f"inet4-{kind}"
+    metric = f"{name}~{kind}.packets-per-s"
+    found = clean.measure(tmp_path, load_scenario(name))
+    assert list(found) == [metric, name]
     assert all(sample.valid for sample in found.values()), found
-    forwarded = found["inet4-equilibrium"].pps
-    assert 0.95 * forwarded < found[EQUILIBRIUM].pps < 1.02 * forwarded
+    forwarded = found[name].pps
+    assert least * forwarded < found[metric].pps < 1.02 * forwarded
+    assert len(list(tmp_path.glob(f"{name}.at-*.sender"))) == 8

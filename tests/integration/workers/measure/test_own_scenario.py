@@ -7,13 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_fixtures import RunningLab, samples
+from lab_fixtures import RunningLab
 
 from netbisect.bisect.model.entities import Failure, Sample
 from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.metric import scenario_of
-from netbisect.demo.tree.create import create
-from netbisect.demo.tree.story import StoryCommit, append, boring
 from netbisect.workers.config.custom_measurement import HostCommand
 from netbisect.workers.config.scenario import Scenario, load_scenario, load_scenario_folder
 from netbisect.workers.transport.errors import LabFault
@@ -34,7 +32,6 @@ EACH_CLONE = [
 NO_ROUTE = re.compile(r"^route add.*?(?= \|\||$)", re.MULTILINE)
 DOCS = Path(__file__).parents[4] / "docs" / "scenarios.md"
 CPU = "inet4-cpu~cpu.percent.lower"
-NO_DROP = "inet4-no-drop~no-drop.packets-per-s"
 measure = RunningLab.measure
 
 
@@ -113,39 +110,6 @@ def test_packets_beside_a_cloned_interface_are_no_sample(
         rf"0 of \d+ packets left through {CLONES[kind]}2544",
         problem,
     )
-
-
-@pytest.fixture(scope="module")
-def slowed(
-    running_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory
-) -> list[dict[str, float]]:
-    """Packets per second by scenario before and after a commit with costs of all interfaces."""
-    folder = tmp_path_factory.mktemp("clones")
-    costs = "".join(f"\tPATH_COST({place}, 1500);\n" for place in CLONES.values())
-    body = f"\nint\nclone_output(void)\n{{\n{costs}\treturn (0);\n}}\n"
-    edits = (append("sys/net/if_clone.c", body),)
-    slower = StoryCommit("network", "Copy packets", edits)
-    tree = create(folder / "tree.git", [slower, *(boring(number) for number in range(8))])
-    builder = replace(running_lab.lab.builders[0], directory=folder / "builder")
-    source = replace(running_lab.lab.source, repository=str(tree.repository))
-    files = replace(running_lab.lab, builders=(builder,), source=source)
-    lab = replace(running_lab, lab=files, tree=tree, logs=folder, _built={})
-    found = []
-    for number in (0, 1):
-        running_lab.recover("c2558")
-        _, facts = lab.trial(number, ("inet4-forwarding", *(f"inet4-{kind}" for kind in CLONES)))
-        found.append({sample.scenario: sample.pps for sample in samples(facts)})
-    return found
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", CLONES)
-def test_a_cost_of_a_cloned_interface_slows_only_its_scenario(
-    slowed: list[dict[str, float]], kind: str
-) -> None:
-    before, after = slowed
-    assert after[f"inet4-{kind}"] < 0.8 * before[f"inet4-{kind}"]
-    assert after["inet4-forwarding"] == pytest.approx(before["inet4-forwarding"], rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -258,27 +222,3 @@ def test_a_trial_with_several_metrics_is_stored_by_series(c2558: RunningLab) -> 
         "inet4-cpu",
         "tcp-many-flows~throughput.bit-per-s",
     ]
-
-
-def test_no_drop_rate_is_searched_below_the_forwarding_rate(
-    c2558: RunningLab, tmp_path: Path
-) -> None:
-    found = measure(c2558, tmp_path, load_scenario("inet4-no-drop"))
-    assert list(found) == [NO_DROP, "inet4-no-drop"]
-    assert all(sample.valid for sample in found.values()), found
-    forwarded = found["inet4-no-drop"].pps
-    assert 0.9 * forwarded < found[NO_DROP].pps < 1.02 * forwarded
-    assert len(list(tmp_path.glob("inet4-no-drop.at-*.sender"))) == 8
-
-
-def test_no_drop_rate_needs_a_generator_that_offers_more(c2558: RunningLab, tmp_path: Path) -> None:
-    scenario = load_scenario("inet4-no-drop")
-    assert scenario.traffic is not None
-    slow = replace(scenario, traffic=replace(scenario.traffic, rate=100_000))
-    sample = measure(c2558, tmp_path, slow)[NO_DROP]
-    (problem,) = sample.problems
-    assert re.fullmatch(
-        r"no-drop rate: the router forwards all of [\d,]+ pps; "
-        "expected a generator that offers more",
-        problem,
-    )

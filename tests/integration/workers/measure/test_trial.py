@@ -4,40 +4,30 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
 from lab_fixtures import RunningLab, failures, only_failure, samples
 
-from netbisect.bisect.model.entities import Boot, Conditions, Fact, Reaction, Sample, Stage
+from netbisect.bisect.model.entities import Boot, Conditions, Reaction, Sample, Stage
 
 FORWARDING = ("inet4-forwarding",)
 PATIENCE = 1.0
 """Seconds for a boot, where one is expected to hang; a good one takes a quarter."""
 
 
-@pytest.fixture(scope="module")
-def trial(running_lab: RunningLab) -> list[Fact]:
-    """What a good trial with every scenario of the testbed tells."""
+def test_trial_boots_once_and_runs_every_scenario(running_lab: RunningLab) -> None:
+    """Facts come in order: the boot, then conditions and sample of each scenario."""
     running_lab.recover("c2558")
     before = running_lab.boots("c2558-dut")
-    sound, facts = running_lab.trial(10, running_lab.lab.testbed("c2558").scenarios)
+    scenarios = running_lab.lab.testbed("c2558").scenarios
+    sound, trial = running_lab.trial(10, scenarios)
     assert sound
     assert running_lab.boots("c2558-dut") == before + 1
-    return facts
-
-
-def test_trial_boots_once_and_runs_every_scenario(
-    running_lab: RunningLab, trial: list[Fact]
-) -> None:
-    """Facts come in order: the boot, then conditions and sample of each scenario."""
     assert [type(fact) for fact in trial] == [Boot, *4 * [Conditions, Sample]]
     boot = trial[0]
     assert isinstance(boot, Boot)
     kernel, _ = running_lab.kernel(10)
     assert (boot.kernel, boot.revision, boot.testbed) == (kernel.key, kernel.revision, "c2558")
     measured = samples(trial)
-    scenarios = running_lab.lab.testbed("c2558").scenarios
     assert [sample.scenario for sample in measured] == list(scenarios)
     conditions = {fact.scenario: fact for fact in trial if isinstance(fact, Conditions)}
     assert len({fact.digest for fact in conditions.values()}) == 4
@@ -121,23 +111,3 @@ def test_failed_power_switch_quarantines_the_testbed(c2558: RunningLab) -> None:
     assert re.match(
         "the power switch of c2558 failed: exit status 1: no such machine: no-such-m", failure.why
     )
-
-
-def test_failed_module_skips_only_its_scenario(c2558: RunningLab, tmp_path: Path) -> None:
-    """Rules that the kernel's own firewall refuses are the revision's business."""
-    rules = c2558.scenario("inet4-pf-stateful")
-    broken = replace(rules, name="broken", rules=("passs",))
-    c2558.scenarios = {"broken": broken}
-    try:
-        sound, facts = c2558.trial(10, ("broken", "inet4-forwarding"))
-    finally:
-        c2558.scenarios = {}
-    (failure,) = failures(facts)
-    assert sound
-    assert (failure.stage, failure.reaction, failure.scenario) == (
-        Stage.BENCH,
-        Reaction.SKIP,
-        "broken",
-    )
-    assert "stdin:1: syntax error" in failure.why
-    assert [sample.valid for sample in samples(facts)] == [True]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -177,17 +176,6 @@ def test_killed_master_is_replaced(server: Server, dut: Machine) -> None:
     os.kill(holder(dut), signal.SIGKILL)
     assert dut.run(["echo", "anew"]) == "anew\n"
     assert server.authentications == 2
-
-
-@pytest.mark.long
-def test_sessions_beyond_the_limit_use_new_connections(server: Server, dut: Machine) -> None:
-    """MaxSessions of sshd(8) may be as low as 1."""
-    with contextlib.ExitStack() as many:
-        for number in range(5):
-            many.enter_context(dut.running(["sleep", "60"], server.folder / f"output{number}"))
-        wait_until(lambda: server.authentications == 2)
-        assert dut.run(["echo", "in"]) == "in\n"
-    assert server.authentications == 3
 
 
 def test_hung_master_is_killed(server: Server, dut: Machine) -> None:
