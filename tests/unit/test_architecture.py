@@ -148,10 +148,3 @@ def test_the_architecture_diagram_is_current() -> None:
     draw = runpy.run_path(str(ROOT / "docs" / "draw_architecture.py"))["draw"]
 
     assert draw() in (ROOT / "docs" / "architecture.md").read_text()
-
-
-def test_allowed_skips_name_tests() -> None:
-    for line in (ROOT / "tests" / "allowed_skips.txt").read_text().splitlines()[2:]:
-        path, _, name = line.partition("  #")[0].partition("::")
-
-        assert f"def {name}" in (ROOT / path).read_text()
