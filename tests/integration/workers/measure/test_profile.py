@@ -99,15 +99,11 @@ def test_too_few_samples_make_no_profile(take: Take, tmp_path: Path) -> None:
     assert not (tmp_path / FOLDED).exists()
 
 
-@pytest.mark.parametrize("by_lab_file", [False, True])
-def test_an_event_that_cannot_be_counted_is_reported(
-    c2558: Any, take: Take, by_lab_file: bool
-) -> None:
-    """Whoever named it: the lab file or the command line."""
+def test_an_event_that_cannot_be_counted_is_reported(c2558: Any, take: Take) -> None:
+    """Here of the lab file; cli/test_main.py has one of the command line."""
     testbed = c2558.lab.testbed("c2558")
     dut = replace(testbed.dut, pmc_event="no.such.event")
-    named = {"testbed": replace(testbed, dut=dut)} if by_lab_file else {"event": "no.such.event"}
-    profile, _ = take(0, **named)
+    profile, _ = take(0, testbed=replace(testbed, dut=dut))
 
     assert profile is not None
     assert 'specification "no.such.event": Invalid argument' in profile.problem

@@ -241,7 +241,7 @@ def test_start_waits_for_the_guest(
     lab_file: Path, machine: Vm, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One that never answers is switched off and on once, then it is an error."""
-    text = LAB.replace("boot_timeout = 5", "boot_timeout = 1")
+    text = f"[ssh]\nconnect_timeout = 1\n{LAB}".replace("boot_timeout = 5", "boot_timeout = 1")
     lab_file.write_text(
         text.replace("memory = 128", f"memory = 128, ssh_port = {machine.ssh_port}")
     )
