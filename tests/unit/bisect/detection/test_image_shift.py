@@ -36,6 +36,7 @@ def test_lasting_drop_is_shown_at_its_place(drop: float, after: int, least: int)
     assert all(abs(one.at - 30) <= 2 for one in found if one.shown)
 
 
+@pytest.mark.long
 def test_drop_two_images_after_another_change_is_shown_at_its_place() -> None:
     """Of 10 %, with images that scatter by 2 %: the baseline has two images."""
     found = []

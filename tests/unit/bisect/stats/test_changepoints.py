@@ -35,7 +35,9 @@ def every_place(monkeypatch: pytest.MonkeyPatch, levels: list[Level]) -> tuple[i
         return segment(levels).cuts
 
 
-@pytest.mark.parametrize("seed", [0, 4, 7])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (4, 7))]
+)
 def test_candidate_cuts_find_clear_steps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = ((100 + seed, 0.0), (249, -0.08), (1 + seed, 0.05), (50, -0.1), (40, 0.0), (9, 0.3))
     levels = history(seed, *shape)
