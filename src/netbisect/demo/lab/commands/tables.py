@@ -66,8 +66,8 @@ async def bird(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> N
     router.programs.add(Program("bird", arguments))
 
 
-def birdc(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
-    """`birdc -s SOCKET down`, `birdc -s SOCKET show status`."""
+def birdcl(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
+    """`birdcl -s SOCKET down`, `birdcl -s SOCKET show status`."""
     socket, words = arguments[1], arguments[2:]
     line = f"bird -c /dev/stdin -s {socket}"
     running = [one for one in router.programs if one.line == line]
@@ -89,4 +89,4 @@ async def xargs(_: SimulatedMachine, shell: Shell, arguments: list[str]) -> int:
     return 1 if failed else 0
 
 
-TABLES = named(bird, birdc, ipf, ipfstat, netstat, vmstat, xargs)
+TABLES = named(bird, birdcl, ipf, ipfstat, netstat, vmstat, xargs)
