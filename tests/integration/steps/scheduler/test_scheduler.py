@@ -230,6 +230,8 @@ class BisectSchedulerTest(RealMaster):
     async def test_a_master_waits_for_its_claim(self) -> None:
         """Such as one that lost its claim while it was paused."""
         await self.start(services=[Mailer(settings=self.settings, scheduler=SCHEDULER_NAME)])
+        mailer = self.master.service_manager.namedServices[Mailer.name]
+        await mailer.look()  # after the one that its start began
         schedulers = self.master.db.schedulers
         assert await self.scheduler.is_leader()
         other = await self.master.db.masters.findMasterId("other")
@@ -240,7 +242,7 @@ class BisectSchedulerTest(RealMaster):
             "one", subject="a drop", recipients=["people@lab.invalid"], body="drop"
         )
         await self.scheduler.advance()
-        await self.master.service_manager.namedServices[Mailer.name].look()
+        await mailer.look()
         assert not await self.scheduler.is_leader()
         assert self.ledger.actions.all_open() == []
         [mail] = self.ledger.mails.waiting()
