@@ -193,7 +193,7 @@ def test_commands_of_lab_hosts_run_without_other_dependencies(tmp_path: Path) ->
 
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-PIN = re.compile(r"^([A-Za-z0-9_.-]+)==(\S+)(?: ; ([^\\]+?))? \\$", re.MULTILINE)
+PIN = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[^]]*\])?==(\S+)(?: ; ([^\\]+?))? \\$", re.MULTILINE)
 
 
 def needed(*extras: str) -> list[Requirement]:
