@@ -31,7 +31,7 @@ FAULTS = {
 SUPERVISED = "run"
 _BUILDER, _VISITOR = "worker-amd64", "worker-c2558"
 
-_OF_VISITS = re.compile(r" runs | does | of (bench|recover)-")
+_OF_TRIALS = re.compile(r" runs | does | of (bench|recover)-")
 """Steps of a trial worker, such as the removal of a kernel."""
 _NAMES = re.compile(r"[0-9a-f]{7,}|\d+(\.\d+)?")
 _WITHOUT_ORDER = re.compile(
@@ -228,8 +228,8 @@ class Script:
     @staticmethod
     def _name_of(step: str) -> str:
         """The worker of a step."""
-        visits = _OF_VISITS.search(step)
-        builds = not visits and ("kernel" in step or "build" in step)
+        trials = _OF_TRIALS.search(step)
+        builds = not trials and ("kernel" in step or "build" in step)
         return _BUILDER if builds else _VISITOR
 
     def _number(self, name: str) -> int:

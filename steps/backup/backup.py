@@ -90,7 +90,7 @@ def _gather(
     for one in named:
         if not one.is_relative_to(folder):
             say(f"not included, because it is outside of the folder: {one}")
-    kept = [settings.patches, settings.reports, *([settings.visits] if trial_logs else [])]
+    kept = [settings.patches, settings.reports, *([settings.trial_logs] if trial_logs else [])]
     members = {
         **{one.name: one for one in (work / ABOUT, *databases.values())},
         **_files("folder", folder, [one for one in named if one.is_relative_to(folder)]),

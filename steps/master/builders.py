@@ -149,7 +149,7 @@ def _profile_steps(settings: Settings, testbed: Testbed, limit: Any) -> list[Bui
         steps.MultipleFileUpload(
             name=_UPLOAD,
             workersrcs=files,
-            masterdest=util.Interpolate(f"{settings.visits}/%(prop:{DECISION_PROPERTY})s"),
+            masterdest=util.Interpolate(f"{settings.trial_logs}/%(prop:{DECISION_PROPERTY})s"),
             maxsize=MOST_BYTES,
             haltOnFailure=True,
         ),

@@ -24,7 +24,7 @@ from netbisect.reports.render import words
 from netbisect.steps.policy.kernels import with_patch_of_decision
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
-from netbisect.workers.cli.options import EXIT_DUD, EXIT_LAB, EXIT_USAGE
+from netbisect.workers.cli.options import EXIT_LAB, EXIT_UNMEASURABLE, EXIT_USAGE
 
 EXIT_PROPERTY = "lab_exit"
 """Build property with the exit status of netbisect-lab (docs/lab.md has the table)."""
@@ -45,7 +45,7 @@ _ERROR_PREFIX = "netbisect-lab: "
 """Prefix of the error message of netbisect-lab on standard error."""
 _MEANINGS = {
     EXIT_USAGE: "the lab file or the command line is wrong",
-    EXIT_DUD: "this revision cannot be measured",
+    EXIT_UNMEASURABLE: "this revision cannot be measured",
     EXIT_LAB: "the lab needs its owner",
 }
 

@@ -31,7 +31,7 @@ _LARGEST = 256 << 20
 
 def folder_of(settings: Settings, decision: int) -> Path:
     """Folder on the master for the logs of a decision."""
-    return settings.visits / str(decision)
+    return settings.trial_logs / str(decision)
 
 
 class KeepTrialLogs(steps.DirectoryUpload):
@@ -43,7 +43,7 @@ class KeepTrialLogs(steps.DirectoryUpload):
             name="keep logs",
             workersrc=LOGS,
             masterdest=util.Interpolate(
-                f"{settings.visits}/{_INCOMING}%(prop:builder)s-%(prop:buildnumber)s"
+                f"{settings.trial_logs}/{_INCOMING}%(prop:builder)s-%(prop:buildnumber)s"
             ),
             compress="gz",
             maxsize=_LARGEST,
@@ -104,7 +104,7 @@ def retained_decisions(ledger: Ledger) -> set[int]:
 def _folders(settings: Settings) -> dict[Path, int]:
     """Bytes by folder, oldest first."""
     found = {}
-    for path in settings.visits.iterdir() if settings.visits.is_dir() else ():
+    for path in settings.trial_logs.iterdir() if settings.trial_logs.is_dir() else ():
         if path.name.isdecimal():
             sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
             found[path] = sum(sizes)
@@ -127,7 +127,7 @@ def evict(settings: Settings, retained: Collection[int], newest: int) -> list[in
     gone = []
     for path in sorted(folders, key=lambda path: int(path.name) in retained):
         number = int(path.name)
-        if left <= settings.visit_bytes:
+        if left <= settings.trial_log_bytes:
             break
         if number != newest:
             shutil.rmtree(path, ignore_errors=True)

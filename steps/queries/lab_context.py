@@ -169,7 +169,7 @@ class LabContext:
         """Profiles of the culprits of a search and their parents, if their files exist."""
         if self._home is None:
             return ()
-        return profiles.profiles_of_search(ledger, self._home.visits, search)
+        return profiles.profiles_of_search(ledger, self._home.trial_logs, search)
 
 
 def _beginning(diff: str) -> str:

@@ -19,7 +19,7 @@ from netbisect.steps.master.lab_step import EXIT_PROPERTY
 from netbisect.steps.service.database_thread import DatabaseThread
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import Action
-from netbisect.workers.cli.options import EXIT_DUD, EXIT_LAB, EXIT_USAGE
+from netbisect.workers.cli.options import EXIT_LAB, EXIT_UNMEASURABLE, EXIT_USAGE
 from netbisect.workers.config.lab import Lab
 
 _SHUTDOWN = "(Master Shutdown)"
@@ -50,7 +50,7 @@ def outcome_of(results: int, state: str, lab_exit: int | None) -> BuildsetOutcom
     if results == CANCELLED:
         return BuildsetOutcome.SHUT_DOWN if was_stopped(state) else BuildsetOutcome.CANCELLED
     known = {
-        EXIT_DUD: BuildsetOutcome.UNMEASURABLE,
+        EXIT_UNMEASURABLE: BuildsetOutcome.UNMEASURABLE,
         EXIT_LAB: BuildsetOutcome.LAB,
         EXIT_USAGE: BuildsetOutcome.USAGE,
     }

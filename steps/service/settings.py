@@ -305,7 +305,7 @@ class Settings:
     """Disk space for kernels on the master; kernels of open jobs are kept."""
     patience_days: float = 14.0
     """Days that comparisons and searches wait for a testbed in quarantine."""
-    visit_space: str = "5 GB"
+    trial_log_space: str = "5 GB"
     """Disk space for trial logs on the master."""
     log_days: int = 180
     """Days that Buildbot keeps the output of builds and trials."""
@@ -320,7 +320,7 @@ class Settings:
     def __post_init__(self) -> None:
         check(self.branches, "branches: expected at least one")
         check_size("kernel_space", self.kernel_space)
-        check_size("visit_space", self.visit_space)
+        check_size("trial_log_space", self.trial_log_space)
         check(
             not self.masters.router or self.database.startswith("postgresql"),
             "masters: expected with a database that several hosts can use, postgresql+psycopg://…",
@@ -382,14 +382,14 @@ class Settings:
         return self.state / "patches"
 
     @property
-    def visits(self) -> Path:
+    def trial_logs(self) -> Path:
         """Trial logs, one folder per action."""
         return self.state / "visits"
 
     @property
-    def visit_bytes(self) -> int:
-        """`visit_space` in bytes."""
-        return parse_size(self.visit_space)
+    def trial_log_bytes(self) -> int:
+        """`trial_log_space` in bytes."""
+        return parse_size(self.trial_log_space)
 
     @property
     def reports(self) -> Path:

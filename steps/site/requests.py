@@ -90,7 +90,7 @@ def profile_files(builder: PageBuilder, source: SiteSource, number: int) -> dict
     page = request_pages.profile(
         number,
         f"{builder.lab.title(job.scenarios[0])} on {job.testbed}",
-        profiles.compared(ledger, source.home.visits, record) if record.result else None,
+        profiles.compared(ledger, source.home.trial_logs, record) if record.result else None,
         ledger.commits.label,
     )
     return {f"profile-{number}.html": page}

@@ -202,7 +202,7 @@ class SampleRow(Base, kw_only=True):
     decision_id: Mapped[int | None] = mapped_column(ForeignKey("decisions.id"), index=True)
 
 
-class DudRow(Base, kw_only=True):
+class FailureRow(Base, kw_only=True):
     """A failed build or trial."""
 
     __tablename__ = "duds"
@@ -239,6 +239,6 @@ def kernel_of(row: KernelRow) -> Kernel:
     return record_of(Kernel, row, layout=split_kernel_name(row.revision)[1])
 
 
-def failure_of(row: DudRow) -> Failure:
+def failure_of(row: FailureRow) -> Failure:
     """The failure of a row."""
     return record_of(Failure, row, layout=split_kernel_name(row.revision)[1])

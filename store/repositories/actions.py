@@ -15,7 +15,7 @@ from netbisect.bisect.model.results import Posterior
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Action, ActionStage, JobRecord, JobState, Outcome
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
-from netbisect.store.db.tables import DudRow
+from netbisect.store.db.tables import FailureRow
 
 _RETRIED = (
     *("job", "seq", "stage", "revision", "target", "testbed"),
@@ -155,7 +155,7 @@ class ActionRepository(LedgerRepository):
 
     def failed(self) -> set[int]:
         """Ids of the actions with a failure."""
-        query = select(DudRow.decision_id).where(DudRow.decision_id.is_not(None)).distinct()
+        query = select(FailureRow.decision_id).where(FailureRow.decision_id.is_not(None)).distinct()
         with self.reading() as session:
             return {number for number in session.scalars(query) if number is not None}
 

@@ -14,7 +14,7 @@ from netbisect.bisect.model.entities import Stage
 from netbisect.bisect.model.evidence import Cost, Prices
 from netbisect.store.db.records import Action
 from netbisect.store.db.sessions import LedgerRepository
-from netbisect.store.db.tables import BootRow, DudRow, KernelRow, SampleRow
+from netbisect.store.db.tables import BootRow, FailureRow, KernelRow, SampleRow
 
 _RECENT = 50
 """Latest builds, boots and runs that count: labs change."""
@@ -40,20 +40,24 @@ class CostRepository(LedgerRepository):
     def of_jobs(self, jobs: Iterable[int]) -> Cost:
         """Lab time of these jobs, with failed attempts."""
         decisions = select(Action.id).where(Action.job.in_(list(jobs)))
-        building = DudRow.stage.in_([Stage.CHECKOUT, Stage.BUILD])
-        running = DudRow.scenario != ""
+        building = FailureRow.stage.in_([Stage.CHECKOUT, Stage.BUILD])
+        running = FailureRow.scenario != ""
         with self.reading() as session:
             builds = [
                 _spent(session, KernelRow, KernelRow.decision_id.in_(decisions)),
-                _spent(session, DudRow, DudRow.decision_id.in_(decisions), building),
+                _spent(session, FailureRow, FailureRow.decision_id.in_(decisions), building),
             ]
             boots = [
                 _spent(session, BootRow, BootRow.decision_id.in_(decisions)),
-                _spent(session, DudRow, DudRow.decision_id.in_(decisions), ~building, ~running),
+                _spent(
+                    session, FailureRow, FailureRow.decision_id.in_(decisions), ~building, ~running
+                ),
             ]
             runs = [
                 _spent(session, SampleRow, SampleRow.decision_id.in_(decisions)),
-                _spent(session, DudRow, DudRow.decision_id.in_(decisions), ~building, running),
+                _spent(
+                    session, FailureRow, FailureRow.decision_id.in_(decisions), ~building, running
+                ),
             ]
         return Cost(
             builds=sum(times for times, _ in builds),
@@ -76,7 +80,7 @@ def _median(
 
 def _spent(
     session: Session,
-    row: type[KernelRow | BootRow | SampleRow | DudRow],
+    row: type[KernelRow | BootRow | SampleRow | FailureRow],
     *conditions: ColumnElement[bool],
 ) -> tuple[int, float]:
     """Number of rows, and the sum of their seconds."""

@@ -26,7 +26,7 @@ from netbisect.store.db.tables import (
     Base,
     BootRow,
     ConditionsRow,
-    DudRow,
+    FailureRow,
     KernelRow,
     SampleRow,
     clean,
@@ -109,7 +109,9 @@ def facts_where(session: Session, decisions: Sequence[int]) -> list[Fact]:
     kernels = session.scalars(select(KernelRow).where(KernelRow.decision_id.in_(decisions))).all()
     boots = session.scalars(select(BootRow).where(BootRow.decision_id.in_(decisions))).all()
     samples = session.scalars(select(SampleRow).where(SampleRow.decision_id.in_(decisions))).all()
-    failures = session.scalars(select(DudRow).where(DudRow.decision_id.in_(decisions))).all()
+    failures = session.scalars(
+        select(FailureRow).where(FailureRow.decision_id.in_(decisions))
+    ).all()
     first: dict[tuple[str, str, str], float] = {}
     for row in samples:
         key = (row.testbed, row.scenario, row.conditions)
@@ -161,7 +163,7 @@ _TABLES: dict[type[Fact], tuple[type[Base], tuple[str, ...]]] = {
     Conditions: (ConditionsRow, ("testbed", "scenario", "digest")),
     Boot: (BootRow, ("id",)),
     Sample: (SampleRow, ("id",)),
-    Failure: (DudRow, ("id",)),
+    Failure: (FailureRow, ("id",)),
 }
 """Table and columns of its key by class, in the order in which they are filled."""
 _EVENTS: dict[type[Fact], tuple[str, tuple[str, ...]]] = {

@@ -11,7 +11,7 @@ from netbisect.bisect.model.entities import Failure, Reaction
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Action, ActionStage, Outcome, Quarantine
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
-from netbisect.store.db.tables import BootRow, DudRow, SampleRow, failure_of
+from netbisect.store.db.tables import BootRow, FailureRow, SampleRow, failure_of
 from netbisect.store.repositories.outbox import post_mail
 
 _LOOKED_BACK = 20
@@ -119,7 +119,7 @@ class QuarantineRepository(LedgerRepository):
                 select(Action.id)
                 .where(
                     *_trials_since_release(session, testbed),
-                    exists().where(DudRow.decision_id == Action.id)
+                    exists().where(FailureRow.decision_id == Action.id)
                     | exists().where(BootRow.decision_id == Action.id),
                 )
                 .order_by(Action.id.desc())
@@ -128,9 +128,9 @@ class QuarantineRepository(LedgerRepository):
             found = []
             for trial in session.scalars(trials):
                 failure = session.scalars(
-                    select(DudRow)
-                    .where(DudRow.decision_id == trial, DudRow.reaction == Reaction.INFRA)
-                    .order_by(DudRow.at.desc())
+                    select(FailureRow)
+                    .where(FailureRow.decision_id == trial, FailureRow.reaction == Reaction.INFRA)
+                    .order_by(FailureRow.at.desc())
                     .limit(1)
                 ).first()
                 if failure is None:

@@ -14,7 +14,7 @@ from netbisect.bisect.model.entities import Reaction, Stage
 from netbisect.bisect.model.evidence import split_kernel_name
 from netbisect.bisect.model.metric import scenario_of
 from netbisect.store.db.records import Action
-from netbisect.store.db.tables import BootRow, DudRow, KernelRow, SampleRow
+from netbisect.store.db.tables import BootRow, FailureRow, KernelRow, SampleRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _skipped_on(
     return why, {revision for revision, success in successes.items() if success.measured_at}
 
 
-def _incapable(failures: list[DudRow], scenarios: set[str]) -> dict[str, str]:
+def _incapable(failures: list[FailureRow], scenarios: set[str]) -> dict[str, str]:
     """By revision with a permanent failure, or one in all deciding scenarios: the reason."""
     why: dict[str, str] = {}
     unable: defaultdict[str, set[str]] = defaultdict(set)
@@ -150,22 +150,22 @@ def _incapable(failures: list[DudRow], scenarios: set[str]) -> dict[str, str]:
 
 def _failures(
     session: Session, testbed: str, scope: Scope, builds: BuildVariants
-) -> list[tuple[DudRow, int | None]]:
+) -> list[tuple[FailureRow, int | None]]:
     """Failures of these builds or of this testbed, each with its job."""
-    of_config = builds.among(scope.revisions, DudRow.revision, Action.config)
+    of_config = builds.among(scope.revisions, FailureRow.revision, Action.config)
     query = (
-        select(DudRow, Action.job)
-        .outerjoin(Action, DudRow.decision_id == Action.id)
+        select(FailureRow, Action.job)
+        .outerjoin(Action, FailureRow.decision_id == Action.id)
         .where(
-            DudRow.revision.in_(scope.revisions),
+            FailureRow.revision.in_(scope.revisions),
             or_(
-                DudRow.stage.in_(_BUILDING) & of_config & (Action.arch == builds.arch),
-                DudRow.stage.not_in(_BUILDING)
-                & (DudRow.testbed == testbed)
-                & (DudRow.decision_id.is_(None) | of_config),
+                FailureRow.stage.in_(_BUILDING) & of_config & (Action.arch == builds.arch),
+                FailureRow.stage.not_in(_BUILDING)
+                & (FailureRow.testbed == testbed)
+                & (FailureRow.decision_id.is_(None) | of_config),
             ),
         )
-        .order_by(DudRow.at, DudRow.id)
+        .order_by(FailureRow.at, FailureRow.id)
     )
     return [(failure, job) for failure, job in session.execute(query)]
 
@@ -199,7 +199,7 @@ def _successes(
     return found
 
 
-def _contradicted(failure: DudRow, success: _Success) -> bool:
+def _contradicted(failure: FailureRow, success: _Success) -> bool:
     """Whether a success contradicts a failure."""
     if failure.stage in _BUILDING:
         return success.built_at > failure.at
@@ -224,8 +224,8 @@ def _invalid_trials(
             SampleRow.valid.is_(False),
             Action.job == scope.job,
             Action.id.not_in(
-                select(DudRow.decision_id).where(
-                    DudRow.reaction == Reaction.INFRA, DudRow.decision_id.is_not(None)
+                select(FailureRow.decision_id).where(
+                    FailureRow.reaction == Reaction.INFRA, FailureRow.decision_id.is_not(None)
                 )
             ),
         )

@@ -115,7 +115,7 @@ def build(
     options.emit(result)
     if isinstance(result, Failure):
         options.say(f"no kernel: {result.why}")
-        return _STATUS.get(result.reaction, options.EXIT_DUD)
+        return _STATUS.get(result.reaction, options.EXIT_UNMEASURABLE)
     work.kernels.prune(lab.kernel_bytes, [result.key])
     options.say(
         f"built {result.version} in {result.seconds:.1f} s: {work.kernels.archive(result.key)}"
@@ -169,7 +169,7 @@ def _run_trial(lab: Lab, work: TrialRunner) -> int:
     with _connections(lab) as connections:
         if not work.run(connections, emit_and_keep, options.say):
             return options.EXIT_LAB
-    return options.EXIT_DUD if any(isinstance(fact, Failure) for fact in emitted) else 0
+    return options.EXIT_UNMEASURABLE if any(isinstance(fact, Failure) for fact in emitted) else 0
 
 
 @netbisect_lab.command(
@@ -225,11 +225,11 @@ def profile(
         options.say(f"{options.PROGRAM}: {fault.why}")
         return options.EXIT_LAB if fault.reaction is Reaction.QUARANTINE else options.EXIT_FAILED
     if result is None:
-        return options.EXIT_DUD
+        return options.EXIT_UNMEASURABLE
     click.echo(serialization.dumps(result))
     if result.problem:
         options.say(f"no profile: {result.problem}")
-        return options.EXIT_DUD
+        return options.EXIT_UNMEASURABLE
     options.say(f"{result.samples:,} samples: {logs / file_of(name, 'folded')}")
     return 0
 

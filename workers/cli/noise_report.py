@@ -77,7 +77,7 @@ def image_noise_command(
     if isinstance(rates, Failure):
         options.emit(rates)
         options.say(f"no image noise: {rates.why}")
-        return options.EXIT_DUD
+        return options.EXIT_UNMEASURABLE
     click.echo(
         json.dumps(image_noise.as_data(plan, rates))
         if as_json

@@ -22,7 +22,7 @@ from netbisect.workers.config.scenario import Scenario, load_scenario, load_scen
 EXIT_FAILED = 1
 """Temporary failure; a retry may succeed."""
 EXIT_USAGE = 2
-EXIT_DUD = 3
+EXIT_UNMEASURABLE = 3
 """The revision cannot be measured; a failure on standard output says why."""
 EXIT_LAB = 4
 """The testbed or the builder needs its owner."""

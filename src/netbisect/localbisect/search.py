@@ -30,7 +30,7 @@ _GIVEN_WEIGHT = 8
 """Degrees of freedom of a standard deviation given by the user."""
 _LONG_SETUP = 4.0
 """Ratio of set-up to run from which several runs per trial are cheaper."""
-_VISIT_SHARE = 0.1
+_TRIAL_SHARE = 0.1
 """Share of the variance that all runs of a trial have in common."""
 _IMAGE_SHARE, _IMAGE_MOST = 0.1, 0.005
 """Standard deviation between equivalent builds: share of the effect, and maximum."""
@@ -198,7 +198,7 @@ def _noise(spec: SearchSpec, effect: float, entries: Sequence[Entry]) -> Noise:
     if not spec.noise:
         noise = replace(noise, boot_weight=0)
     if spec.setup and known.build > _LONG_SETUP * known.run:
-        share = _VISIT_SHARE
+        share = _TRIAL_SHARE
         boot, run = math.sqrt(share) * scatter, math.sqrt(1 - share) * scatter
         return replace(noise, boot=boot, run=run)
     return replace(noise, boot=scatter)

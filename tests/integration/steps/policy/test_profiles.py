@@ -54,12 +54,12 @@ class ProfilesTest(RealMaster):
             f"profile {OTHER}",
         ]
         assert not [call for call in self.calls() if "trial" in call]
-        first, second = profiles.taken(self.ledger, self.settings.visits, record)
+        first, second = profiles.taken(self.ledger, self.settings.trial_logs, record)
         assert (first.profile.revision, second.profile.revision) == (REVISION, OTHER)
         assert first.stacks == {("ether_input", REVISION[:4]): 1000}
         assert first.profile.pps == 600_000.0
         decisions = self.ledger.actions.of_job(record.id)
-        kept = sorted(int(path.name) for path in self.settings.visits.iterdir())
+        kept = sorted(int(path.name) for path in self.settings.trial_logs.iterdir())
         assert kept == [one.id for one in decisions if one.stage is ActionStage.PROFILE]
         events, _ = self.ledger.events.since(0)
         assert sum(one.kind == "boot" for one in events) == 2

@@ -99,7 +99,7 @@ def alerts(
 ) -> Iterator[Alerts]:
     alerts = Alerts(service_folder, empty_ledger, service_commits)
     yield alerts
-    for place in (alerts.settings.reports, alerts.settings.visits):
+    for place in (alerts.settings.reports, alerts.settings.trial_logs):
         shutil.rmtree(place, ignore_errors=True)
 
 
@@ -251,7 +251,7 @@ def profiled(alerts: Alerts, record: JobRecord, folded: dict[str, str]) -> None:
     [scenario] = record.job.scenarios
     for revision, text in folded.items():
         trial = intend(alerts.ledger, record, revision, stage=ActionStage.PROFILE)
-        place = alerts.settings.visits / str(trial.id)
+        place = alerts.settings.trial_logs / str(trial.id)
         place.mkdir(parents=True)
         seen = Profile(revision, "k", record.job.testbed, scenario, "cycles", 7e5, 999, 3, 1, 30)
         (place / f"profile-{scenario}.json").write_text(serialization.dumps(seen))

@@ -44,7 +44,7 @@ class BisectSchedulerTest(RealMaster):
             folder = folder_of(self.settings, trial.id)
             await self.until(folder.is_dir)
             assert [path.name for path in folder.iterdir()] == ["trial-ok.log"]
-        assert not list(self.settings.visits.glob(".incoming*"))
+        assert not list(self.settings.trial_logs.glob(".incoming*"))
         await self.until(lambda: not list(self.settings.kernels.iterdir()))
         while await self.recoveries() == 0:
             await task.deferLater(reactor, 0.05)

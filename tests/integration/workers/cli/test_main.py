@@ -72,7 +72,7 @@ def test_build_failure_has_status_3(run: Run, running_lab: RunningLab) -> None:
         "build", "--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG
     )
     (failure,) = facts
-    assert status == options.EXIT_DUD == 3
+    assert status == options.EXIT_UNMEASURABLE == 3
     assert isinstance(failure, Failure)
     assert failure.reaction is Reaction.SKIP
     assert prose.endswith(f"no kernel: {failure.why}\n")

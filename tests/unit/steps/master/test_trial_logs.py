@@ -15,7 +15,7 @@ from netbisect.steps.service.settings import MailSettings, Settings
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     mail = MailSettings(to=("a@b",), sender="c@d")
-    return Settings(branches=("main",), mail=mail, state=tmp_path, visit_space="1 kB")
+    return Settings(branches=("main",), mail=mail, state=tmp_path, trial_log_space="1 kB")
 
 
 def store_logs(settings: Settings, decision: int, size: int) -> None:
@@ -26,7 +26,7 @@ def store_logs(settings: Settings, decision: int, size: int) -> None:
 
 
 def stored(settings: Settings) -> list[int]:
-    return sorted(int(path.name) for path in settings.visits.iterdir())
+    return sorted(int(path.name) for path in settings.trial_logs.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_logs_that_cannot_be_stored_are_removed(tmp_path: Path) -> None:
     assert not incoming.exists()
 
 
-def test_visit_space_is_an_amount_of_space(settings: Settings) -> None:
-    assert settings.visit_bytes == 1000
-    with pytest.raises(ValueError, match="visit_space 'much': expected an amount of space"):
-        replace(settings, visit_space="much")
+def test_trial_log_space_is_an_amount_of_space(settings: Settings) -> None:
+    assert settings.trial_log_bytes == 1000
+    with pytest.raises(ValueError, match="trial_log_space 'much': expected an amount of space"):
+        replace(settings, trial_log_space="much")
