@@ -29,7 +29,7 @@ FAULTS = {
     DISK: "no file grows for half a second; then there is room again",
 }
 SUPERVISED = "run"
-_BUILDER, _VISITOR = "worker-amd64", "worker-c2558"
+_BUILDER, _TRIAL_WORKER = "worker-amd64", "worker-c2558"
 
 _OF_TRIALS = re.compile(r" runs | does | of (bench|recover)-")
 """Steps of a trial worker, such as the removal of a kernel."""
@@ -191,7 +191,7 @@ class Script:
         if fault in {MASTER, WORKER}:
             return 0
         if fault in {DATABASE, DISK} and _WITHOUT_ORDER.search(step):
-            return int(fault == DISK and any(map(self._commands, (_BUILDER, _VISITOR))))
+            return int(fault == DISK and any(map(self._commands, (_BUILDER, _TRIAL_WORKER))))
         return self.plan.patience if self._name_of(step) == _BUILDER else 1
 
     def _possible(self, fault: str, step: str) -> bool:
@@ -230,7 +230,7 @@ class Script:
         """The worker of a step."""
         trials = _OF_TRIALS.search(step)
         builds = not trials and ("kernel" in step or "build" in step)
-        return _BUILDER if builds else _VISITOR
+        return _BUILDER if builds else _TRIAL_WORKER
 
     def _number(self, name: str) -> int:
         try:
