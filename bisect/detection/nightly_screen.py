@@ -62,8 +62,6 @@ MIX_IMAGES = 3
 
 Z_95 = float(special.ndtri(0.975))
 """Half width of a 95 % interval, in standard errors."""
-_GOOD_IMAGES = 6
-"""Latest images of the baseline considered as good end."""
 _SUSPECT_SHARE = 0.5
 """Share of the change from which an image is a suspect."""
 
@@ -290,9 +288,6 @@ def _result(test: _WindowTest, images: Sequence[Sequence[Level]], y: Floats) -> 
     changed = test.suspicious or test.gained
     # An outlier at the end of the baseline would be a poor good end.
     near = np.flatnonzero(changed & (distance < abs(test.ln_ratio) / 2))
-    recent = sorted(
-        range(max(len(past) - _GOOD_IMAGES, 0), len(past)), key=lambda i: float(distance[i])
-    )
     shift = math.copysign(1.0, test.ln_ratio) * (y - test.before)
     off = [
         i
@@ -308,7 +303,6 @@ def _result(test: _WindowTest, images: Sequence[Sequence[Level]], y: Floats) -> 
         good=images[near[-1] if len(near) else len(past) - 1][-1].revision,
         p=test.p_gain if test.gained else test.p,
         suspects=tuple(images[i][0].revision for i in reversed(off)),
-        goods=tuple(images[i][-1].revision for i in recent),
         kind=AlertKind.IMPROVEMENT if test.gained else AlertKind.DROP,
         tonight=len(y) - 1 in off,
     )

@@ -114,8 +114,6 @@ class ScreenResult:
     """p-value, over all windows."""
     suspects: tuple[str, ...] = ()
     """Revisions of the latest deviating levels, newest first."""
-    goods: tuple[str, ...] = ()
-    """Latest revisions of the baseline, nearest to its level first."""
     kind: AlertKind = AlertKind.DROP
     """Kind of the alert."""
     mix: Effect | None = None
