@@ -80,7 +80,6 @@ def screen(
     tonight: Level,
     min_effect: float = MIN_EFFECT,
     *,
-    alpha: float = SCREEN_ALPHA,
     modes: BootModes | Learn | None = LEARN,
     image_sd: float = SCREEN_SD,
 ) -> ScreenResult:
@@ -95,7 +94,6 @@ def screen(
         history: Levels since the last known change, oldest first; at least one.
         tonight: The latest level.
         min_effect: Smallest drop worth an alert, as a positive ln ratio.
-        alpha: Probability of a suspicion without a change.
         modes: Of the boots; learned from the history by default.
         image_sd: Prior of the image noise.
 
@@ -123,9 +121,7 @@ def screen(
     windows = [window for window in WINDOWS if window < len(y) - start]
     whole = sum(WINDOWS[window] for window in windows)
     tests = [
-        _test_window(
-            y[start:], variance[start:], window, alpha, min_effect, WINDOWS[window] / whole
-        )
+        _test_window(y[start:], variance[start:], window, min_effect, WINDOWS[window] / whole)
         for window in windows
     ]
     best = min(tests, key=lambda one: one.p)
@@ -135,7 +131,7 @@ def screen(
     found = replace(found, images=len(y) - start - 1, noise=past.noise)
     if _saturated(merged[start:]):
         return replace(found, suspicious=False, score=min(found.score, 0.0), kind=AlertKind.DROP)
-    agreed = _agreed(y, variance, alpha, min_effect)
+    agreed = _agreed(y, variance, min_effect)
     if agreed is not None:
         found = _result(agreed, images, y)
         effect = _effect(agreed, merged)
@@ -214,7 +210,7 @@ def _start(past: Segmentation) -> int:
 
 
 def _test_window(
-    y: Floats, variance: Floats, window: int, alpha: float, min_effect: float, share: float
+    y: Floats, variance: Floats, window: int, min_effect: float, share: float
 ) -> _WindowTest:
     """Moderated t-test of the latest `window` images against those before.
 
@@ -231,14 +227,14 @@ def _test_window(
     ratio = after - before
     p = min(1.0, float(special.stdtr(degrees_of_freedom, ratio / error)) / share)
     gain = min(1.0, float(special.stdtr(degrees_of_freedom, -ratio / error)) / share)
-    quantile = float(special.stdtrit(degrees_of_freedom, 1 - share * alpha))
+    quantile = float(special.stdtrit(degrees_of_freedom, 1 - share * SCREEN_ALPHA))
     threshold = max(quantile * error, LEAST_SHARE * min_effect)
     return _WindowTest(
         window, before, ratio, threshold, p, gain, -ratio >= threshold, ratio >= threshold, error
     )
 
 
-def _agreed(y: Floats, variance: Floats, alpha: float, min_effect: float) -> _WindowTest | None:
+def _agreed(y: Floats, variance: Floats, min_effect: float) -> _WindowTest | None:
     """The latest images against those before, if they show a change, as tonight's does."""
     tonight = float(y[-1] - np.median(y[:-1]))
     if abs(tonight) < _SUSPECT_SHARE * LEAST_SHARE * min_effect:
@@ -248,7 +244,7 @@ def _agreed(y: Floats, variance: Floats, alpha: float, min_effect: float) -> _Wi
     if shift is None or not shift.shown:
         return None
     window = len(y) - shift.at
-    test = _test_window(y, variance, window, alpha, min_effect, 1.0)
+    test = _test_window(y, variance, window, min_effect, 1.0)
     if sign * test.ln_ratio < LEAST_SHARE * min_effect:
         return None
     # The mean ratio of the candidates is an e-value; its inverse is a p-value.

@@ -21,10 +21,8 @@ _PATIENCE = 3
 """Boots without a sample tolerated beyond the number with one."""
 
 
-def welch(
-    good: Sequence[float], bad: Sequence[float], scenario: str, confidence: float = 0.95
-) -> Effect:
-    """Difference of `bad` and `good` by Welch's t-test, two-sided.
+def welch(good: Sequence[float], bad: Sequence[float], scenario: str) -> Effect:
+    """Difference of `bad` and `good` by Welch's t-test, two-sided, with its 95 % interval.
 
     B. L. Welch, Biometrika 34, 1947, with the degrees of freedom of Satterthwaite (1946). The
     standard deviation is at least 0.02 %.
@@ -33,7 +31,6 @@ def welch(
         good: ln pps, one value per boot.
         bad: The other side.
         scenario: Copied into the result.
-        confidence: Of the interval, between 0 and 1.
 
     Returns:
         The difference bad - good as an ln ratio, its interval and two-sided p.
@@ -41,11 +38,11 @@ def welch(
     Raises:
         ValueError: A side has fewer than two boots.
     """
-    return _compare(good, bad, scenario, confidence, trim=0, known=NO_PRIOR)
+    return _compare(good, bad, scenario, 0.95, trim=0, known=NO_PRIOR)
 
 
-def paired(ratios: Sequence[float], scenario: str, confidence: float = 0.95) -> Effect:
-    """Mean of paired differences by Student's t-test, two-sided.
+def paired(ratios: Sequence[float], scenario: str) -> Effect:
+    """Mean of paired differences by Student's t-test, two-sided, with its 95 % interval.
 
     Pairs of one boot share its level, so that only the noise of runs remains. The standard
     deviation is at least 0.02 %.
@@ -53,11 +50,10 @@ def paired(ratios: Sequence[float], scenario: str, confidence: float = 0.95) -> 
     Args:
         ratios: Difference of each pair, ln ratio; two or more.
         scenario: Copied into the result.
-        confidence: Of the interval, between 0 and 1.
     """
     mean, variance, degrees_of_freedom = _mean(ratios, 0, NO_PRIOR)
     error = math.sqrt(variance)
-    reach = float(special.stdtrit(degrees_of_freedom, (1 + confidence) / 2)) * error
+    reach = float(special.stdtrit(degrees_of_freedom, 0.975)) * error
     p = min(1.0, 2 * float(special.stdtr(degrees_of_freedom, -abs(mean) / error)))
     return Effect(scenario, mean, mean - reach, mean + reach, p, len(ratios), len(ratios))
 

@@ -93,12 +93,10 @@ def need(drop: float, image: float, boot: float) -> Need:
     )
 
 
-def detectable(
-    image: float, boot: float, boots: int, error: float = 0.05, power: float = 0.8
-) -> float:
+def detectable(image: float, boot: float, boots: int) -> float:
     """Smallest drop detectable by comparing two kernels, as a positive ln ratio.
 
-    One image per side, with equal numbers of boots:
+    With a type I error of 5 % and a power of 80 %. One image per side, with equal numbers of boots:
     drop = (t_error + t_power) sqrt(2 (image^2 + boot^2 / boots)), with Student's t of
     2 boots - 2 degrees of freedom, one-sided (Cochran and Cox, Experimental Designs, 1957,
     chapter 2).
@@ -107,8 +105,6 @@ def detectable(
         image: standard deviation of ln pps between images.
         boot: standard deviation of ln pps between boots of one image.
         boots: of each side, 2 or more.
-        error: type I error.
-        power: probability of detection.
 
     Raises:
         ValueError: fewer than two boots.
@@ -116,8 +112,7 @@ def detectable(
     if boots < 2:  # noqa: PLR2004 - minimum for a variance
         raise ValueError(f"{boots} boots a side: expected 2 or more")
     degrees_of_freedom = 2 * boots - 2
-    factor = _student(1 - error, degrees_of_freedom)
-    factor += _student(power, degrees_of_freedom)
+    factor = _student(0.95, degrees_of_freedom) + _student(0.8, degrees_of_freedom)
     return factor * math.sqrt(2 * (image**2 + boot**2 / boots))
 
 
