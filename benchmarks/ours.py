@@ -97,7 +97,7 @@ def _retested(
     job: BisectJob, bench: _Bench, known: Evidence
 ) -> tuple[BisectJob | Verdict, Evidence]:
     """The search for the effect that the retest found, or the verdict of the retest."""
-    ends = job.good, job.candidates[-1].revision
+    ends = job.good, job.bad
     of = job.branch, job.testbed, *ends, job.scenarios, job.lead
     commits = len(job.candidates)
     retest = CompareJob(*of, job.effect, noise=job.noise, commits=commits)

@@ -80,11 +80,6 @@ class AlertState(StrEnum):
         """Whether mails are suppressed."""
         return self in {*_BEFORE, *_ENDED, AlertState.MUTED} - {AlertState.FIXED}
 
-    @property
-    def searchable(self) -> bool:
-        """Whether a search may begin."""
-        return self in ALLOWED[AlertAction.SEARCH]
-
 
 _BEFORE = (AlertState.CANDIDATE, AlertState.CONFIRMING)
 _UNSETTLED = (
@@ -117,11 +112,6 @@ class AlertAction(StrEnum):
     MERGE = "merged"
     NOTE = "noted on"
     """A remark, without a change of state."""
-
-    @property
-    def aim(self) -> AlertState | None:
-        """The target state, if any; a late search result may leave the state unchanged."""
-        return next((state for state, action in _TOWARDS.items() if action is self), None)
 
 
 _TOWARDS = {

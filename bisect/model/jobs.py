@@ -76,6 +76,11 @@ class BisectJob:
     """Maximum further layouts of a revision; used only if `noise.image` is above 0."""
 
     @property
+    def bad(self) -> str:
+        """The bad end."""
+        return self.candidates[-1].revision
+
+    @property
     def testbeds(self) -> tuple[str, ...]:
         """All testbeds, that of the job first."""
         return (self.testbed, *(name for name in self.others if name != self.testbed))

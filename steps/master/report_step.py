@@ -141,7 +141,7 @@ def _sides(ledger: Ledger, job: Job, scenario: str, revision: str) -> list[Set]:
         case CompareJob():
             wanted = [job.good, job.bad]
         case BisectJob():
-            wanted = [job.good, revision, job.candidates[-1].revision]
+            wanted = [job.good, revision, job.bad]
         case ProfileJob() | MeasureJob():
             wanted = [*job.revisions]
     number = metric_of(scenario).number

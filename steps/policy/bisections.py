@@ -89,14 +89,14 @@ def search_of_peer(ledger: Ledger, wanted: BisectJob, confirmed: Confirmed) -> J
         other = record.job
         if not isinstance(other, BisectJob) or wanted.testbed not in other.others:
             continue
-        ends = (other.branch, other.good, other.candidates[-1].revision)
+        ends = (other.branch, other.good, other.bad)
         seen_here = any(
             effect.scenario == other.lead
             and effect.low * effect.high > 0
             and effect.ln_ratio * other.effect > 0
             for effect in confirmed.effects
         )
-        same = ends == (wanted.branch, wanted.good, wanted.candidates[-1].revision)
+        same = ends == (wanted.branch, wanted.good, wanted.bad)
         if same and seen_here:
             return record
     return None

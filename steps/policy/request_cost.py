@@ -60,10 +60,8 @@ def ends_of(job: Job) -> tuple[str, ...]:
     match job:
         case MeasureJob() | ProfileJob():
             return job.revisions
-        case CompareJob():
+        case CompareJob() | BisectJob():
             return job.good, job.bad
-        case BisectJob():
-            return job.good, job.candidates[-1].revision
         case NightlyJob():
             return (job.revision,)
 

@@ -28,9 +28,7 @@ def compared(job: CompareJob | BisectJob, result: Result | None) -> tuple[tuple[
         return ((result.parent, result.revision),)
     if isinstance(result, SeveralCulprits):
         return tuple((one.parent, one.revision) for one in result.culprits)
-    if isinstance(job, CompareJob):
-        return ((job.good, job.bad),)
-    return ((job.good, job.candidates[-1].revision),)
+    return ((job.good, job.bad),)
 
 
 def stand_ins(evidence: Evidence, steps: Sequence[StepDocument], sides: set[str]) -> dict[str, str]:

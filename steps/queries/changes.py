@@ -269,9 +269,7 @@ def _shared(
     sides = {end for pair in ends for end in pair}
     testbeds, shown = change_evidence.places(job, evidence, sides)
     levels = lab.levels(ledger, job)
-    bad = known_commit(
-        ledger, job.bad if isinstance(job, CompareJob) else job.candidates[-1].revision
-    )
+    bad = known_commit(ledger, job.bad)
     revisions = {job.good, bad.revision, *(one.revision for one, _ in commits)}
     revisions |= {one.revision for one in evidence.observations}
     revisions |= {one.revision for one in steps} | {one.revision for one in levels}
@@ -327,8 +325,7 @@ def _unaffected(
 ) -> tuple[str, ...]:
     if not effects or until is None:
         return ()
-    bad = job.bad if isinstance(job, CompareJob) else job.candidates[-1].revision
-    ends = known_commit(ledger, job.good), known_commit(ledger, bad)
+    ends = known_commit(ledger, job.good), known_commit(ledger, job.bad)
     place = job.branch, job.testbed
     return unaffected_testbeds(ledger, lab.title, place, ends, effects[0].ln_ratio, until)
 

@@ -96,8 +96,7 @@ def open_alert(
         raise StoreError(f"job {record.id} ({record.key}) measured no effect to announce")
     compared = isinstance(job, CompareJob)
     comparison = record.id if compared else None
-    bad = job.bad if isinstance(job, CompareJob) else job.candidates[-1].revision
-    good, bad = ends = ends or (job.good, bad)
+    good, bad = ends = ends or (job.good, job.bad)
     kind, session = AlertKind.of(effects[0]), writing.session
     candidate = _candidate(session, record.id) if compared else None
     row = _find_returned(writing, job, kind, ends)

@@ -23,6 +23,7 @@ from netbisect.bisect.model.alert_state import (
     AlertKind,
     AlertState,
     AlertTransitionError,
+    action_for,
 )
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.model.results import (
@@ -116,7 +117,7 @@ def test_status_is_always_consistent(steps: list[tuple[AlertAction, float]]) -> 
 def test_only_ending_actions_end_an_alert(state: AlertState, action: AlertAction) -> None:
     after = ALLOWED[action].get(state)
     if state.standing and after is not None and not after.standing:
-        assert after is action.aim
+        assert action_for(after) is action
         assert after.ended
 
 
