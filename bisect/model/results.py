@@ -193,3 +193,10 @@ Result: TypeAlias = (
     | Unfinished
 )
 Move: TypeAlias = Trial | Result
+
+
+def culprits_of(result: Result | None) -> tuple[Culprit, ...]:
+    """The verified commits of a search, the largest effect first."""
+    if isinstance(result, SeveralCulprits):
+        return result.culprits
+    return (result,) if isinstance(result, Culprit) else ()

@@ -12,7 +12,7 @@ from netbisect.bisect.model.entities import (
     Noise,
 )
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
-from netbisect.bisect.model.results import Confirmed, Culprit, Result, SeveralCulprits
+from netbisect.bisect.model.results import Confirmed
 from netbisect.bisect.search import prior
 from netbisect.steps.service.numeric import histories
 from netbisect.store.db.records import JobRecord
@@ -71,13 +71,6 @@ def bisect_job(
             for one in peers
         },
     )
-
-
-def culprits_of(result: Result | None) -> tuple[Culprit, ...]:
-    """The verified commits of a search, the largest effect first."""
-    if isinstance(result, SeveralCulprits):
-        return result.culprits
-    return (result,) if isinstance(result, Culprit) else ()
 
 
 def search_of_peer(ledger: Ledger, wanted: BisectJob, confirmed: Confirmed) -> JobRecord | None:

@@ -10,9 +10,8 @@ from netbisect.bisect.model import profile_stacks, serialization
 from netbisect.bisect.model.entities import Profile
 from netbisect.bisect.model.jobs import ProfileJob
 from netbisect.bisect.model.metric import scenario_of
-from netbisect.bisect.model.results import Result, Unfinished
+from netbisect.bisect.model.results import Result, Unfinished, culprits_of
 from netbisect.reports.model.profiles import ProfilePair, StoredProfile
-from netbisect.steps.policy.bisections import culprits_of
 from netbisect.store.db.records import ActionStage, Alert, JobRecord, Outcome
 from netbisect.store.ledger import Ledger
 from netbisect.workers.measure.profile import file_of

@@ -11,7 +11,7 @@ from netbisect.bisect.model.entities import Boot, Conditions, Fact, Failure, Ker
 from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.metric import metric_of
-from netbisect.bisect.model.results import Culprit, Result, SeveralCulprits
+from netbisect.bisect.model.results import Result, culprits_of
 from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.reports.model.changes import BootDocument, KernelFailure, RunDocument, StepDocument
 from netbisect.reports.render import words
@@ -24,11 +24,8 @@ _OF_THE_KERNEL = (Stage.BUILD, Stage.BOOT)
 
 def compared(job: CompareJob | BisectJob, result: Result | None) -> tuple[tuple[str, str], ...]:
     """The compared revisions: each culprit with its parent, the earlier first, or the ends."""
-    if isinstance(result, Culprit):
-        return ((result.parent, result.revision),)
-    if isinstance(result, SeveralCulprits):
-        return tuple((one.parent, one.revision) for one in result.culprits)
-    return ((job.good, job.bad),)
+    verified = tuple((one.parent, one.revision) for one in culprits_of(result))
+    return verified or ((job.good, job.bad),)
 
 
 def stand_ins(evidence: Evidence, steps: Sequence[StepDocument], sides: set[str]) -> dict[str, str]:

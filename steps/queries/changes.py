@@ -22,6 +22,7 @@ from netbisect.bisect.model.results import (
     Result,
     SeveralCulprits,
     Suspects,
+    culprits_of,
 )
 from netbisect.reports.model.changes import (
     BisectionDocument,
@@ -35,7 +36,6 @@ from netbisect.reports.model.changes import (
 )
 from netbisect.reports.model.types import Difference
 from netbisect.reports.render import words
-from netbisect.steps.policy.bisections import culprits_of
 from netbisect.steps.policy.retests import chain
 from netbisect.steps.policy.unaffected import unaffected_testbeds
 from netbisect.steps.queries import change_evidence

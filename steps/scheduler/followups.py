@@ -32,6 +32,7 @@ from netbisect.bisect.model.results import (
     NotConfirmed,
     Result,
     Unfinished,
+    culprits_of,
 )
 from netbisect.reports.mail import alerts
 from netbisect.reports.pages import requests
@@ -273,7 +274,7 @@ class Followups:
         self, ledger: Ledger, record: JobRecord, result: Result
     ) -> list[JobRecord]:
         affected = ledger.alerts.all_of_job(record.id)
-        culprits = bisections.culprits_of(result)
+        culprits = culprits_of(result)
         unmuted = [alert for alert in affected if not alert.state.silent]
         wanted = profiles.profile_jobs(ledger, record, result) if unmuted else []
         context, now = self._context(), ledger.clock()

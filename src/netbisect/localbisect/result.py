@@ -25,6 +25,7 @@ from netbisect.bisect.model.results import (
     SeveralCulprits,
     Suspects,
     Trial,
+    culprits_of,
 )
 from netbisect.bisect.search.search_space import build_search_space
 from netbisect.bisect.search.verification import good_end_shift
@@ -93,13 +94,7 @@ class SearchResult:
     @property
     def culprits(self) -> tuple[Culprit, ...]:
         """Verified commits, largest effect first."""
-        match self.finding:
-            case Culprit():
-                return (self.finding,)
-            case SeveralCulprits():
-                return self.finding.culprits
-            case _:
-                return ()
+        return culprits_of(self.finding)
 
     @property
     def boot(self) -> str:
