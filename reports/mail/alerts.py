@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
+from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Effect, Unfinished
 from netbisect.reports.mail import opening
 from netbisect.reports.model.changes import ChangeDocument
@@ -18,14 +18,6 @@ _LINES_MAX = 12
 """Maximum lines of a list in a mail; the page has all."""
 _ROWS_MAX = 10
 """Maximum lines of the table of effects."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mail:
-    """A plain-text mail of at most 76 columns; addresses stand on separate lines."""
-
-    subject: str
-    text: str
 
 
 def mail(document: ChangeDocument) -> Mail:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netbisect.reports.mail.alerts import Mail
+from netbisect.bisect.model.mail import Mail
 from netbisect.reports.render import words
 
 COMMANDS = """\

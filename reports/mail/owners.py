@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from netbisect.bisect.model.faults import rule_of
-from netbisect.reports.mail.alerts import Mail
+from netbisect.bisect.model.mail import Mail
 from netbisect.reports.render import words
 from netbisect.reports.render.templating import environment
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.model.types import (
     ComparedRevision,
@@ -42,8 +43,8 @@ def _several(head: Head) -> str:
     return f"{head.subjects[0]} and {len(head.subjects) - 1} others"
 
 
-def confirmation(head: Head, boots: int, seconds: float, address: str) -> tuple[str, str]:
-    """Subject and text of the mail that confirms a request.
+def confirmation(head: Head, boots: int, seconds: float, address: str) -> Mail:
+    """The mail that confirms a request.
 
     `boots` and `seconds` of the lab are its maximum cost; `address` is that of its page.
     """
@@ -65,11 +66,11 @@ def confirmation(head: Head, boots: int, seconds: float, address: str) -> tuple[
             ]
         ),
     ]
-    return subject_line(head), "\n\n".join(text) + "\n"
+    return Mail(subject_line(head), "\n\n".join(text) + "\n")
 
 
-def news(head: Head, headline: str, address: str) -> tuple[str, str]:
-    """Subject and text of the mail about an action of another user, a sentence."""
+def news(head: Head, headline: str, address: str) -> Mail:
+    """The mail about an action of another user, a sentence."""
     text = [
         wrap(words.clean(headline)),
         wrap("Measurements are kept. Status and further changes:"),
@@ -77,11 +78,11 @@ def news(head: Head, headline: str, address: str) -> tuple[str, str]:
             [address, f"  netbisect request show {head.number}", "  netbisect request --help"]
         ),
     ]
-    return f"Re: {subject_line(head)}", "\n\n".join(text) + "\n"
+    return Mail(f"Re: {subject_line(head)}", "\n\n".join(text) + "\n")
 
 
-def mail(found: RequestDocument) -> tuple[str, str]:
-    """Subject and text of the mail with the result."""
+def mail(found: RequestDocument) -> Mail:
+    """The mail with the result."""
     text = [wrap(words.clean(found.sentence)), *_tables(found)]
     text += [wrap(words.clean(one)) for one in (*consistency(found), *found.remarks)]
     text.append(wrap(f"Cost: {cost(found)}."))
@@ -89,7 +90,7 @@ def mail(found: RequestDocument) -> tuple[str, str]:
     if places:
         text.append("\n".join(["Values, plots and history:", *places]))
     subject = subject_line(Head(found.number, found.kind, found.labels, ()))
-    return f"Re: {subject}", "\n\n".join(text) + "\n"
+    return Mail(f"Re: {subject}", "\n\n".join(text) + "\n")
 
 
 def _tables(found: RequestDocument) -> Iterator[str]:

@@ -118,9 +118,8 @@ def execute(ledger: Ledger, settings: Settings, mail: bytes) -> str:
     kind = f"{sender} {words.day(ledger.clock())} {letter.text}"
     ledger.mails.post(
         f"answer:{alert}:{hashlib.sha256(kind.encode()).hexdigest()}",
-        subject=letter.subject,
-        recipients=[sender],
-        body=letter.text,
+        letter,
+        [sender],
         in_reply_to=_message_id(message),
     )
     return f"a mail of {sender!r} about alert {alert}: {result}"

@@ -66,7 +66,7 @@ def post_digest(ledger: Ledger, settings: Settings, lab: Lab) -> None:
     letter = digest.mail(
         gather(ledger, settings, lab, [one for one in nights if one.opened_at >= since], since)
     )
-    ledger.mails.post(key, subject=letter.subject, recipients=settings.mail.to, body=letter.text)
+    ledger.mails.post(key, letter, settings.mail.to)
 
 
 def gather(

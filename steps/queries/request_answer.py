@@ -14,6 +14,7 @@ from netbisect.bisect.model.jobs import (
     Job,
     MeasureJob,
 )
+from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.metric import metric_of, split_settings
 from netbisect.bisect.model.results import (
     Confirmed,
@@ -117,8 +118,8 @@ def folders(settings: Settings, request: Request, parts: Sequence[JobRecord]) ->
     )
 
 
-def news(ledger: Ledger, settings: Settings, request: int, headline: str) -> tuple[str, str]:
-    """Subject and text of the mail about a change of a request.
+def news(ledger: Ledger, settings: Settings, request: int, headline: str) -> Mail:
+    """The mail about a change of a request.
 
     Raises:
         StoreError: there is no such request.

@@ -16,6 +16,7 @@ from netbisect.bisect.model.jobs import (
     Job,
     MeasureJob,
 )
+from netbisect.bisect.model.mail import Mail
 from netbisect.reports.documents.api import (
     AskBody,
     CancelBody,
@@ -315,7 +316,7 @@ class RequestService:
     def _check_owner(self, user: User, number: int, action: str) -> None:
         user.require_owner(self.ledger.requests.get(number).who, action)
 
-    def _news(self, request: int, headline: str) -> tuple[str, str]:
+    def _news(self, request: int, headline: str) -> Mail:
         return request_answer.news(self.ledger, self.settings, request, headline)
 
 

@@ -183,13 +183,11 @@ class Followups:
         """Mails an unfinished job; during a quarantine only the first nightly job."""
         job = closing.record.job
         assert isinstance(job, NightlyJob | CompareJob)
-        letter = alerts.trouble(job, result)
         key = f"quarantine:{held.id}:{job.branch}" if held else f"{closing.record.id}"
         closing.post(
             f"trouble:{key}",
-            subject=letter.subject,
-            recipients=recipients(self.settings.mail, job.branch, job.testbed),
-            body=letter.text,
+            alerts.trouble(job, result),
+            recipients(self.settings.mail, job.branch, job.testbed),
         )
 
     def _after_comparison(
@@ -261,11 +259,12 @@ class Followups:
                 closing.change_alert(alert.id, what=trouble, state=AlertState.NO_CULPRIT)
             address = context.alert_link(alert.id)
             letter = alerts.mail(replace(document, alert=alert.id, address=address))
+            if trouble:
+                letter = letter._replace(text=f"{letter.text}\n{trouble}\n")
             closing.post(
                 f"alert:{alert.id}:{record.id}",
-                subject=letter.subject,
-                recipients=recipients(self.settings.mail, job.branch, job.testbed),
-                body=f"{letter.text}\n{trouble}\n" if trouble else letter.text,
+                letter,
+                recipients(self.settings.mail, job.branch, job.testbed),
                 alert=alert.id,
             )
         return followers
@@ -292,12 +291,10 @@ class Followups:
             for alert in unmuted:
                 document = documents[alert.id]
                 assert document is not None
-                letter = alerts.mail(document)
                 closing.post(
                     f"outcome:{alert.id}:{record.id}",
-                    subject=letter.subject,
-                    recipients=addresses[alert.id],
-                    body=letter.text,
+                    alerts.mail(document),
+                    addresses[alert.id],
                     alert=alert.id,
                 )
             return [

@@ -48,7 +48,7 @@ def quarantine_testbed(
         by=by,
         fault=fault,
         log=log,
-        letter=(letter.subject, letter.text),
+        letter=letter,
         recipients=(place.owner,) if place.owner else settings.mail.to,
     )
 

@@ -10,8 +10,8 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 
+from netbisect.bisect.model.mail import Mail
 from netbisect.reports.mail import owners
-from netbisect.reports.mail.alerts import Mail
 from netbisect.steps.master.builders import bench_builder, kernel_builder, recover_builder
 from netbisect.steps.scheduler.buildsets import SchedulerPart
 from netbisect.store.ledger import Ledger
@@ -87,8 +87,7 @@ class WorkerMonitor(SchedulerPart):
         ]
         ledger.mails.post(
             f"worker:{worker}:{number}:{what}",
-            subject=letter.subject,
-            recipients=tuple(dict.fromkeys(filter(None, addresses))) or self.settings.mail.to,
-            body=letter.text,
+            letter,
+            tuple(dict.fromkeys(filter(None, addresses))) or self.settings.mail.to,
             thread=f"worker:{worker}:{number}:",
         )

@@ -26,6 +26,7 @@ from netbisect.bisect.model.jobs import (
     Job,
     NightlyJob,
 )
+from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Culprit, Effect, Result
 from netbisect.store.db.database import NotAllowedError, StoreError
 from netbisect.store.db.records import (
@@ -212,9 +213,8 @@ def _tell(writing: WriteTransaction, alert: Alert, text: str) -> None:
     post_mail(
         writing,
         f"change:{alert.id}:{writing.session.scalar(changes)}",
-        subject=f"Re: {last.subject.removeprefix('Re: ')}",
-        recipients=last.recipients,
-        body=text,
+        Mail(f"Re: {last.subject.removeprefix('Re: ')}", text),
+        last.recipients,
         alert=alert.id,
     )
 

@@ -13,6 +13,7 @@ from sqlalchemy import func, select
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.evidence import split_kernel_name
 from netbisect.bisect.model.jobs import Job
+from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Result
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import (
@@ -123,16 +124,14 @@ class JobClosing(WriteTransaction):
             request=(self.record.request, run),
         )
 
-    def end_request(
-        self, *, state: RequestState, verdict: str, why: str, letter: tuple[str, str]
-    ) -> Request:
+    def end_request(self, *, state: RequestState, verdict: str, why: str, letter: Mail) -> Request:
         """Closes the request of the job, with a mail.
 
         Args:
             state: Answered, or failed.
             verdict: One word.
             why: A sentence.
-            letter: Subject and text of the mail.
+            letter: The mail.
         """
         assert self.record.request is not None
         return request_changes.end(

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
+from netbisect.bisect.model.mail import Mail
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import AlertRow, MailState, OutboxMail
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row, transaction
@@ -20,10 +21,9 @@ from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_
 def post_mail(
     writing: WriteTransaction,
     key: str,
-    *,
-    subject: str,
+    letter: Mail,
     recipients: Sequence[str],
-    body: str,
+    *,
     alert: int | None = None,
     thread: str = "",
     in_reply_to: str = "",
@@ -33,9 +33,8 @@ def post_mail(
     Args:
         writing: The transaction.
         key: Unique, such as `alert:7:culprit`.
-        subject: One line.
+        letter: Subject and text.
         recipients: Addresses.
-        body: Plain text.
         alert: Alert whose mails form one thread.
         thread: Prefix of the keys of a thread, such as `request:7:`.
         in_reply_to: Message-ID of a received mail that this one answers.
@@ -56,9 +55,9 @@ def post_mail(
         message_id=f"<{uuid.uuid4().hex}@{writing.domain}>",
         key=key,
         alert=alert,
-        subject=subject,
+        subject=letter.subject,
         recipients=tuple(recipients),
-        body=body,
+        body=letter.text,
         in_reply_to=in_reply_to,
         references=(in_reply_to,) if in_reply_to else (),
         next_try_at=writing.now,
@@ -69,7 +68,7 @@ def post_mail(
     elif thread:
         _answer(session, row, OutboxMail.key.startswith(thread, autoescape=True))
     session.add(row)
-    writing.note("mail", state=row.state, subject=subject, key=key)
+    writing.note("mail", state=row.state, subject=row.subject, key=key)
     return row
 
 

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.entities import Failure, Reaction
+from netbisect.bisect.model.mail import Mail
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Action, ActionStage, Outcome, Quarantine
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
@@ -29,12 +30,12 @@ class QuarantineRepository(LedgerRepository):
         by: str = "netbisect",
         fault: str = "",
         log: str = "",
-        letter: tuple[str, str] = ("", ""),
+        letter: Mail | None = None,
         recipients: Sequence[str] = (),
     ) -> Quarantine:
         """Quarantines a testbed; an existing quarantine stays unchanged.
 
-        The subject and text of `letter` are mailed to the recipients, if there are any.
+        `letter` is mailed to the recipients, if there are any.
         """
         with self.writing() as writing:
             standing = _standing(writing.session, testbed)
@@ -51,15 +52,8 @@ class QuarantineRepository(LedgerRepository):
             writing.session.add(row)
             writing.session.flush()
             _note(writing, "quarantine", row, by=by, why=why)
-            if recipients:
-                subject, text = letter
-                post_mail(
-                    writing,
-                    f"quarantine:{row.id}",
-                    subject=subject,
-                    recipients=recipients,
-                    body=text,
-                )
+            if letter is not None:
+                post_mail(writing, f"quarantine:{row.id}", letter, recipients)
             return row
 
     def ask_release(self, testbed: str, *, by: str, note: str = "") -> Quarantine:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from netbisect.bisect.model.mail import Mail
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import (
     AuditEntry,
@@ -19,9 +20,6 @@ from netbisect.store.db.records import (
 )
 from netbisect.store.db.sessions import WriteTransaction, get_row
 from netbisect.store.repositories.outbox import post_mail
-
-MailText: TypeAlias = tuple[str, str]
-"""Subject and text."""
 
 
 def add_audit_entry(
@@ -63,7 +61,7 @@ def job_rows(session: Session, request: int) -> Sequence[JobRecord]:
 
 
 def cancel(
-    writing: WriteTransaction, request: int, *, who: str, via: str, why: str, letter: MailText
+    writing: WriteTransaction, request: int, *, who: str, via: str, why: str, letter: Mail
 ) -> Request:
     """Cancels a request until it is resumed.
 
@@ -87,7 +85,7 @@ def end(
     state: RequestState,
     verdict: str,
     why: str,
-    letter: MailText,
+    letter: Mail,
 ) -> Request:
     """Closes a request with its result, and mails it to the requester. Raises NotFoundError."""
     row = get_row(writing.session, Request, request)
@@ -106,7 +104,7 @@ def audited(
     who: str,
     via: str,
     data: dict[str, Any],
-    letter: MailText,
+    letter: Mail,
 ) -> Request:
     """Adds the audit entry of a change, and mails the requester a change by another user."""
     add_audit_entry(writing, row.id, what, who=who, via=via, data=data)
@@ -115,19 +113,11 @@ def audited(
     return row
 
 
-def mail(writing: WriteTransaction, row: Request, letter: MailText) -> None:
+def mail(writing: WriteTransaction, row: Request, letter: Mail) -> None:
     """Mails the requester in the thread of the request, if there is an address."""
     if not row.address:
         return
-    subject, body = letter
     thread = f"request:{row.id}:"
     deeds = select(AuditEntry.id).where(AuditEntry.request == row.id).order_by(AuditEntry.id.desc())
     last = writing.session.scalars(deeds.limit(1)).first()
-    post_mail(
-        writing,
-        f"{thread}{last}",
-        subject=subject,
-        recipients=[row.address],
-        body=body,
-        thread=thread,
-    )
+    post_mail(writing, f"{thread}{last}", letter, [row.address], thread=thread)

@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.jobs import Job
+from netbisect.bisect.model.mail import Mail
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import (
     Action,
@@ -23,7 +24,6 @@ from netbisect.store.db.sessions import LedgerRepository, get_row, transaction
 from netbisect.store.db.tables import BootRow
 from netbisect.store.repositories import request_changes
 from netbisect.store.repositories.jobs import add_job
-from netbisect.store.repositories.request_changes import MailText
 
 
 class TooManyError(StoreError):
@@ -44,11 +44,11 @@ class RequestRepository(LedgerRepository):
         via: str,
         priority: int,
         most_open: int,
-        letter: Callable[[int], tuple[str, str]],
+        letter: Callable[[int], Mail],
     ) -> Request:
         """Stores a request with its first jobs and a mail that confirms it, in one transaction.
 
-        `letter` returns subject and text of the mail for the id of the request. The other
+        `letter` returns the mail for the id of the request. The other
         arguments are fields of `Request`.
 
         Raises:
@@ -134,7 +134,7 @@ class RequestRepository(LedgerRepository):
 
     cancel = transaction(request_changes.cancel)
 
-    def resume(self, request: int, *, who: str, via: str, letter: MailText) -> Request:
+    def resume(self, request: int, *, who: str, via: str, letter: Mail) -> Request:
         """Resumes a cancelled request, with its measurements.
 
         Raises:
@@ -171,7 +171,7 @@ class RequestRepository(LedgerRepository):
         who: str,
         via: str,
         data: dict[str, Any],
-        letter: MailText,
+        letter: Mail,
     ) -> Request:
         """Changes jobs of an open or answered request, and reopens those that are closed.
 
@@ -200,7 +200,7 @@ class RequestRepository(LedgerRepository):
             return request_changes.audited(writing, row, "extend", who, via, data, letter)
 
     def set_priority(
-        self, request: int, priority: int, *, who: str, via: str, letter: MailText
+        self, request: int, priority: int, *, who: str, via: str, letter: Mail
     ) -> Request:
         """Changes the priority of a request and its jobs.
 

@@ -15,6 +15,7 @@ from click.testing import Result
 from programs import netbisect
 
 from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Effect
 from netbisect.steps.service.control import SETTINGS
 from netbisect.steps.service.database_thread import open_ledger, open_service_ledger
@@ -219,7 +220,7 @@ def test_mails_about_changes_have_the_domain_of_the_sender(tmp_path: Path) -> No
     settings = load_settings(Path(folder) / SETTINGS)
     ledger = open_service_ledger(settings)
     alert = announce(ledger)
-    ledger.mails.post("first", subject="a drop", recipients=["a@b"], body="", alert=alert.id)
+    ledger.mails.post("first", Mail("a drop", ""), ["a@b"], alert=alert.id)
     change = ["alerts", "fixed", str(alert.id), "--why", "reverted", "--folder", folder]
     result = netbisect(*change)
     assert result.exit_code == 0, result.output

@@ -13,6 +13,7 @@ import pytest
 from programs import captured
 from programs import netbisect as run
 
+from netbisect.bisect.model.mail import Mail
 from netbisect.demo.tree.create import create
 from netbisect.demo.tree.story import story
 from netbisect.steps.service import control
@@ -182,7 +183,7 @@ def test_owner_address_is_validated(folder: Path) -> None:
 def test_unsent_mails_are_listed_and_retried(folder: Path) -> None:
     ledger = open_service_ledger(load(folder / control.SETTINGS)[0])
     assert run("mails", "--folder", folder).output == "No unsent mail.\n"
-    mail = ledger.mails.post("one", subject="a drop", recipients=["a@lab.invalid"], body="a text\n")
+    mail = ledger.mails.post("one", Mail("a drop", "a text\n"), ["a@lab.invalid"])
     ledger.mails.failed(mail.id, "550 no such user", None)
 
     listed = run("mails", "--folder", folder).output

@@ -8,6 +8,7 @@ import pytest
 from programs import netbisect
 
 from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.bisect.model.mail import Mail
 from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import load_settings
 from netbisect.store.ledger import Ledger
@@ -32,7 +33,7 @@ def follow(folder: Path) -> tuple[int, str]:
 def test_follow_ends_when_a_mail_cannot_be_sent(folder: Path) -> None:
     """A mail waits for days while there is no mail server."""
     mails = ledger_of(folder).mails
-    mail = mails.post("one", subject="a drop", recipients=["ann@lab.invalid"], body="text")
+    mail = mails.post("one", Mail("a drop", "text"), ["ann@lab.invalid"])
     mails.begin(mail.id, 0.0)
     mails.failed(mail.id, "Connection refused", 1e12)
 
@@ -48,6 +49,6 @@ def test_follow_fails_with_open_work_and_no_master(folder: Path, work: str) -> N
     if work == "a job":
         ledger.jobs.add(NightlyJob("main", "x", "b" * 40, ("fwd4",), 3), key="night")
     else:
-        ledger.mails.post("one", subject="s", recipients=["ann@lab.invalid"], body="text")
+        ledger.mails.post("one", Mail("s", "text"), ["ann@lab.invalid"])
 
     assert follow(folder) == (1, f"Error: the master is not running: netbisect start {folder}\n")

@@ -20,6 +20,7 @@ from real_master import IdleMaster, case
 from twisted.internet import reactor, task
 
 from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.mail import Mail
 from netbisect.demo.lab.setup import free_ports
 from netbisect.demo.mailbox import read
 from netbisect.steps.master import mailer
@@ -114,7 +115,7 @@ class MailerTest(IdleMaster):
             await task.deferLater(reactor, 0.05)
 
     def put(self, key: str, body: str) -> None:
-        self.ledger.mails.post(key, subject="a drop", recipients=["people@lab.invalid"], body=body)
+        self.ledger.mails.post(key, Mail("a drop", body), ["people@lab.invalid"])
 
     @case
     async def test_a_mail_is_sent_once_as_text_and_html(self) -> None:
@@ -154,9 +155,7 @@ class MailerTest(IdleMaster):
         self.settings = replace(self.settings, mail=mail)
         alert = announce(self.ledger)
         self.start_server()
-        self.ledger.mails.post(
-            "alert", subject="a drop", recipients=mail.to, body="-10 %\n", alert=alert.id
-        )
+        self.ledger.mails.post("alert", Mail("a drop", "-10 %\n"), mail.to, alert=alert.id)
         await self.start_master()
         await self.sent()
         [asked] = read(self.mails)
@@ -215,7 +214,7 @@ class MailerTest(IdleMaster):
             ("half", [refused, "a@lab.invalid"]),
             ("good", ["b@c.invalid"]),
         ):
-            self.ledger.mails.post(key, subject=key, recipients=to, body="a text\n")
+            self.ledger.mails.post(key, Mail(key, "a text\n"), to)
         self.start_server()
         await self.start_master()
         await self.sent()

@@ -14,6 +14,7 @@ import pytest
 from alert_ledger import announce
 
 from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.mail import Mail
 from netbisect.steps.master.mailer import compose
 from netbisect.steps.policy import mail_answers
 from netbisect.steps.policy.mail_answers import execute, read_maildir
@@ -45,9 +46,7 @@ def ledger(settings: Settings) -> Iterator[Ledger]:
     """With an alert and the mail about it."""
     ledger = open_service_ledger(settings)
     alert = announce(ledger)
-    ledger.mails.post(
-        "alert:1", subject="a drop", recipients=["p@lab.invalid"], body="-10 %\n", alert=1
-    )
+    ledger.mails.post("alert:1", Mail("a drop", "-10 %\n"), ["p@lab.invalid"], alert=1)
     assert alert.id == 1
     yield ledger
     ledger.engine.dispose()

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from netbisect.bisect.model.entities import Boot
 from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import NightlyResult
 from netbisect.reports.documents.prometheus import Metric, text
 from netbisect.steps.queries.metrics import gather
@@ -42,7 +43,7 @@ def test_metrics_count_jobs_nights_boots_and_mails(own_service: Path) -> None:
                 pass
     ledger.facts.record(Boot("d" * 32, "c2558", "e" * 64, GOOD, 1.7e9, 40.0))
     ledger.quarantines.start("c2558", why="it burns", by="ann")
-    ledger.mails.post("x", subject="s", recipients=["a@lab.invalid"], body="b")
+    ledger.mails.post("x", Mail("s", "b"), ["a@lab.invalid"])
     exposed = gather(ledger, lab, stalls.read(settings.state))
     found = parsed(exposed)
 

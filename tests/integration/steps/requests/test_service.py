@@ -11,6 +11,7 @@ from real_master import RealMaster, case
 from twisted.internet import reactor, task
 
 from netbisect.bisect.model.jobs import MeasureJob
+from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import MeasureResult
 from netbisect.bisect.model.revision_key import with_patch
 from netbisect.reports.documents import api
@@ -57,7 +58,7 @@ class Requests(RealMaster):
             "via": "command",
             "priority": 150,
             "most_open": 5,
-            "letter": lambda number: (f"request {number}", "taken\n"),
+            "letter": lambda number: Mail(f"request {number}", "taken\n"),
             **more,
         }
         return self.ledger.requests.open("compare", wish, [job], **options)

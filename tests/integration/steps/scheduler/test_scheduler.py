@@ -11,6 +11,7 @@ from twisted.internet import defer, reactor, task
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.steps.master.mailer import Mailer
 from netbisect.steps.master.trial_logs import folder_of
@@ -238,9 +239,7 @@ class BisectSchedulerTest(RealMaster):
         await schedulers.setSchedulerMaster(self.scheduler.serviceid, None)
         await schedulers.setSchedulerMaster(self.scheduler.serviceid, other)
         self.add_night()
-        self.ledger.mails.post(
-            "one", subject="a drop", recipients=["people@lab.invalid"], body="drop"
-        )
+        self.ledger.mails.post("one", Mail("a drop", "drop"), ["people@lab.invalid"])
         await self.scheduler.advance()
         await mailer.look()
         assert not await self.scheduler.is_leader()

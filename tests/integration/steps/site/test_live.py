@@ -16,6 +16,7 @@ from site_fixtures import Page
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import BisectJob, Candidate, NightlyJob
+from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Unfinished
 from netbisect.steps.queries import progress
 from netbisect.steps.service import control
@@ -207,7 +208,7 @@ def test_unread_series_are_counted(live: LiveCase) -> None:
 
 def test_failed_mails_are_counted(live: LiveCase) -> None:
     assert "could not be sent" not in live.page("health.html")
-    mail = live.ledger.mails.post("one", subject="s", recipients=["a@lab.invalid"], body="b")
+    mail = live.ledger.mails.post("one", Mail("s", "b"), ["a@lab.invalid"])
     live.ledger.mails.failed(mail.id, "550 no such user", None)
 
     assert "1 mail could not be sent (netbisect mails)" in Page(live.page("health.html")).text

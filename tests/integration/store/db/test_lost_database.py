@@ -19,6 +19,7 @@ from sqlalchemy import text
 from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.entities import Boot, Conditions, Sample
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
+from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Confirmed, Effect, NightlyResult
 from netbisect.store.db import postgresql
 from netbisect.store.db.database import (
@@ -160,9 +161,7 @@ def night(ledger: Ledger, name: str, step: Step) -> None:
         effect = Effect(SCENARIO, -0.1, -0.2, -0.05, 1e-6, 5, 5)
         with ledger.jobs.closing(comparison, Confirmed((effect,))) as closing:
             alert = closing.open_alert([effect], what="confirmed")
-            closing.post(
-                f"alert:{name}", subject="s", recipients=["a@b.invalid"], body="b", alert=alert.id
-            )
+            closing.post(f"alert:{name}", Mail("s", "b"), ["a@b.invalid"], alert=alert.id)
 
     step(confirm)
 

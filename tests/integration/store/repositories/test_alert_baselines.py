@@ -11,6 +11,7 @@ from ledger_facts import measured as facts
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Kernel
+from netbisect.bisect.model.mail import Mail
 from netbisect.steps.policy.alert_recovery import close_recovered
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
@@ -107,9 +108,7 @@ def test_a_level_that_is_back_closes_its_alert(ledger: Ledger, clock: Clock) -> 
     measured(ledger, numbers=range(1, 11))
     measured(ledger, numbers=(20, 22), pps=9e5)
     alert = announce(ledger)
-    mail = ledger.mails.post(
-        "alert", subject="", recipients=["p@q.invalid"], body="", alert=alert.id
-    )
+    mail = ledger.mails.post("alert", Mail("", ""), ["p@q.invalid"], alert=alert.id)
     measured(ledger, numbers=(25, 27))
     clock.now = 30 * DAY
     assert close_recovered(ledger, "c2558", "main") == []

@@ -126,13 +126,14 @@ def test_a_closing_that_is_killed_leaves_the_job_open(ledger: Ledger, url: str) 
     script = f"""
 import os, signal
 from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import NightlyResult
 from netbisect.store.db.database import open_database
 from netbisect.store.ledger import Ledger
 ledger = Ledger(open_database({url!r}))
 with ledger.jobs.closing(ledger.jobs.get({night.id}), NightlyResult(3)) as closing:
     closing.ask(NightlyJob("main", "x", "r", ("s",), 1), key="follow")
-    closing.post("mail", subject="s", recipients=["a@example.org"], body="b")
+    closing.post("mail", Mail("s", "b"), ["a@example.org"])
     os.kill(os.getpid(), signal.SIGKILL)
 """
     ended = subprocess.run([sys.executable, "-c", script], check=False)

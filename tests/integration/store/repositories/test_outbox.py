@@ -8,6 +8,7 @@ from ledger_facts import bisect_job
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Culprit, NightlyResult, Posterior
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import MailState, OutboxMail
@@ -20,16 +21,12 @@ EFFECTS = (DROP, STILL)
 
 
 def post(ledger: Ledger, key: str = "alert:1:opened", alert: int | None = None) -> OutboxMail:
-    return ledger.mails.post(
-        key, subject="2 % slower", recipients=["net@example.org"], body="Hello.\n", alert=alert
-    )
+    return ledger.mails.post(key, Mail("2 % slower", "Hello.\n"), ["net@example.org"], alert=alert)
 
 
 def test_a_mail_is_posted_once(ledger: Ledger) -> None:
     mail = post(ledger)
-    again = ledger.mails.post(
-        mail.key, subject="otherwise", recipients=["other@example.org"], body="", alert=None
-    )
+    again = ledger.mails.post(mail.key, Mail("otherwise", ""), ["other@example.org"])
 
     assert again == mail
     assert ledger.mails.due(1000.0) == [mail]
@@ -80,7 +77,7 @@ def test_a_failed_mail_can_be_sent_again(ledger: Ledger) -> None:
 
 def test_a_mail_without_recipients_is_refused(ledger: Ledger) -> None:
     with pytest.raises(StoreError, match="mail key has no recipients"):
-        ledger.mails.post("key", subject="s", recipients=[], body="b")
+        ledger.mails.post("key", Mail("s", "b"), [])
     with pytest.raises(StoreError, match="about alert 5, which does not exist"):
         post(ledger, alert=5)
     with pytest.raises(StoreError, match="there is no mail 1"):
