@@ -77,21 +77,22 @@ def loads(text: str) -> Any:  # noqa: ANN401 - one of many classes; `loads_as` f
             the wrong type; the message names the field.
     """
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_hook=_present)
     except (ValueError, RecursionError) as error:  # also endless numbers and brackets
         raise WireError(f"not a line of JSON: {error}") from error
     if not isinstance(data, dict) or str(data.get("is")) not in CLASSES:
         raise WireError(f"a JSON object whose `is` is one of {', '.join(sorted(CLASSES))} expected")
     tag = data.pop("is")
-    for name in _DROPPED:
-        data.pop(name, None)
-    for name in _RENAMED.keys() & data.keys():
-        data[_RENAMED[name]] = data.pop(name)
     kind, data = CLASSES[tag], _FORMERLY.get(tag, {}) | data
     try:
         return _converter.structure(data, kind)
     except (cattrs.BaseValidationError, ValueError, TypeError) as error:
         raise WireError("; ".join(cattrs.transform_error(error, path=kind.__name__))) from error
+
+
+def _present(data: dict[str, Any]) -> dict[str, Any]:
+    """A stored object, or one within it, with the present names of its fields."""
+    return {_RENAMED.get(name, name): data[name] for name in data if name not in _DROPPED}
 
 
 def loads_as(text: str, kind: type[T]) -> T:
