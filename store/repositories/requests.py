@@ -192,7 +192,7 @@ class RequestRepository(LedgerRepository):
                 changed += 1
                 job.job_json = serialization.dumps(wanted)
                 job.state = JobState.OPEN
-                job.result = job.closed_at = None
+                job.result_json = job.closed_at = None
             if not changed:
                 raise StoreError(f"request {request} has nothing that could be extended so")
             row.state, row.verdict, row.why = RequestState.OPEN, "", ""

@@ -6,6 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from ledger_facts import intend
@@ -13,7 +14,7 @@ from sqlalchemy import inspect
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.jobs import BisectJob, NightlyJob
-from netbisect.bisect.model.results import NightlyResult
+from netbisect.bisect.model.results import NightlyResult, Result
 from netbisect.store.db.database import open_database
 from netbisect.store.db.records import ActionStage, Outcome
 from netbisect.store.db.schema import migrate
@@ -43,6 +44,7 @@ def test_every_row_of_an_old_ledger_loads(ledger: Ledger) -> None:
         }
     jobs = [ledger.jobs.get(number + 1) for number in range(rows["questions"])]
     assert Counter(job.state.value for job in jobs) == {"open": 11, "closed": 34, "held": 1}
+    assert {type(job.result) for job in jobs} == {*get_args(Result), type(None)}
     attempts = [one for job in jobs for one in ledger.actions.of_job(job.id)]
     assert len(attempts) == rows["decisions"]
     assert {one.stage for one in attempts} == {*ActionStage}

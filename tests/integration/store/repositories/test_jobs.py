@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 from ledger_facts import COMPARISON, NIGHT, POSTERIOR, decide
 
-from netbisect.bisect.model.results import NightlyResult
+from netbisect.bisect.model.mail import Mail
+from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.store.db.database import StoreError, open_database
 from netbisect.store.db.records import JobState, Outcome
 from netbisect.store.ledger import Ledger
@@ -151,3 +152,17 @@ def test_the_last_night_has_one_job_per_testbed_and_branch(ledger: Ledger) -> No
         )
     ]
     assert [one.id for one in ledger.nights.latest(9e9)] == [one.id for one in jobs[1:]]
+
+
+def test_an_extended_job_is_open_without_a_result(ledger: Ledger) -> None:
+    change = {"who": "ann", "via": "command"}
+    wish = {"priority": 10, "most_open": 1, "address": "", "letter": lambda _: Mail("", "")}
+    request = ledger.requests.open("series", {}, [COMPARISON], **change, **wish).id
+    [record] = ledger.requests.jobs(request)
+    with ledger.jobs.closing(record, Unfinished("no boots left")):
+        pass
+
+    longer = replace(COMPARISON, commits=99)
+    ledger.requests.extend(request, lambda _: longer, **change, data={}, letter=Mail("", ""))
+    [record] = ledger.requests.jobs(request)
+    assert (record.job, record.state, record.result) == (longer, JobState.OPEN, None)
