@@ -11,7 +11,12 @@ from twisted.python import log
 
 from netbisect.steps.service.settings import Settings
 from netbisect.steps.service.watchdog import WatchedWait
-from netbisect.store.db.database import open_database, retried_when_lost
+from netbisect.store.db.database import (
+    StoreError,
+    database_exists,
+    open_database,
+    retried_when_lost,
+)
 from netbisect.store.db.schema import migrate
 from netbisect.store.git.history import History
 from netbisect.store.ledger import Ledger
@@ -81,6 +86,17 @@ def open_ledger(url: str, domain: str = "netbisect.invalid") -> Ledger:
     engine = open_database(url)
     migrate(engine)
     return Ledger(engine, domain=domain)
+
+
+def open_existing_ledger(url: str) -> Ledger:
+    """The same for a database that must exist: a mistyped name is no empty database.
+
+    Raises:
+        StoreError: The database does not exist or cannot be used.
+    """
+    if not database_exists(url):
+        raise StoreError(f"there is no database {url}")
+    return open_ledger(url)
 
 
 def database_thread(settings: Settings, *, slow: bool = False) -> DatabaseThread:

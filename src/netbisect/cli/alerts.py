@@ -17,8 +17,8 @@ from netbisect.reports.render.plaintext import table
 from netbisect.steps.policy.alert_actions import ACTIONS, AlertCommand, act
 from netbisect.steps.queries.documents import DocumentQueries, alert_summaries
 from netbisect.steps.service.control import SETTINGS
-from netbisect.steps.service.database_thread import open_ledger, open_service_ledger
-from netbisect.steps.service.options import chosen_folder, database_options
+from netbisect.steps.service.database_thread import open_existing_ledger, open_service_ledger
+from netbisect.steps.service.options import check_one_of, chosen_folder, database_options
 from netbisect.steps.service.settings import load_settings
 from netbisect.store.db.database import NotFoundError
 from netbisect.store.db.records import Alert
@@ -31,11 +31,12 @@ _SHORT = 12
 
 
 def _ledger(folder: Path | None, database: str | None) -> Ledger:
+    check_one_of(folder, database)
     above = click.get_current_context().parent
     given = above.params if above is not None and above.command is alerts else {}
     address = database or (None if folder else given.get("database"))
     if address:
-        return open_ledger(address)
+        return open_existing_ledger(address)
     return open_service_ledger(load_settings(chosen_folder(folder) / SETTINGS))
 
 
@@ -65,6 +66,7 @@ def alerts(
     as_json: bool,
 ) -> None:
     """List open alerts and change their state. The list leaves out acknowledged ones."""
+    check_one_of(folder, database)
     if ctx.invoked_subcommand is not None:
         if everything or states or as_json:
             raise click.UsageError(
@@ -155,7 +157,10 @@ def show(number: int, folder: Path | None, database: str | None, *, as_json: boo
     click.echo(table(lines, width=_WIDE))
 
 
-@alerts.command(epilog='Example: netbisect alerts mark 7 0a1b2c3d good --why "measured by hand"')
+@alerts.command(
+    short_help="Mark a candidate good, bad or not to be measured.",
+    epilog='Example: netbisect alerts mark 7 0a1b2c3d good --why "measured by hand"',
+)
 @click.argument("number", type=int)
 @click.argument("commit")
 @click.argument("verdict", type=click.Choice([one.value for one in MarkVerdict]))
@@ -183,7 +188,7 @@ def _known(ledger: Ledger, number: int) -> Alert:
         return ledger.alerts.get(number)
     except NotFoundError as error:
         raise click.ClickException(
-            f"there is no alert {number}; `netbisect alerts --all` lists those there are"
+            f"there is no alert {number}; `netbisect alerts --all` lists all"
         ) from error
 
 

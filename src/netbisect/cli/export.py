@@ -16,10 +16,10 @@ from netbisect.steps.queries import digest
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.health import judge
 from netbisect.steps.service.control import SETTINGS
-from netbisect.steps.service.database_thread import open_ledger, open_service_ledger
+from netbisect.steps.service.database_thread import open_existing_ledger, open_service_ledger
 from netbisect.steps.service.options import check_one_of, database_options, folder_option
 from netbisect.steps.service.settings import Settings, load, load_settings
-from netbisect.store.db.database import StoreError, database_exists
+from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import SeriesName
 
 _DAY = 86400.0
@@ -30,9 +30,7 @@ def _open_queries(
 ) -> tuple[DocumentQueries, Settings | None]:
     check_one_of(folder, database)
     if database is not None:
-        if not database_exists(database):
-            raise StoreError(f"there is no database {database}")
-        return DocumentQueries(open_ledger(database)), None
+        return DocumentQueries(open_existing_ledger(database)), None
     settings = load_settings((folder or Path()) / SETTINGS)
     return DocumentQueries.of(open_service_ledger(settings), settings), settings
 
@@ -92,7 +90,11 @@ def export_status(folder: Path | None, database: str | None, *, everything: bool
     _print(_open_queries(folder, database)[0].status(everything=everything))
 
 
-@export.command("health", epilog="Example: netbisect export health --folder /var/netbisect")
+@export.command(
+    "health",
+    short_help="The sensitivity of series and the accuracy of alerts.",
+    epilog="Example: netbisect export health --folder /var/netbisect",
+)
 @database_options
 def export_health(folder: Path | None, database: str | None) -> None:
     """The sensitivity of each series and the accuracy of past alerts."""
@@ -112,7 +114,11 @@ def export_digest(folder: Path | None, length: int) -> None:
     _print(digest.gather(ledger, settings, lab, ledger.nights.since(since), since))
 
 
-@export.command("feed", epilog="Example: netbisect export feed > alerts.atom")
+@export.command(
+    "feed",
+    short_help="Alerts as an Atom feed.",
+    epilog="Example: netbisect export feed > alerts.atom",
+)
 @folder_option
 def export_feed(folder: Path | None) -> None:
     """Alerts as an Atom feed; the service has it at plugins/netbisect/feed.atom."""

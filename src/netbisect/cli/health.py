@@ -13,7 +13,7 @@ from netbisect.reports.documents.json_schema import as_text
 from netbisect.steps.queries.health import judge, new_epochs
 from netbisect.steps.service import stalls
 from netbisect.steps.service.control import SETTINGS
-from netbisect.steps.service.database_thread import open_ledger
+from netbisect.steps.service.database_thread import open_existing_ledger, open_ledger
 from netbisect.steps.service.options import check_one_of, database_options
 from netbisect.steps.service.settings import load_settings
 
@@ -26,7 +26,7 @@ def health(folder: Path | None, database: str | None, *, as_json: bool) -> None:
     check_one_of(folder, database)
     stalled: list[str] = []
     if database is not None:
-        ledger = open_ledger(database)
+        ledger = open_existing_ledger(database)
         found = judge(ledger, MIN_EFFECT)
     else:
         settings = load_settings((folder or Path()) / SETTINGS)

@@ -194,7 +194,7 @@ def test_closed_alert_is_not_withdrawn(address: str, ledger: Ledger) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["show", "9"], "there is no alert 9; `netbisect alerts --all` lists those there are"),
+        (["show", "9"], "there is no alert 9; `netbisect alerts --all` lists all"),
         (["ack", "9", "--why", "x"], "there is no alert 9; `netbisect alerts --all` lists"),
         (["ack", "seven", "--why", "x"], "'seven' is not a valid integer"),
         (["ack", "1"], "Missing option '--why'"),
@@ -228,3 +228,27 @@ def test_mails_about_changes_have_the_domain_of_the_sender(tmp_path: Path) -> No
     assert mail.subject == "Re: a drop"
     assert mail.message_id.endswith(f"@{settings.mail.sender.rpartition('@')[2]}>")
     ledger.engine.dispose()
+
+
+@pytest.mark.parametrize("words", [[], ["show", "1"], ["ack", "1", "--why", "x"]])
+def test_absent_database_is_refused(tmp_path: Path, words: list[str]) -> None:
+    """A mistyped address is no lab without alerts, and no new file."""
+    address = f"sqlite:///{tmp_path}/nebisect.sqlite"
+    result = run(address, *words)
+
+    assert (result.exit_code, result.output) == (1, f"Error: there is no database {address}\n")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["show", "1"], ["show", "1", "--database", "sqlite:///other.sqlite"]]
+)
+def test_folder_and_database_exclude_each_other(
+    address: str, tmp_path: Path, words: list[str]
+) -> None:
+    place = ["--folder", str(tmp_path)]
+    words = [*words, *place] if "--database" in words else [*place, *words]
+    result = run(address, *words)
+
+    assert result.exit_code == 2
+    assert "--folder and --database exclude each other" in result.output

@@ -206,7 +206,7 @@ def test_the_command_prints_text_or_json(lab: Measuring, url: str) -> None:
     assert "c2558/inet4-forwarding/main  10      50 " in text
     assert "Announced in 90 days: 1 drop and 0 improvements; 1 of 1 alert withdrawn" in text
     assert (
-        "1 of 3 candidates; of the series suspicious in one of two such nights running, 50 % were"
+        "1 of 3 candidates; of the series flagged in one of two such successive nights, 50 % were"
         in (" ".join(text.split()))
     )
 
@@ -249,3 +249,11 @@ def test_min_effect_is_read_from_the_settings(lab: Measuring, url: str, tmp_path
 
     assert smallest[0] < 0.03
     assert smallest[1] > 0.06
+
+
+def test_absent_database_is_refused(tmp_path: Path) -> None:
+    """A mistyped address is no lab without warnings, and no new file."""
+    address = f"sqlite:///{tmp_path}/nebisect.sqlite"
+
+    assert run("--database", address) == (1, f"Error: there is no database {address}\n")
+    assert not list(tmp_path.iterdir())
