@@ -408,7 +408,16 @@ def load_settings(path: Path) -> Settings:
     Raises:
         FileError: One line per error, with file, key and expectation.
     """
-    settings = toml.resolve_paths(toml.load(path, Settings), path.resolve().parent)
+    try:
+        loaded = toml.load(path, Settings)
+    except toml.FileError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise toml.FileError(
+                f"there is no {path.absolute()}; expected the folder of a service (FOLDER or "
+                "--folder), as `netbisect init` creates it"
+            ) from error
+        raise
+    settings = toml.resolve_paths(loaded, path.resolve().parent)
     database = settings.database or f"sqlite:///{settings.state / 'netbisect.sqlite'}"
     return replace(settings, database=database)
 

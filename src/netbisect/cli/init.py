@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from netbisect.steps.service import control
 from netbisect.steps.service.mail_address import is_mail_address
@@ -58,6 +59,9 @@ _NEXT = """\
 )
 def init(folder: Path, to: str, repository: str, lab: Path | None) -> None:
     """Create the settings of a new service in FOLDER, which must be absent or empty."""
+    source = click.get_current_context().get_parameter_source("repository")
+    if lab is not None and source is not ParameterSource.DEFAULT:
+        raise click.UsageError("--repository and --lab exclude each other: a lab file has its own")
     folder = folder.absolute()
     write(folder, to=to, repository=repository, lab=lab)
     paths = {

@@ -13,7 +13,7 @@ from netbisect.steps.scheduler.followups import open_nights
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_history, open_service_ledger
 from netbisect.steps.service.options import folder_argument
-from netbisect.steps.service.settings import load
+from netbisect.steps.service.settings import load, load_settings
 
 
 @click.command(epilog="Example: netbisect check /var/netbisect")
@@ -50,7 +50,11 @@ def start(folder: Path, *, foreground: bool) -> None:
 @folder_argument
 def stop(folder: Path) -> None:
     """Stop the master; the next start resumes its work."""
-    click.echo("The master has stopped." if control.stop(folder) else "The master did not run.")
+    if control.stop(folder):
+        click.echo("The master has stopped.")
+    else:
+        load_settings(folder / control.SETTINGS)  # fails if this is not the folder of a service
+        click.echo("The master did not run.")
 
 
 @click.command(epilog="Example: netbisect night --testbed c2558 /var/netbisect")

@@ -93,6 +93,15 @@ def test_folder_with_files_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["letter"]
 
 
+def test_repository_and_lab_file_exclude_each_other(folder: Path, tmp_path: Path) -> None:
+    """The repository is in the lab file."""
+    done = run("init", "--repository", "src.git", "--lab", folder / "lab.toml", tmp_path / "new")
+
+    assert done.exit_code == 2
+    assert "--repository and --lab exclude each other" in done.output
+    assert not (tmp_path / "new").exists()
+
+
 def test_unwritable_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = run("init", tmp_path / "file")

@@ -110,7 +110,7 @@ def test_port_in_use_is_refused(own_service: Path) -> None:
 
 def test_invalid_database_address_is_refused(own_service: Path) -> None:
     change(own_service, "poll = 60", 'poll = 60\ndatabase = "netbisect.sqlite"')
-    assert "is no database url" in run("check", own_service).output
+    assert "is not a database URL" in run("check", own_service).output
 
 
 def test_nightly_job_is_queued_once(own_service: Path) -> None:
@@ -185,3 +185,15 @@ def test_invalid_profile_is_refused(own_service: Path, words: list[str], message
 
 def test_stop_without_a_master(own_service: Path) -> None:
     assert run("stop", own_service).output == "The master did not run.\n"
+
+
+@pytest.mark.parametrize("command", ["status", "stop", "start", "backup"])
+def test_a_folder_without_a_service_is_refused(tmp_path: Path, command: str) -> None:
+    """With the path of the settings that are missing, and where to name the folder."""
+    file = [tmp_path / "file.tar.gz"] if command == "backup" else []
+    result = run(command, *file, tmp_path)
+
+    assert result.exit_code == 1
+    assert result.output.startswith(
+        f"Error: there is no {tmp_path}/netbisect.toml; expected the folder of a service (FOLDER or"
+    )
