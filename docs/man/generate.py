@@ -15,12 +15,19 @@ import click
 from netbisect.cli import main
 from netbisect.workers.cli.main import netbisect_lab
 
-DATE = "November 23, 2026"
+DATE = "November 26, 2026"
 """Date of the pages; change it together with them."""
 
 
-def _example(epilog: str | None) -> str:
-    return " ".join((epilog or "").partition("Example: ")[2].replace("\\\n", " ").split())
+def _epilog(text: str) -> Iterator[str]:
+    """The end of a help text: paragraphs, such as the exit statuses, and examples."""
+    before, _, shown = text.partition("Example")
+    if before := before.strip().removesuffix("\b").strip("\n"):
+        yield from [".Pp", *_paragraphs(before)]
+    head, _, shown = " ".join(shown.replace("\\\n", " ").split()).partition(": ")
+    if shown:
+        yield from [".Pp", f"Example{head}:"]
+        yield from (f".Dl {escaped(one)}" for one in shown.split("; "))
 
 
 def escaped(text: str) -> str:
@@ -52,8 +59,7 @@ def _described(command: click.Command, context: click.Context) -> Iterator[str]:
             yield f'.It "{escaped(written).replace(chr(34), "")}"'
             yield from _paragraphs(what)
         yield ".El"
-    if example := _example(command.epilog):
-        yield from [".Pp", "Example:", f".Dl {escaped(example)}"]
+    yield from _epilog(command.epilog or "")
 
 
 def _arguments(command: click.Command, context: click.Context) -> str:
@@ -103,6 +109,13 @@ NETBISECT = """\
 Settings file of the master, instead of
 .Pa netbisect.toml
 in its folder.
+.It Ev NETBISECT_SERVER , NETBISECT_TOKEN_FILE
+Defaults of
+.Fl \\-server
+and
+.Fl \\-token\\-file
+of
+.Nm request .
 .It Ev _NETBISECT_COMPLETE , _NETBISECT_LAB_COMPLETE
 Set to bash_source, zsh_source or fish_source to print a completion script.
 .El
@@ -122,6 +135,18 @@ Log of the master.
 .Sh EXIT STATUS
 .Ex -std netbisect
 Invalid arguments have exit status 2.
+Others:
+.Bl -tag -width Ds
+.It Nm bisect run
+As above.
+.It Nm request
+With
+.Fl \\-wait ,
+0: no regression; 1: a regression; 2: inconclusive.
+Errors, also of arguments, and failed and cancelled requests have exit status 3.
+.It Nm mail
+75: the mail server is to try again.
+.El
 .Sh SEE ALSO
 .Xr buildbot-worker 1 ,
 .Xr netbisect-lab 1

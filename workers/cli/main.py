@@ -61,9 +61,10 @@ def netbisect_lab(context: click.Context, lab: Path) -> None:
 
 
 @netbisect_lab.command(
+    short_help="Build the kernel of a revision.",
     epilog=options.example(
         "build --builder amd64 --revision 0a1b2c3d4e5f... --config GENERIC-NODEBUG"
-    )
+    ),
 )
 @click.option("--builder", required=True, help="Name of the builder in the lab file.")
 @click.option(
@@ -173,7 +174,8 @@ def _run_trial(lab: Lab, work: TrialRunner) -> int:
 
 
 @netbisect_lab.command(
-    epilog=options.example("profile --testbed c2558 --kernel 5f3a... --scenario inet4-forwarding")
+    short_help="Boot a kernel once and profile it with pmcstat.",
+    epilog=options.example("profile --testbed c2558 --kernel 5f3a... --scenario inet4-forwarding"),
 )
 @options.with_kernel
 @click.option("--scenario", metavar="NAME", help="(default: the testbed's first)")
@@ -260,7 +262,10 @@ def bench(lab: Lab, testbed: str, logs: Path | None, names: Sequence[str]) -> in
     return 0
 
 
-@netbisect_lab.command(epilog=options.example("recover --testbed c2558"))
+@netbisect_lab.command(
+    short_help="Return a testbed to its known-good kernel.",
+    epilog=options.example("recover --testbed c2558"),
+)
 @options.testbed_option
 @click.option(
     "--look",

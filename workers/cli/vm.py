@@ -36,6 +36,7 @@ def _machine(lab: Lab, testbed: str) -> tuple[Testbed, Vm]:
 
 @vm_commands.command(
     "prepare",
+    short_help="Create disk and key from an image.",
     epilog=options.example("vm prepare --testbed vm1 FreeBSD-14.3-RELEASE-amd64-ufs.qcow2"),
 )
 @options.testbed_option
@@ -49,7 +50,10 @@ def prepare_command(lab: Lab, testbed: str, image: Path) -> int:
     return 0
 
 
-@vm_commands.command(epilog=options.example("vm start --testbed vm1"))
+@vm_commands.command(
+    short_help="Start it, and wait until it has booted.",
+    epilog=options.example("vm start --testbed vm1"),
+)
 @options.testbed_option
 @options.with_lab
 def start(lab: Lab, testbed: str) -> int:

@@ -28,13 +28,14 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _VARIANTS = [one.value for one in Variant]
 
 
-@click.group("report", epilog="Example: netbisect report flamegraph before.folded after.folded")
+@click.group("report", epilog="Example: netbisect report flamegraph before.folded -o before.svg")
 def report() -> None:
     """Write comparisons for publication."""
 
 
 @report.command(
     "flamegraph",
+    short_help="Draw the flame graph of a profile, or of the change between two.",
     epilog="Example: netbisect report flamegraph parent.folded culprit.folded -o changed.svg",
 )
 @click.argument("before", type=_FILE)

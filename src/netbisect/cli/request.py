@@ -188,7 +188,8 @@ def compare(revisions: tuple[str, ...], **options: Any) -> None:
 
 
 @request.command(
-    epilog="Example: netbisect request series r311848 r311849 r312904 --testbed c2558 --boots 5"
+    short_help="Measure revisions and patches, each compared with the first.",
+    epilog="Example: netbisect request series r311848 r311849 r312904 --testbed c2558 --boots 5",
 )
 @click.argument("revisions", metavar="REV REV...", nargs=-1)
 @_boot_options
@@ -353,7 +354,10 @@ def resume(number: int, client: RequestClient) -> None:
     click.echo(f"Request {number} resumes.")
 
 
-@request.command(epilog="Example: netbisect request extend 7 --boots 3")
+@request.command(
+    short_help="Extend a request by boots, or by hours of a bisection.",
+    epilog="Example: netbisect request extend 7 --boots 3",
+)
 @click.argument("number", type=int)
 @click.option("--boots", type=int, default=0, help="More boots per revision.")
 @click.option("--hours", type=float, default=0.0, help="More hours for a bisection.")

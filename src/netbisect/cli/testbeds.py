@@ -91,7 +91,8 @@ def _why(held: Quarantine) -> str:
 
 
 @testbeds.command(
-    epilog="Example: netbisect testbeds quarantine c2558 --why 'new fans' --folder /var/netbisect"
+    short_help="Quarantine a testbed, and abort its current trial.",
+    epilog="Example: netbisect testbeds quarantine c2558 --why 'new fans' --folder /var/netbisect",
 )
 @click.argument("name")
 @click.option("--why", required=True, help="Reason, one sentence; mailed to the owner.")

@@ -63,11 +63,38 @@ def test_help_fits_a_screen_and_ends_with_an_example(path: tuple[str, ...]) -> N
     assert re.match("  Examples?: netbisect", done.output.rpartition("\n\n")[2])
 
 
-@pytest.mark.parametrize("group", [(), ("bisect",), ("import",)])
-def test_short_helps_are_not_cut(group: tuple[str, ...]) -> None:
-    assert "..." not in CliRunner().invoke(
-        main, [*group, "--help"], terminal_width=80
-    ).output.replace("[ARGS]...", "")
+def examples(path: tuple[str, ...]) -> list[list[str]]:
+    """The words of each example at the end of a help text."""
+    text = (named(list(path)).epilog or "").replace("\\\n", " ")
+    _, _, shown = text.rpartition("Example")
+    found = [shlex.split(line) for line in shown.removeprefix("s").removeprefix(": ").split("; ")]
+    return [[one[0], *one[3:]] if one[1] == "--lab" else one for one in found]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_examples_have_the_options_that_they_need(path: tuple[str, ...]) -> None:
+    """And no others than there are."""
+    for words in examples(path):
+        command = named(words)
+        own = words[: words.index("--")] if "--" in words else words
+        options = [one for one in command.params if isinstance(one, click.Option)]
+
+        assert all({*one.opts} & {*own} for one in options if one.required), words
+        known = {name for one in options for name in one.opts}
+        known |= {"--testbed"} if command.name == "vm" else set()  # passes its words on
+        assert {word for word in own if word.startswith("--")} <= known, words
+
+
+GROUPS = [path for path in COMMANDS if isinstance(named(list(path)), click.Group)]
+
+
+@pytest.mark.parametrize("path", GROUPS, ids=" ".join)
+def test_short_helps_are_not_cut(path: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(PROGRAMS[path[0]], [*path[1:], "--help"], terminal_width=80)
+    listed = done.output.partition("Commands:\n")[2].partition("\n\n")[0]
+
+    assert listed
+    assert "..." not in listed
 
 
 SHEET = (ROOT / "docs" / "cheatsheet.md").read_text()
