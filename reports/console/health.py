@@ -129,26 +129,23 @@ def _record(health: LabHealth) -> Iterator[str]:
     again = ""
     if record.overlap is not None:
         again = (
-            "; of the series suspicious in one of two such nights running, "
-            f"{_share(record.overlap)} were so in both"
+            "; of the series flagged in one of two such successive nights, "
+            f"{_share(record.overlap)} were flagged in both"
         )
     candidates = words.count(record.candidates, "candidate")
     yield f"Retests confirmed {record.confirmed} of {candidates}{again}."
     yield (
-        f"Of {words.count(halves.images, 'image')}, one half of the boots against the other: a "
-        f"retest would have called {halves.called} different (it may: {_share(ALPHA)}), "
-        f"ministat at 95 % {halves.ministat} ({_share(MINISTAT_ALPHA)})."
+        f"Halves of the boots of {words.count(halves.images, 'image')} compared: {halves.called} "
+        f"differ by a retest (expected: {_share(ALPHA)}), {halves.ministat} by ministat at 95 % "
+        f"(expected: {_share(MINISTAT_ALPHA)})."
     )
     beyond = ""
     if repeats.night_sd is not None:
-        beyond = (
-            f" Nights of one kernel differ by {words.spread(repeats.night_sd)} beyond their boots."
-        )
+        beyond = f" These nights differ by {words.spread(repeats.night_sd)} beyond their boots."
     yield (
-        f"Of {words.count(repeats.nights, 'night')} of a kernel measured before, series by series: "
-        f"a screen would have called {repeats.screened} suspicious (it may: "
-        f"{_share(SCREEN_ALPHA_TWO_SIDED)}), a retest {repeats.retested} different "
-        f"({_share(ALPHA)}).{beyond}"
+        f"{words.count(repeats.nights, 'repeated night')} of one kernel, per series: "
+        f"the screen flags {repeats.screened} (expected: {_share(SCREEN_ALPHA_TWO_SIDED)}), "
+        f"{repeats.retested} differ by a retest (expected: {_share(ALPHA)}).{beyond}"
     )
 
 
@@ -193,19 +190,18 @@ def _against_itself(health: LabHealth) -> Iterator[str]:
     halves, repeats = health.halves, health.repeats
     if false_call_p(halves.called, halves.images, ALPHA) < _TOO_MANY:
         yield (
-            f"A retest would have called {halves.called} of {words.count(halves.images, 'image')} "
-            f"different from themselves, where it may call {_share(ALPHA)}: boots drift "
-            "within a night, or are not independent."
+            f"Halves of the boots of {halves.called} of {words.count(halves.images, 'image')} "
+            f"differ by a retest; expected: {_share(ALPHA)}. Boots drift within a night, or are "
+            "not independent."
         )
-    for called, chance, who, what in (
-        (repeats.screened, SCREEN_ALPHA_TWO_SIDED, "A screen", "suspicious"),
-        (repeats.retested, ALPHA, "A retest", "different"),
+    for called, chance, what in (
+        (repeats.screened, SCREEN_ALPHA_TWO_SIDED, "are flagged by the screen"),
+        (repeats.retested, ALPHA, "differ by a retest"),
     ):
         if false_call_p(called, repeats.nights, chance) < _TOO_MANY:
             yield (
-                f"{who} would have called {called} of {words.count(repeats.nights, 'night')} of a "
-                f"kernel measured before {what}, where it may call {_share(chance)}: the lab "
-                "differs from night to night."
+                f"{called} of {words.count(repeats.nights, 'repeated night')} of one kernel "
+                f"{what}; expected: {_share(chance)}. The lab differs from night to night."
             )
 
 

@@ -48,7 +48,7 @@ def oddities(name: str, pps: Sequence[float], series: str = "") -> list[str]:
         size = words.percent(-gap.ln_ratio if below else gap.ln_ratio).lstrip("+-")
         found.append(
             f"{name}: one of {boots} boots is {size} {'below' if below else 'above'} the others; "
-            "a stray boot moves the mean and widens ministat's interval."
+            "an outlier moves the mean and widens ministat's interval."
         )
     else:
         found.append(

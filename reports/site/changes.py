@@ -206,7 +206,7 @@ def _values(document: ChangeDocument) -> dict[str, Any]:
         "measured_on": summary.measured_on(document),
         "reviews": summary.reviews,
         "marks": summary.marks(document),
-        "unknown": "(not in the tree that is watched)",
+        "unknown": "(not in the watched tree)",
         "settling": False,
     }
 

@@ -114,7 +114,7 @@ def few_boots(series: Mapping[SeriesName, Iterable[Level]]) -> Iterator[str]:
     once = {name: sum(len(level.ln_pps) == 1 for level in series[name]) for name in series}
     if total := sum(once.values()):
         names = _names([_title(name) for name, count in once.items() if count])
-        yield f"images with one boot only, which may be a stray one: {total} (in {names})"
+        yield f"images with one boot only, which may be an outlier: {total} (in {names})"
 
 
 def _level(image: Imported, say: Callable[[str], None]) -> Level | None:

@@ -211,5 +211,5 @@ def _modes(one: ScenarioNoise) -> str:
     slow, share = one.gap.slow, one.gap.slow / one.boots
     apart = 100 * math.expm1(one.gap.ln_ratio)
     if min(slow, one.gap.fast) == 1:
-        return f"one boot stands apart by {apart:.1f} %: a stray or a mode"
+        return f"one boot stands apart by {apart:.1f} %: an outlier or a mode"
     return f"perhaps: {slow} of {one.boots} boots ({100 * share:.0f} %) are {apart:.1f} % slower"

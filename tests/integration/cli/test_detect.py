@@ -154,7 +154,7 @@ def test_since_day_requires_times(file: Path) -> None:
         ({"rev": None, "image": "x"}, "point 4 has no revision `rev`: it was left out"),
         ({"rev": [1]}, "point 4 has [1] for its revision `rev`: it was left out"),
         ({"rev": "7f4e724829e", "image": ""}, "image 7f4e724829e names no revision by number"),
-        ({"v": [600000]}, f"only, which may be a stray one: 1 (in {SERIES}/head)"),
+        ({"v": [600000]}, f"only, which may be an outlier: 1 (in {SERIES}/head)"),
         ({"patch": "D123"}, "a patch, stand apart from its branch: 1 (r300300+d123)"),
     ],
 )

@@ -79,22 +79,22 @@ def report(
         (
             judged(halves=SplitHalfTest(100, 5, 9)),
             (
-                "A retest would have called 5 of 100 images different from themselves, where it "
-                "may call 1 %: boots drift within a night, or are not independent."
+                "Halves of the boots of 5 of 100 images differ by a retest; expected: 1 %. Boots "
+                "drift within a night, or are not independent."
             ),
         ),
         (
             judged(repeats=RepeatedNights(20, 5, 0, 0.01)),
             (
-                "A screen would have called 5 of 20 nights of a kernel measured before suspicious, "
-                "where it may call 4 %: the lab differs from night to night."
+                "5 of 20 repeated nights of one kernel are flagged by the screen; expected: 4 %. "
+                "The lab differs from night to night."
             ),
         ),
         (
             judged(repeats=RepeatedNights(20, 1, 3, 0.01)),
             (
-                "A retest would have called 3 of 20 nights of a kernel measured before different, "
-                "where it may call 1 %: the lab differs from night to night."
+                "3 of 20 repeated nights of one kernel differ by a retest; expected: 1 %. "
+                "The lab differs from night to night."
             ),
         ),
         (
