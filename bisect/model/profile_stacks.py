@@ -114,8 +114,8 @@ def _folded(text: str) -> dict[Stack, int]:
         frames, _, count = line.strip().rpartition(" ")
         if not frames or not _COUNT.match(count):
             raise StacksError(
-                f"{_quoted(number, line)}: functions with ; between them, a space and a number of "
-                "samples, such as `ether_input;ip_tryforward 12`, would be right"
+                f"{_quoted(number, line)}: expected functions with ; between them, a space and a "
+                "number of samples, such as `ether_input;ip_tryforward 12`"
             )
         if int(count):
             stacks[tuple(_frame(frame) for frame in frames.split(";"))] += int(count)
@@ -154,8 +154,8 @@ def _callgraph(text: str) -> dict[Stack, int]:
             _leave(path, 0, stacks)
         elif node is None:
             raise StacksError(
-                f"{_quoted(number, line)}: a line of pmcstat's callgraph, such as "
-                "`45.00%  [9]  ip_tryforward @ /boot/kernel/kernel`, would be right"
+                f"{_quoted(number, line)}: expected a line of pmcstat's callgraph, such as "
+                "`45.00%  [9]  ip_tryforward @ /boot/kernel/kernel`"
             )
         else:
             depth, samples = len(node["indent"]), int(node["samples"])
@@ -170,8 +170,8 @@ def _callgraph(text: str) -> dict[Stack, int]:
     _leave(path, 0, stacks)
     if len(events) > 1:
         raise StacksError(
-            f"it counts {' and '.join(sorted(events))}, which cannot be added up: a profile of one "
-            "event would be right"
+            f"it counts {' and '.join(sorted(events))}, which cannot be added up; expected a "
+            "profile of one event"
         )
     return dict(stacks)
 

@@ -33,7 +33,7 @@ from netbisect.store.db.postgresql import (
 
 _Result = TypeVar("_Result")
 
-_RIGHT = "sqlite:////path/to/file or postgresql+psycopg://user@host/name would be right"
+_EXPECTED = "expected sqlite:////path/to/file or postgresql+psycopg://user@host/name"
 _WRITES = "netbisect_writes"
 
 _STRING_OR_INFINITY = re.compile(r'("(?:[^"\\]|\\.)*")|Infinity')
@@ -202,10 +202,10 @@ def _parse(url: str) -> URL:
         parsed.get_dialect()
     except exc.NoSuchModuleError as error:
         raise StoreError(
-            f"the database url {redacted(parsed)} names no database that is known here; {_RIGHT}"
+            f"the database url {redacted(parsed)} names no database that is known here; {_EXPECTED}"
         ) from error
     except exc.ArgumentError as error:
-        raise StoreError(f"{url!r} is no database url; {_RIGHT}") from error
+        raise StoreError(f"{url!r} is not a database URL; {_EXPECTED}") from error
     except ImportError as error:
         raise _lacking(parsed, error) from error
     if parsed.get_backend_name() not in {"sqlite", "postgresql"}:
@@ -232,11 +232,11 @@ def _check_path(url: URL) -> None:
     if url.database in {None, "", ":memory:"}:
         raise StoreError(
             f"the database url {redacted(url)} names no file, and what is kept in memory is "
-            "forgotten; sqlite:////path/to/file would be right"
+            "forgotten; expected sqlite:////path/to/file"
         )
     path = Path(str(url.database))
     if path.is_dir():
-        raise StoreError(f"the database {path} is a directory; a file would be right")
+        raise StoreError(f"the database {path} is a directory; expected a file")
     if not path.parent.is_dir():
         raise StoreError(f"the database {path} cannot be made: there is no directory {path.parent}")
     with contextlib.suppress(OSError):  # SQLite reports it

@@ -63,12 +63,12 @@ class Mirror:
                 holds something else.
         """
         if self.url.startswith("-"):
-            raise HistoryError(f"{self.url!r} is no url of a repository")
+            raise HistoryError(f"{self.url!r} is not the URL of a repository")
         if not self.is_clone():
             if self.directory.exists() and any(self.directory.iterdir()):
                 raise HistoryError(
-                    f"{self.directory} holds something that is no clone of {self.url}; "
-                    "an empty or a new directory would be right"
+                    f"{self.directory} is not empty and no clone of {self.url}; expected an empty "
+                    "or a new directory"
                 )
             self._run("init", "--quiet", "--bare", str(self.directory.absolute()))
         refspecs = [f"+refs/{kind}/*:refs/{kind}/*" for kind in ("heads", "tags", "notes")]
@@ -158,7 +158,7 @@ class Mirror:
         if self._run("ls-remote", "--heads", self.url):
             return (
                 f"the repository {self.url} is shallow: without the older part of its history "
-                "nothing can be fetched from it; `git fetch --unshallow` in it would be right"
+                "nothing can be fetched from it; run `git fetch --unshallow` in it"
             )
         return f"the repository {self.url} has no commits yet"
 

@@ -94,7 +94,7 @@ def commit_named(history: History, name: str, *, default_branch: str) -> Commit:
     found = resolve(history, name, default_branch=default_branch)
     if not isinstance(found, Commit):
         kind = "review" if isinstance(found, Review) else "range"
-        raise RevisionError(f"{name} is a {kind}; the name of one commit would be right")
+        raise RevisionError(f"{name} is a {kind}; expected the name of one commit")
     return found
 
 
@@ -176,15 +176,15 @@ class RevisionFinder:
         good, bad = self.commit(name.good), self.commit(name.bad)
         if good.revision == bad.revision:
             raise RevisionError(
-                f"{name} is empty: both ends are {good.label}; two commits, the older one first, "
-                "would be right"
+                f"{name} is empty: both ends are {good.label}; expected two commits, the older "
+                "one first"
             )
         if self._history.is_on_line(good.revision, bad.revision):
             return good, bad
         if self._history.is_on_line(bad.revision, good.revision):
             turned = f"{name.bad}..{name.good}"
             raise RevisionError(
-                f"{name} is reversed, {name.bad} is the older one: {turned} would be right",
+                f"{name} is reversed, {name.bad} is the older one; expected {turned}",
                 (RevisionCandidate(turned, bad),),
             )
         raise self._not_on_line(name, good.revision, bad.revision)
@@ -210,7 +210,7 @@ class RevisionFinder:
     def _several(self, text: str, meant: dict[str, str]) -> RevisionError:
         more = f" ({_SHOWN} are shown)" if len(meant) > _SHOWN else ""
         return RevisionError(
-            f"{text} may mean any of {len(meant)} commits{more}; the name of one would be right",
+            f"{text} may mean any of {len(meant)} commits{more}; expected the name of one",
             self._candidates(meant.items()),
         )
 
@@ -376,7 +376,7 @@ class RevisionFinder:
         """Commits of branches and tags with this beginning of a hash."""
         objects = self._history.read("rev-parse", f"--disambiguate={prefix}").split()
         if len(objects) > _TOO_MANY:
-            raise RevisionError(f"{prefix} begins too many hashes; more digits would be right")
+            raise RevisionError(f"{prefix} begins too many hashes; expected more digits")
         if not objects:
             return []
         commits = self._history.read("rev-list", "--no-walk", *objects).split()
@@ -408,8 +408,8 @@ class RevisionFinder:
         candidates: tuple[RevisionCandidate, ...] = ()
         if not highest:
             message = (
-                f"{reading}: notes and messages of {url} hold no numbers of Subversion; "
-                "a table of them (docs/api.md) would be right"
+                f"{reading}: notes and messages of {url} have no numbers of Subversion; "
+                "expected a table of them (docs/api.md)"
             )
         elif reading.number > highest:
             message = f"{reading} is unknown; the last number of Subversion in {url} is r{highest}"

@@ -165,6 +165,6 @@ def _rows(table: Path) -> Iterator[SubversionCommit]:
             yield SubversionCommit(int(row[1]), subversion_path(row[2]), row[3])
         elif line.strip() and not line.startswith("#"):
             raise HistoryError(
-                f"{table}, line {at}: a number, a branch and a full hash with a tab between each, "
-                "such as 311849, head and 40 digits, would be right"
+                f"{table}, line {at}: expected a number, a branch and a full hash with a tab "
+                "between each, such as 311849, head and 40 digits"
             )

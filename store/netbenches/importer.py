@@ -67,8 +67,8 @@ def import_into(ledger: Ledger, path: Path, *, parser: Parser) -> ImportSummary:
     if not found:
         reasons = f": {skipped[0]}" if skipped else ""
         raise NetbenchesError(
-            f"{path} holds nothing to import{reasons}; a histories.jsonl, or a folder with "
-            "*.pps or bench.*.receiver files would be right"
+            f"{path} has nothing to import{reasons}; expected a histories.jsonl, or a folder with "
+            "*.pps or bench.*.receiver files"
         )
     summary = record(ledger, found)
     summary.skipped = skipped

@@ -118,8 +118,8 @@ def _next(host: str, address: str, place: str) -> str:
         if _server_of(new) == _server_of(address):
             return new
     raise PatchError(
-        f"{host} redirects to another server, which is not asked; a review_url whose server "
-        "has the diff itself would be right"
+        f"{host} redirects to another server, which is not followed; expected a review_url whose "
+        "server has the diff itself"
     )
 
 

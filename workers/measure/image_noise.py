@@ -58,7 +58,7 @@ def measure(plan: ImageNoisePlan) -> Rates | Failure:
     if len({kernel.identity for kernel in kernels}) < len(kernels):
         raise NoiseError(
             "two layouts gave the same image: the linker of this tree has no "
-            "--shuffle-sections, or its makefiles do not pass on LDFLAGS; LLD would be right"
+            "--shuffle-sections, or its makefiles do not pass on LDFLAGS; expected LLD"
         )
     rates: Rates = {name: [[] for _ in kernels] for name in plan.series}
     store = ArtefactStore(plan.builder.kernels)

@@ -61,7 +61,7 @@ def test_ambiguous_name_lists_candidates(folder: Path) -> None:
     result = run(folder, "r2001", "main")
 
     assert result.exit_code == 2
-    assert "  r2001 may mean any of 2 commits; the name of one would be right\n" in result.output
+    assert "  r2001 may mean any of 2 commits; expected the name of one\n" in result.output
     assert "    head@2001  2025-01-0" in result.output
     assert "    stable/9@2001  2025-01-0" in result.output
     assert run(folder, "stable/9@2001").exit_code == 0

@@ -92,7 +92,7 @@ def test_a_database_of_an_unknown_schema_is_refused(engine: Engine, version: str
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("/var/db/netbisect.sqlite", "is no database url; sqlite:////path/to/file or"),
+        ("/var/db/netbisect.sqlite", "is not a database URL; expected sqlite:////path/to/file or"),
         ("nosuchdb://host/name", "names no database that is known here"),
         ("sqlite://", "names no file"),
         ("sqlite:///:memory:", "names no file"),
@@ -110,7 +110,7 @@ def test_an_invalid_url_is_reported(url: str, why: str) -> None:
 
 
 def test_a_directory_is_refused_as_database(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is a directory; a file would be right"):
+    with pytest.raises(StoreError, match="is a directory; expected a file"):
         open_database(f"sqlite:///{tmp_path}")
 
 

@@ -215,7 +215,7 @@ def test_an_unreadable_repository_is_reported(repository: Repository, tmp_path: 
     assert str(caught.value).startswith(f"the repository {tmp_path}/nowhere cannot be read: ")
     assert "does not appear to be a git repository" in str(caught.value)
     assert "\n" not in str(caught.value)
-    with pytest.raises(HistoryError, match="is no url of a repository"):
+    with pytest.raises(HistoryError, match="is not the URL of a repository"):
         History(tmp_path / "clone", "--upload-pack=true").update()
     history.url = str(repository.directory)
     history.update()
@@ -241,7 +241,7 @@ def test_a_directory_with_other_files_is_not_changed(
     directory.mkdir()
     (directory / "notes").write_text("mine")
 
-    with pytest.raises(HistoryError, match="holds something that is no clone of"):
+    with pytest.raises(HistoryError, match="is not empty and no clone of"):
         History(directory, str(repository.directory)).update()
 
     assert [path.name for path in directory.iterdir()] == ["notes"]

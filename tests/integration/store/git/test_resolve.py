@@ -75,7 +75,7 @@ def test_a_review_has_an_optional_base(published: Published) -> None:
     assert resolve(published.history, "D5180", default_branch="main") == Review("D5180", None)
     assert resolve(published.history, "D5180@r3050", default_branch="main") == Review("D5180", base)
     assert refused(published.history, "D5180@r9").unknown
-    with pytest.raises(RevisionError, match=r"^D5180 is a review; the name of one commit"):
+    with pytest.raises(RevisionError, match=r"^D5180 is a review; expected the name of one commit"):
         commit_named(published.history, "D5180", default_branch="main")
 
 
@@ -83,9 +83,7 @@ def test_a_reversed_range_is_refused_with_the_right_one(published: Published) ->
     """It is not turned in silence: perhaps another one was meant."""
     error = refused(published.history, "main..r3050")
 
-    assert str(error) == (
-        "main..r3050 is reversed, r3050 is the older one: r3050..main would be right"
-    )
+    assert str(error) == ("main..r3050 is reversed, r3050 is the older one; expected r3050..main")
     assert named(error) == {"r3050..main": published.main[4]}
 
 
@@ -122,7 +120,7 @@ def test_an_ambiguous_abbreviation_lists_its_commits(tree: Tree, history: Histor
         error = refused(history, prefix)
         assert named(error) == {one: one for one in ones}
         assert str(error) == (
-            f"{prefix} may mean any of {len(ones)} commits; the name of one would be right"
+            f"{prefix} may mean any of {len(ones)} commits; expected the name of one"
         )
         assert {one.commit.number for one in error.candidates} == {
             revisions.index(one) + 1 for one in ones

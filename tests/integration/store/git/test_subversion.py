@@ -48,7 +48,7 @@ def test_added_changed_and_removed_notes_are_followed(tree: Tree, history: Histo
     """Also where the notes' own history was rewritten."""
     one, two = tree.grow("main", "a", "b")
     history.update()
-    assert "hold no numbers of Subversion" in str(refused(history, "r2001"))
+    assert "have no numbers of Subversion" in str(refused(history, "r2001"))
 
     tree.note(one, "svn path=/head/; revision=2001")
     tree.note(two, "an opinion")
@@ -71,15 +71,18 @@ def test_added_changed_and_removed_notes_are_followed(tree: Tree, history: Histo
 
     tree.git("update-ref", "-d", "refs/notes/commits")
     history.update()
-    assert "hold no numbers of Subversion" in str(refused(history, "r2001"))
+    assert "have no numbers of Subversion" in str(refused(history, "r2001"))
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("2001 main 0a1b\n", "line 1: a number, a branch and a full hash with a tab between each"),
-        (f"# x\n2001\tmain\t{'g' * 40}\n", "line 2: a number"),
-        (f"2001\tmain\t{'0' * 39}\n", "line 1: a number"),
+        (
+            "2001 main 0a1b\n",
+            "line 1: expected a number, a branch and a full hash with a tab between each",
+        ),
+        (f"# x\n2001\tmain\t{'g' * 40}\n", "line 2: expected a number"),
+        (f"2001\tmain\t{'0' * 39}\n", "line 1: expected a number"),
         ("\u0660\n", "holds more than ASCII, at byte 0"),
     ],
 )

@@ -346,10 +346,14 @@ def test_a_malformed_value_is_reported_and_nothing_is_imported(
         (
             "README.md",
             "no results\n",
-            "holds nothing to import; a histories.jsonl, or a folder with",
+            "has nothing to import; expected a histories.jsonl, or a folder with",
         ),
-        ("", "", "holds nothing to import"),
-        ("forwarding.pps", "500000\n", "forwarding names no revision by number; a histories.jsonl"),
+        ("", "", "has nothing to import"),
+        (
+            "forwarding.pps",
+            "500000\n",
+            "forwarding names no revision by number; expected a histories.jsonl",
+        ),
         ("", None, "No such file or directory"),
     ],
 )
