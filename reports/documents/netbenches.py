@@ -47,7 +47,7 @@ def check(study: Study) -> None:
         ValueError: one sentence with what cannot.
     """
     if not words.clean(study.title):
-        raise ValueError("the study has no title; expected a line such as 'Impact of D5180'")
+        raise ValueError("there is no title; expected a line such as 'Impact of D5180' (--title)")
     if not study.scenarios:
         raise ValueError("the study has no scenario; expected at least one")
     if not _NARROWEST <= study.width <= _WIDEST:

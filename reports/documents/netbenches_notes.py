@@ -10,9 +10,9 @@ from netbisect.bisect.stats.effect import difference
 from netbisect.reports.render import words
 
 ONE_IMAGE = (
-    "Every set is one kernel image. An image may be some per cent faster or slower than its "
-    "neighbours for no reason in its sources, and no number of boots averages that out: a small "
-    "difference counts when other images before and after show it too."
+    "Every set is one kernel image. Images of equivalent code can differ by several percent "
+    "because of their code layout, and more boots do not average that out: a small difference "
+    "needs other images before and after that show it, too."
 )
 
 

@@ -238,7 +238,7 @@ def test_kernel_with_most_boots_is_used() -> None:
         ([], "nothing to compare; expected SOURCE, two --set NAME=FILE, or a --revision"),
         (["--set", "old.pps"], "--set old.pps: expected NAME=FILE"),
         (["--set", "a=none", "--title", "t"], "none: cannot be read: No such file"),
-        (["--set", "a=old.pps"], "the study has no title"),
+        (["--set", "a=old.pps"], "there is no title"),
         (["old.pps", "--set", "a=old.pps"], "SOURCE and --set exclude each other"),
         ([*SETS, "--revision", "r1"], "--revision, --testbed and --branch do not apply"),
         ([*SETS, "--scenario", "a", "--scenario", "b"], "a study file can have several"),

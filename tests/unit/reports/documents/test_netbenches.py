@@ -165,7 +165,7 @@ def test_any_rates_can_be_drawn_and_read_again(rates: Sequence[float]) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (replace(TWO, title=" \n"), "the study has no title"),
+        (replace(TWO, title=" \n"), "there is no title"),
         (replace(TWO, scenarios=[]), "the study has no scenario"),
         (replace(TWO, scenarios=TWO.scenarios * 2), "two scenarios are named 'forwarding'"),
         (replace(TWO, width=1), "the width of the plots is 1; expected 2 to 1000"),
