@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -27,7 +28,8 @@ from netbisect.reports.site.plots import SPARK, spark
 _DAY = 86400.0
 _TESTBED = attrgetter("testbed")
 _RECENT = 30 * _DAY
-_NOISY = 0.1
+_NOISY_PERCENT = 10
+_NOISY = -math.log1p(-_NOISY_PERCENT / 100)
 """Smallest drop that one night detects, from which on a series is called noisy; a ln ratio."""
 _MOST = 10
 """Rows of a list on the first page."""
@@ -130,7 +132,7 @@ def grid(view: Overview, branch: str) -> dict[str, Any]:
     }
     return {
         "branch": branch,
-        "noisy": round(100 * _NOISY),
+        "noisy": _NOISY_PERCENT,
         "stale": STALE_NIGHTS,
         "testbeds": [(name, testbed_page(name)) for name in testbeds],
         "rows": [
@@ -334,7 +336,7 @@ def health(view: Overview) -> Page:
         old=[one for one in view.series if one.latest.at < since],
         blind=[_line(one) | {"testbed": one.testbed} for one in view.series if _sees_little(one)],
         stale=STALE_NIGHTS,
-        noisy=round(100 * _NOISY),
+        noisy=_NOISY_PERCENT,
         state_of_things=f"As of {words.moment(view.at)}.",
     )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
+import pytest
 import report_cases
 import report_documents
 
@@ -38,6 +40,21 @@ def test_each_cell_of_the_map_shows_the_change_of_its_own_series() -> None:
     remarks = [row["cells"][0]["remark"] for row in pages.grid(view, "main")["rows"]]
     assert remarks == ["▼ -10.4 %, alert 7", "▼ -4.9 %, alert 7", "learning"]
     assert re.findall("▼ (.*?), alert 7", pages.index(view).html()) == ["-10.4 %", "-4.9 %"]
+
+
+@pytest.mark.parametrize(("drop", "noisy"), [(0.099, False), (0.101, True)])
+def test_a_noisy_series_detects_only_drops_above_ten_percent(drop: float, noisy: bool) -> None:
+    """Percent, not ln ratios: as in `netbisect health`, and as the pages say."""
+    series = replace(summary("fwd4"), smallest_drop=-math.log1p(-drop))
+    view = Overview(
+        at=1e9, night=NightProgress(0, 0, (), None, None), alerts=[], running=[], series=[series]
+    )
+    grid = pages.grid(view, "main")
+    health = pages.health(view).html()
+
+    assert grid["noisy"] == 10
+    assert grid["rows"][0]["cells"][0]["remark"] == ("± learning" if noisy else "learning")
+    assert ("one night detects a drop of 10 % in every series" in health) is not noisy
 
 
 def level(number: int) -> LevelDocument:
