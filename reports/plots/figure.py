@@ -63,6 +63,8 @@ _UNUSED = re.compile(
 """Parts of matplotlib's SVG that a page does not need."""
 _COORDINATES = re.compile(r' (?:d|x|y|transform)="[^"]*"')
 _DECIMALS = re.compile(r"(\.\d\d)\d+")
+_DOT = re.compile(r"M (\S+) (\S+) \nL \1 \2 \n")
+"""A line of no length. It gets a length, because PDF, and so print, shows none with square caps."""
 _lock = Lock()
 """Guards matplotlib's style, which is global; reports are written in threads."""
 
@@ -114,6 +116,7 @@ def _body(svg: str, name: str) -> tuple[str, str]:
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'(url\(|href=")#', rf"\g<1>#{name}-", svg)
     svg = _COORDINATES.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), svg)
+    svg = _DOT.sub(r"M \1 \2h.01 ", svg)
     for colour, variable in VARIABLES.items():
         svg = svg.replace(f": {colour}", f": var({variable}, {colour})")
     attributes, content = svg.removeprefix("<svg ").split(">", 1)
@@ -198,7 +201,10 @@ def dots(
     *,
     square: bool = False,
 ) -> None:
-    """Draws a dot at every place: lines of no length, a quarter of the bytes of markers."""
+    """Draws a dot at every place, for `draw` only: lines of no length.
+
+    They have a quarter of the bytes of markers. A PNG would not show them.
+    """
     cap: CapStyleType = "projecting" if square else "round"
     segments(axes, ((x, y, x, y) for x, y in places), colour, size, cap)
 

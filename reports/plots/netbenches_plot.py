@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from netbisect.reports.model.compared import ComparedScenario
-from netbisect.reports.plots.figure import box, dots, files
+from netbisect.reports.plots.figure import box, files
 from netbisect.reports.render import words
 from netbisect.reports.render.palette import BAD, GOOD, unit
 
@@ -45,7 +45,10 @@ def marks(axes: Axes, panel: ComparedScenario) -> None:
         box(axes, shown, y - 0.1, 0.34, colour, orientation="horizontal")
         # Beside each other, so that equal boots can be counted.
         beside = [y + 0.22 + 0.16 * (i % 5) / 4 for i in range(len(shown))]
-        dots(axes, zip(shown, beside, strict=True), colour, 3.4, square=bool(y))
+        marker = "s" if y else "o"
+        axes.plot(
+            shown, beside, marker, color=colour, markersize=3.4, markeredgewidth=0, alpha=0.85
+        )
     axes.set_ylim(len(panel.sets) - 0.4, -0.6)
     axes.yaxis.set_major_locator(FixedLocator(list(range(len(panel.sets)))))
     axes.set_yticklabels([_wrapped(one.name) for one in panel.sets])

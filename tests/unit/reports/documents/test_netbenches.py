@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from netbisect.bisect.model.metric import SeriesMetric
 from netbisect.reports.documents.netbenches import files, readme
@@ -15,6 +17,7 @@ from netbisect.reports.documents.netbenches_study import FlameGraph, Study
 from netbisect.reports.model.compared import ComparedScenario, Set
 from netbisect.reports.render.ministat import ministat
 from netbisect.reports.render.ministat_input import read_points
+from netbisect.reports.render.palette import BAD, GOOD
 
 OLD = (1465887, 1442680, 1443536, 1440210, 1452100)
 NEW = (1428782, 1423177, 1410213, 1431000, 1425000)
@@ -117,6 +120,21 @@ def test_the_files_are_a_readme_a_plot_and_the_raw_values() -> None:
     assert found["graph.png"].startswith(PNG)
     for name in found:
         assert name == "README.md" or f"]({name})" in found["README.md"].decode()
+
+
+@pytest.mark.parametrize("colour", [GOOD, BAD])
+def test_the_png_shows_every_boot(colour: str) -> None:
+    """Not only the line of the median, which is a few pixels wide."""
+    picture = Image.open(io.BytesIO(files(TWO)["graph.png"])).convert("RGB")
+    wanted = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+    near = [
+        x
+        for x in range(picture.width)
+        for y in range(picture.height)
+        if max(abs(a - b) for a, b in zip(picture.getpixel((x, y)), wanted, strict=True)) < 50
+    ]
+
+    assert len(set(near)) >= 3 * len(TWO.scenarios[0].sets[0].pps)
 
 
 def test_file_names_are_kept_and_unique() -> None:

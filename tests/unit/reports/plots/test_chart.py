@@ -31,7 +31,7 @@ def described(svg: str) -> str:
 def marks(svg: str, colour: str) -> int:
     """Number of dots in that colour."""
     return sum(
-        len(re.findall(r"M (\S+ \S+) \nL \1 \n", path))
+        len(re.findall(r"M \S+ \S+h\.01 ", path))
         for path, style in re.findall(r'<path d="([^"]*)"[^>]* style="([^"]*)"', svg)
         if f"var(--{colour}," in style
     )
