@@ -73,11 +73,13 @@ def _unpack(archive: Path, work: Path) -> None:
 
 
 def _members(tar: tarfile.TarFile, work: Path) -> None:
+    # Python 3.11.0 to 3.11.3 have no filters, and take no argument of that name.
+    tar.extraction_filter = getattr(tarfile, "data_filter", None)
     for count, member in enumerate(tar):
         expected = _is_expected(member.name) if count else member.name == ABOUT
         if not member.isreg() or not expected:
             raise ValueError(f"unexpected member {member.name!r}")
-        tar.extract(member, work, filter="data")
+        tar.extract(member, work)  # a regular file with a name inside of `work`
         if not count:
             _check_about(json.loads((work / ABOUT).read_bytes()))
     if not (work / ABOUT).exists():
