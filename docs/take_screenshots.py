@@ -25,8 +25,9 @@ WORK = ROOT / "build" / "screenshots"
 WIDTH, HEIGHT = 1000, 1060
 SIZE_MAX = 200_000
 """Bytes of a picture."""
-PICTURES = {"alert": ("alert-1.html", 0), "search": ("bisection-*.html", 1140)}
-"""By name: pattern of the page, and the first row of pixels."""
+PICTURES = {"alert": ("alert-1.html", ""), "search": ("bisection-*.html", "line")}
+"""By name: pattern of the page, and the heading to which a picture skips, or ""."""
+_MAIN = '<main id="main">'
 
 
 def digest() -> str:
@@ -48,25 +49,38 @@ def make_site() -> Path:
     return site
 
 
-def take(page: Path, top: int, picture: Path) -> None:
-    """Takes the picture of a part of a page.
+def skipped_to(text: str, heading: str) -> str:
+    """A page whose contents begin with the heading of this id.
 
     Raises:
-        SystemExit: chromium is not installed, or the picture is too large.
+        SystemExit: There is no such heading.
+    """
+    head, main, body = text.partition(_MAIN)
+    _, found, rest = body.partition(f'<h2 id="{heading}"')
+    if not found:
+        sys.exit(f"there is no heading {heading!r}")
+    return head + main + found + rest
+
+
+def take(page: Path, heading: str, picture: Path) -> None:
+    """Takes the picture of the top of a page, or of its part from a heading on.
+
+    Raises:
+        SystemExit: chromium is not installed, there is no such heading, or the picture is too
+            large.
     """
     chromium = shutil.which("chromium") or shutil.which("chrome")
     if chromium is None:
         sys.exit("chromium is not installed")
     with tempfile.TemporaryDirectory() as folder:
-        raw = Path(folder) / "picture.png"
+        shown, raw = Path(folder) / "page.html", Path(folder) / "picture.png"
+        text = page.read_text()
+        shown.write_text(skipped_to(text, heading) if heading else text)
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-        options += [f"--user-data-dir={folder}", f"--window-size={WIDTH},{top + HEIGHT}"]
+        options += [f"--user-data-dir={folder}", f"--window-size={WIDTH},{HEIGHT}"]
         options += ["--blink-settings=preferredColorScheme=1", f"--screenshot={raw}"]
-        subprocess.run(
-            [chromium, *options, page.resolve().as_uri()], check=True, capture_output=True
-        )
-        part = Image.open(raw).convert("RGB").crop((0, top, WIDTH, top + HEIGHT))
-        part.quantize(64).save(picture, optimize=True)
+        subprocess.run([chromium, *options, shown.as_uri()], check=True, capture_output=True)
+        Image.open(raw).convert("RGB").quantize(64).save(picture, optimize=True)
     if picture.stat().st_size > SIZE_MAX:
         sys.exit(f"{picture} has more than {SIZE_MAX} bytes")
 
@@ -87,11 +101,11 @@ def main() -> None:
         return
     site = options.site or make_site()
     FOLDER.mkdir(exist_ok=True)
-    for name, (pattern, top) in PICTURES.items():
+    for name, (pattern, heading) in PICTURES.items():
         page = min(site.glob(pattern), default=None)
         if page is None:
             sys.exit(f"{site}: no page {pattern}")
-        take(page, top, FOLDER / f"{name}.png")
+        take(page, heading, FOLDER / f"{name}.png")
     TEMPLATES.write_text(f"{digest()}\n")
 
 
