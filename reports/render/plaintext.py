@@ -26,12 +26,17 @@ def _lines(text: str, width: int) -> list[str]:
 
 
 def table(rows: Iterable[Sequence[str]], indent: int = 2, width: int = WIDTH) -> str:
-    """A table with columns as wide as their cells; the widest are wrapped to fit the line."""
+    """A table with columns as wide as their cells; the widest are wrapped to fit the line.
+
+    Words, such as hashes, are cut only if all columns are as narrow as their longest word.
+    """
     lines = list(rows)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    words = [max(map(_longest_word, column)) for column in zip(*lines, strict=True)]
     room = width - indent - len(_GAP) * (len(widths) - 1)
     while sum(widths) > room:
-        widths[widths.index(max(widths))] -= 1
+        columns = [at for at, word in enumerate(words) if widths[at] > word] or range(len(widths))
+        widths[max(columns, key=widths.__getitem__)] -= 1
     text = []
     for row in lines:
         cells = [_lines(cell, max(wide, 1)) for cell, wide in zip(row, widths, strict=True)]
@@ -39,6 +44,10 @@ def table(rows: Iterable[Sequence[str]], indent: int = 2, width: int = WIDTH) ->
             line = _GAP.join(f"{part:{wide}}" for part, wide in zip(parts, widths, strict=True))
             text.append((" " * indent + line).rstrip())
     return "\n".join(text)
+
+
+def _longest_word(cell: str) -> int:
+    return max(map(len, _TIED.sub(_TIE, cell).split(" ")))
 
 
 def shell(command: str, indent: int = 2) -> str:

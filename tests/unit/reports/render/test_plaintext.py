@@ -1,0 +1,29 @@
+"""Tables of plain text."""
+
+from __future__ import annotations
+
+from netbisect.reports.render.plaintext import table
+
+LABEL = "n49-3b2e656972ce"
+
+
+def test_a_table_that_fits_has_one_line_per_row() -> None:
+    assert table([("a", "bb"), ("ccc", "d")]) == "  a    bb\n  ccc  d"
+
+
+def test_a_wrapped_table_keeps_its_words() -> None:
+    """A cut hash cannot be copied."""
+    row = ("c2558", "inet4 forwarding", LABEL, "-21.6 % (-22.4 to -20.8)", "4+4", "slower")
+    lines = table([row]).splitlines()
+
+    assert len(lines) == 2
+    assert max(map(len, lines)) <= 76
+    assert LABEL in lines[0]
+    assert {word for cell in row for word in cell.split()} == set(" ".join(lines).split())
+
+
+def test_words_are_cut_where_a_line_cannot_hold_them() -> None:
+    lines = table([("x" * 60, "y" * 60)]).splitlines()
+
+    assert max(map(len, lines)) <= 76
+    assert "".join(lines).count("x") == 60
