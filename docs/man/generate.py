@@ -142,7 +142,7 @@ As above.
 .It Nm request
 With
 .Fl \\-wait ,
-0: no regression; 1: a regression; 2: inconclusive.
+0: no regression; 1: a regression; 2: inconclusive; 130: interrupted.
 Errors, also of arguments, and failed and cancelled requests have exit status 3.
 .It Nm mail
 75: the mail server is to try again.

@@ -37,6 +37,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _SETTINGS = "NAME=VALUE[,...]"
 _POLL_ATTEMPTS = 60
 """Consecutive failures of the server that --wait tolerates."""
+_INTERRUPTED = 130
+"""Exit status of --wait after Ctrl-C."""
 
 
 class _RequestGroup(click.Group):
@@ -258,7 +260,24 @@ def _submit(
 
 
 def _wait(client: RequestClient, number: int, *, as_json: bool) -> NoReturn:
-    """Prints progress to standard error until the request ends; exits with its status."""
+    """Prints progress to standard error until the request ends; exits with its status.
+
+    Ctrl-C has a status of its own, because that of click is a regression.
+    """
+    try:
+        found = _ended(client, number)
+    except KeyboardInterrupt:
+        again = f"netbisect request show {number} --wait"
+        click.echo(f"\nInterrupted. Request {number} continues: `{again}`.", err=True)
+        click.get_current_context().exit(_INTERRUPTED)
+    _print(found, as_json=as_json)
+    click.get_current_context().exit(
+        request_answer.EXIT[request_answer.FAILED] if found.status is None else found.status
+    )
+
+
+def _ended(client: RequestClient, number: int) -> types.RequestDocument:
+    """The request at its end; prints progress to standard error before."""
     last = ""
     found = _look(client, number)
     while found.state == "open":
@@ -269,10 +288,7 @@ def _wait(client: RequestClient, number: int, *, as_json: bool) -> NoReturn:
             last = shown
         time.sleep(client.poll_seconds)
         found = _look(client, number)
-    _print(found, as_json=as_json)
-    click.get_current_context().exit(
-        request_answer.EXIT[request_answer.FAILED] if found.status is None else found.status
-    )
+    return found
 
 
 def _look(client: RequestClient, number: int) -> types.RequestDocument:
