@@ -116,7 +116,7 @@ def rows(found: RequestDocument) -> list[tuple[str, ...]]:
         if one.difference is not None:
             change = words.change(one.difference)
             boots = f"{one.difference.good_boots}+{one.difference.bad_boots}"
-            remark = "not settled" if one.word == "inconclusive" else one.word
+            remark = one.word
         row = (_place(found, one), one.scenario, one.subject, change, boots, remark)
         lines.append(tuple(map(words.clean, row)))
     return lines
@@ -165,9 +165,9 @@ def hidden(line: ComparedRevision) -> str:
     series = line.difference.scenario
     ends = [words.percent(one, series) for one in metric_of(series).ends(low, high)]
     return (
-        f"{line.scenario} on {line.testbed}: the two kernels of {line.subject} do not differ so "
-        f"much. As images of the same code differ too, a change of the code between "
-        f"{ends[0]} and {ends[1]} is not excluded."
+        f"{line.scenario} on {line.testbed}: the kernel of {line.subject} shows no relevant drop. "
+        f"As images of the same code differ, too, a change of the code between {ends[0]} and "
+        f"{ends[1]} is not excluded."
     )
 
 

@@ -100,9 +100,11 @@ def _pictures(parts: Sequence[PartView]) -> Iterator[tuple[Markup, str]]:
         if one.search is not None:
             yield chart.path(one.search), _PATH
         for j, narrowing in enumerate(one.narrowing):
-            yield _narrowing(narrowing, f"narrowing-{i}-{j}"), _NARROWING
+            caption = f"{words.clean(narrowing.title)}. {_NARROWING}"
+            yield _narrowing(narrowing, f"narrowing-{i}-{j}"), caption
         for j, scenario in enumerate(one.boots):
-            yield _boots(scenario, f"boots-{i}-{j}"), "One mark per boot."
+            caption = f"{words.clean(scenario.name)}. One mark per boot."
+            yield _boots(scenario, f"boots-{i}-{j}"), caption
 
 
 def _factors(found: RequestDocument) -> Iterator[tuple[Markup, str]]:
