@@ -96,7 +96,11 @@ SEVERAL = click.IntRange(min=2)
 testbed_option = click.option(
     "--testbed", required=True, help="Name of the testbed in the lab file."
 )
-logs_option = click.option("--logs", type=PATH, help="Folder for console and pkt-gen output.")
+logs_option = click.option(
+    "--logs",
+    type=PATH,
+    help="Folder for console and pkt-gen output (default: a new one in netbisect-logs).",
+)
 scenarios_option = click.option(
     "--scenario",
     "names",

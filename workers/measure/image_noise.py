@@ -133,11 +133,11 @@ def as_text(plan: ImageNoisePlan, rates: Rates) -> str:
             f"{metric.text(metric.number(found.level))}\n"
             f"  between images  {spread_text(found.image)}\n"
             f"  between boots   {spread_text(found.boot)}\n"
-            "  to see a drop of   boot one image a side   or boot so many images once, a side"
+            "  to detect a drop of  boots of one image per side  or images per side, one boot each"
         )
         for drop, need in _needs(found):
-            boots = "never enough" if need.boots is None else f"{need.boots} x"
-            parts.append(f"  {100 * drop:13.0f} %   {boots:>21}   {need.images:10}")
+            boots = "never enough" if need.boots is None else str(need.boots)
+            parts.append(f"  {100 * drop:17.0f} %  {boots:>27}  {need.images:>33}")
     return "\n".join(parts)
 
 

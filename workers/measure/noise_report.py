@@ -166,12 +166,12 @@ def as_text(plan: CalibrationPlan, runs: CalibrationRuns) -> str:
             f"  between runs        {spread_text(one.run)}",
             f"  boots of one run    sd {100 * one.single:.2f} %",
             f"  two modes           {_modes(one)}",
-            f"  smallest drop seen  {drops} boots a side (5 % level, 80 % power)",
+            f"  smallest drop seen  {drops} boots per side (5 % level, 80 % power)",
         ]
     noise = (
-        "not known, and left out: the drops above are too small by it (see image-noise)"
+        "unknown and not included: the smallest detectable drops are larger (see image-noise)"
         if plan.image_sd is None
-        else f"sd {100 * plan.image_sd:g} %, and counted"
+        else f"sd {100 * plan.image_sd:g} %, included"
     )
     percent = recommended_run_noise(results, price)
     advice = "nothing; run_noise_percent needs several runs (--runs)"
