@@ -78,7 +78,7 @@ def cost_text(found: CostEstimate) -> str:
         for one in found.testbeds
         if one.search is not None
     ]
-    builders = f"and {words.duration(found.build_seconds)} of builders"
+    builders = f"Builds: {words.duration(found.build_seconds)}"
     return "\n".join([table(rows, indent=0), builders, *searches])
 
 

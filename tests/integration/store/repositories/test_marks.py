@@ -53,7 +53,7 @@ def test_a_mark_needs_a_reason_and_a_running_search(ledger: Ledger, search: int)
         mark(ledger, "r15", why=" ")
     with ledger.jobs.closing(ledger.jobs.get(search), Unfinished("no power")):
         pass
-    with pytest.raises(StoreError, match="alert 1 has no search"):
+    with pytest.raises(StoreError, match="alert 1 has no running search"):
         mark(ledger, "r15")
     assert not ledger.marks.of_search(search)
 
@@ -61,5 +61,5 @@ def test_a_mark_needs_a_reason_and_a_running_search(ledger: Ledger, search: int)
 def test_an_alert_without_a_search_takes_no_mark(ledger: Ledger) -> None:
     announce(ledger)
 
-    with pytest.raises(StoreError, match="alert 1 has no search"):
+    with pytest.raises(StoreError, match="alert 1 has no running search"):
         mark(ledger, "r15")
