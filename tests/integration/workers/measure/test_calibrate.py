@@ -85,7 +85,9 @@ def test_boot_modes_need_eight_boots() -> None:
     assert one.gap.ln_ratio == pytest.approx(0.07, abs=0.005)
     text = noise_report.as_text(plan(), drawn(12, 3, 0.003, 0.001, slow=(1, 4, 5, 9)))
     assert "perhaps: 4 of 12 boots (33 %) are 7." in text
-    assert "stray or a mode" in noise_report.as_text(plan(), drawn(12, 3, 0.003, 0.001, slow=(3,)))
+    assert "outlier or a mode" in noise_report.as_text(
+        plan(), drawn(12, 3, 0.003, 0.001, slow=(3,))
+    )
     assert "unknown: 8 boots" in noise_report.as_text(
         plan(), drawn(6, 3, 0.003, 0.001, slow=(1, 4))
     )
