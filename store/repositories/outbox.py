@@ -158,7 +158,7 @@ class OutboxRepository(LedgerRepository):
         with self.writing() as writing:
             row = get_row(writing.session, OutboxMail, identifier)
             if row.state == MailState.SENT:
-                raise StoreError(f"mail {identifier} is sent already")
+                raise StoreError(f"mail {identifier} was sent already")
             row.state, row.attempts, row.next_try_at = MailState.WAITING, 0, writing.now
             writing.note("mail", state=row.state, subject=row.subject, key=row.key)
             return row
