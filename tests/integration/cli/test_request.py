@@ -15,7 +15,10 @@ def test_ctrl_c_ends_the_wait_without_a_verdict(own_service: Path) -> None:
     place = ["--folder", str(own_service)]
     done = netbisect("request", "compare", "main~1", "main", "--testbed", "c2558", *place)
     assert done.exit_code == 0, done.output
-    code = "import sys; from netbisect.cli.main import main; main(sys.argv[1:])"
+    code = (  # a shell starts programs in the background without SIGINT
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from netbisect.cli.main import main; main(sys.argv[1:])"
+    )
     command = [sys.executable, "-c", code, "request", "show", "1", "--wait", *place]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as waiting:
         assert waiting.stderr is not None
