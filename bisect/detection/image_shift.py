@@ -64,7 +64,8 @@ def image_shift(y: Sequence[float] | Floats, effect: float) -> ImageShift | None
 
     Args:
         y: Levels of the images, ln pps, oldest first.
-        effect: Least shift, ln ratio; negative for a drop. Shifts are log-uniform from there.
+        effect: Least shift, ln ratio; negative for a drop. Shifts are log-uniform from there, or
+            from half the reach of the grid: a larger one counts as its end.
 
     Returns:
         The evidence; None with one image.
@@ -77,7 +78,8 @@ def image_shift(y: Sequence[float] | Floats, effect: float) -> ImageShift | None
         return None
     off = np.clip(levels - np.median(levels), -_REACH, _REACH)
     candidates = np.arange(max(1, n - CANDIDATES), n)
-    terms = [_log_likelihoods(off, candidates, abs(effect), rho) for rho in _NEIGHBOURS]
+    least = min(abs(effect), _REACH / 2)
+    terms = [_log_likelihoods(off, candidates, least, rho) for rho in _NEIGHBOURS]
     same = special.logsumexp([none for none, _ in terms])
     ratios = special.logsumexp([shifted for _, shifted in terms], axis=0) - same
     total = float(special.logsumexp(ratios))

@@ -49,6 +49,13 @@ def test_drop_two_images_after_another_change_is_shown_at_its_place() -> None:
     assert sum(abs(at - 2) <= 1 for at in found) >= len(found) - 1
 
 
+@pytest.mark.parametrize("percent", [13, 14, 20])
+def test_drop_is_shown_if_only_large_ones_matter(percent: float) -> None:
+    y = images(4, 30, 5, 0.3, 0.02)
+
+    assert evidence_of(y, math.log1p(-percent / 100)).shown
+
+
 def test_odd_image_is_no_shift() -> None:
     y = images(1, 30, 1, 0.0, 0.01)
     y[-1] = 14 - 0.07
