@@ -268,11 +268,13 @@ def group_shifts(
     every = list(found)
     slides = [shift for shift in every if shift.images_before is None]
     steps = [shift for shift in every if shift.images_before is not None]
-    events = [
-        *_with_dips([_event(branch, group, order) for group in _grouped(steps, order)]),
-        *(_event(branch, group, order) for group in _grouped(slides, order)),
-    ]
-    return sorted(events, key=lambda event: (order[event.at], order[event.before]))
+
+    def place(event: ShiftEvent) -> tuple[int, int]:
+        return order[event.at], order[event.before]
+
+    stairs = sorted((_event(branch, one, order) for one in _grouped(steps, order)), key=place)
+    drifts = [_event(branch, group, order) for group in _grouped(slides, order)]
+    return sorted([*_with_dips(stairs), *drifts], key=place)
 
 
 def _grouped(found: Iterable[SeriesShift], order: Mapping[str, int]) -> list[list[SeriesShift]]:
@@ -303,9 +305,12 @@ def _meets(group: Sequence[SeriesShift], shift: SeriesShift, order: Mapping[str,
 
 
 def _with_dips(found: Sequence[ShiftEvent]) -> list[ShiftEvent]:
+    """Joins dips and peaks with their returns, oldest first; a return does not begin another."""
     kept = []
-    ends = []
+    ends: list[ShiftEvent] = []
     for event in found:
+        if event in ends:
+            continue
         end = next((other for other in found if _undoes(other, event)), None)
         if end is None:
             kept.append(event)
@@ -313,7 +318,7 @@ def _with_dips(found: Sequence[ShiftEvent]) -> list[ShiftEvent]:
             kind = EventKind.DIP if event.kind is EventKind.DROP else EventKind.PEAK
             kept.append(replace(event, kind=kind, back=end.at))
             ends.append(end)
-    return [event for event in kept if event not in ends]
+    return kept
 
 
 def _undoes(later: ShiftEvent, event: ShiftEvent) -> bool:

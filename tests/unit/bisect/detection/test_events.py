@@ -135,6 +135,15 @@ def test_single_slow_image_is_a_dip() -> None:
     assert "With r16, one image later, the level is back." in why(event)
 
 
+def test_good_image_between_two_slow_ones_is_no_peak() -> None:
+    slow = [(15, 0.0), (1, -0.3), (1, 0.0), (1, -0.3), (15, 0.0)]
+
+    found = detect({SeriesKey("apu2", "inet4-forwarding"): series(1, *slow)})
+
+    assert summaries(found) == [("dip", "r14", "r15", 1), ("dip", "r16", "r17", 1)]
+    assert [event.back for event in found] == ["r16", "r18"]
+
+
 def test_partial_return_is_a_drop_and_an_improvement() -> None:
     branch = {
         SeriesKey("e5", "x"): series(6, (15, 0.0), (1, -0.3), (15, 0.0)),
