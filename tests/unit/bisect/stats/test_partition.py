@@ -33,6 +33,13 @@ def test_lasting_shift_is_a_cut_and_odd_images_are_not(place: int) -> None:
     assert sum(cuts == (place,) for cuts in found) >= 19
 
 
+def test_scatter_of_a_noisy_metric_is_no_step() -> None:
+    """Of 20 %, as of single runs of a latency: few false cuts in 20 histories."""
+    found = [cuts_of(np.random.default_rng(seed).normal(14, 0.2, 40)) for seed in range(20)]
+
+    assert sum(len(cuts) for cuts in found) <= 15
+
+
 def test_correlated_level_has_fewer_cuts() -> None:
     """AR(1) with a correlation of 0.7 and a standard deviation of 1.2 %."""
     independent = alike = 0
