@@ -74,6 +74,14 @@ def test_times_allow_a_day() -> None:
     assert "No change" in run("-", "--since", "2026-03-20", text=text).stdout
 
 
+def test_rows_that_begin_with_the_newest_revision_are_reported() -> None:
+    timed = [f"{line},2026-03-{1 + int(line.split(',')[2][1:]):02}" for line in CPU]
+    message = "branch main: the newest revision is first; expected the oldest first"
+
+    assert message not in run("-", text="\n".join([f"{HEADER},time", *timed, ""])).stderr
+    assert message in run("-", text="\n".join([f"{HEADER},time", *timed[::-1], ""])).stderr
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -100,7 +100,8 @@ def _of_histories(histories: Histories) -> DetectionInput:
 
 def _of_measurements(measurements: Measurements) -> DetectionInput:
     series = measurements.series()
-    notes = [*few_boots(series), *(() if measurements.timed() else (_NO_TIMES,))]
+    untimed = () if measurements.timed() else (_NO_TIMES,)
+    notes = [*measurements.newest_first(), *few_boots(series), *untimed]
     return DetectionInput(series, measurements.numbers(), notes, measurements.refused)
 
 

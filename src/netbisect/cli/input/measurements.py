@@ -48,6 +48,8 @@ class Measurements:
         self._metrics: dict[tuple[str, str], SeriesMetric] = {}
         self._rows: defaultdict[SeriesName, dict[str, list[_Row]]] = defaultdict(dict)
         self._order: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self._times: defaultdict[str, list[float]] = defaultdict(list)
+        """By branch, of the first rows of its revisions."""
 
     def read(self, lines: Iterable[str], name: str) -> None:
         """Reads a file of CSV, or of JSON if its first character is `{`.
@@ -81,6 +83,8 @@ class Measurements:
                 f"expected {known.unit!r}, {known.better}, as in the rows before"
             )
         order = self._order[row.series.branch]
+        if row.revision not in order and row.at is not None:
+            self._times[row.series.branch].append(row.at)
         order.setdefault(row.revision, len(order) + 1)
         self._rows[row.series].setdefault(row.revision, []).append(row)
 
@@ -104,6 +108,15 @@ class Measurements:
         """Whether every row has a time."""
         every = (rows for revisions in self._rows.values() for rows in revisions.values())
         return all(row.at is not None for row in itertools.chain.from_iterable(every))
+
+    def newest_first(self) -> Iterator[str]:
+        """Messages about branches whose revisions are in the reverse order of their times."""
+        for branch, times in self._times.items():
+            if times[0] > times[-1] and times == sorted(times, reverse=True):
+                yield (
+                    f"branch {branch}: the newest revision is first; expected the oldest first, "
+                    "or a drop appears as an improvement"
+                )
 
     def _level(self, name: SeriesName, revision: str, rows: list[_Row], *, timed: bool) -> Level:
         times = [row.at for row in rows if row.at is not None]
