@@ -90,9 +90,19 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-_LONGEST = ("test_tutorial.py", "test_service.py", "test_chaos.py", "test_packaging.py")
+_LONGEST = (
+    "test_soak.py",
+    "test_tutorial.py",
+    "test_service.py",
+    "test_packaging.py",
+    "test_engine_moves.py",
+    "test_engine.py",
+    "test_noise.py",
+    "test_run.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests come first: as one of the last each would be waited for alone."""
-    items.sort(key=lambda item: item.path.name not in _LONGEST)
+    rank = {name: i for i, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
