@@ -14,6 +14,7 @@ from twisted.python import log
 from twisted.web import http, resource, server
 from twisted.web.server import Request
 
+from netbisect.steps.service.compute import ComputeError
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
 from netbisect.store.ledger import Ledger
@@ -69,18 +70,17 @@ def is_same_origin(request: Request, url: str) -> bool:
 
 
 def fail(failure: Any, request: Request) -> None:
-    """Ends a request after an exception."""
-    forbidden = failure.check(Forbidden)
-    if not forbidden:
+    """Ends a request after an exception, with one sentence."""
+    if failure.check(Forbidden):
+        status, text = http.FORBIDDEN, "You are not allowed to see this page."
+    elif failure.check(ComputeError):
+        status, text = http.SERVICE_UNAVAILABLE, "The page was not ready in time; try again later."
         log.err(failure, "netbisect's pages")
-    request.setResponseCode(http.FORBIDDEN if forbidden else http.INTERNAL_SERVER_ERROR)
-    _add_headers(request)
-    request.finish()
-
-
-def _add_headers(request: Request) -> None:
-    for name, value in _HEADERS.items():
-        request.setHeader(name, value)
+    else:
+        status, text = http.INTERNAL_SERVER_ERROR, "The page failed; twistd.log has the reason."
+        log.err(failure, "netbisect's pages")
+    request.setResponseCode(status)
+    send(request, "text/plain", f"{text}\n")
 
 
 def send(request: Request, media_type: str, text: str, *, seconds: int = 0) -> None:
@@ -99,7 +99,8 @@ def send(request: Request, media_type: str, text: str, *, seconds: int = 0) -> N
 def send_bytes(request: Request, content_type: str, content: bytes, *, seconds: int = 0) -> None:
     """Sends a file; `content_type` is the whole header."""
     request.setHeader(b"content-type", content_type.encode())
-    _add_headers(request)
+    for name, value in _HEADERS.items():
+        request.setHeader(name, value)
     caching = f"max-age={seconds}" if seconds else "no-cache"
     request.setHeader(b"cache-control", caching.encode())
     digest = hashlib.sha256(content).hexdigest()[:32]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 from typing import Any
+from unittest import mock
 
 import pytest
 import treq
@@ -18,6 +19,8 @@ from netbisect.bisect.model.jobs import MeasureJob
 from netbisect.bisect.model.metric import split_settings
 from netbisect.reports.documents.api import AskBody
 from netbisect.steps.policy.request_spec import PRIORITIES
+from netbisect.steps.service.compute import ComputeError
+from netbisect.steps.web import pages
 
 _NEW = "plugins/netbisect/new-request.html"
 _WISH = {"kind": "compare", "subjects": "main~1 main", "testbeds": "c2558"}
@@ -68,6 +71,19 @@ class Pages(ApiMaster):
 
     async def show(self, page: str) -> str:
         return await treq.text_content(await self.call("GET", f"plugins/netbisect/{page}"))
+
+    @case
+    async def test_a_failed_page_is_one_sentence(self) -> None:
+        await self.serve()
+        for error, status, sentence in (
+            (ComputeError("no end"), 503, "The page was not ready in time; try again later.\n"),
+            (OSError("no disk"), 500, "The page failed; twistd.log has the reason.\n"),
+        ):
+            with mock.patch.object(pages, "_live") as live:
+                live.file.side_effect = error
+                answer = await self.call("GET", "plugins/netbisect/index.html")
+            assert (answer.code, await treq.text_content(answer)) == (status, sentence)
+            assert len(self.flushLoggedErrors(type(error))) == 1
 
     @case
     async def test_a_patch_is_requested_shown_and_cancelled_on_pages(self) -> None:
