@@ -10,6 +10,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,6 +110,18 @@ class Supervised:
         return int(listed.stdout.split()[0]) if listed.stdout else None
 
 
+def opened(page: str) -> str:
+    """A page of the service; asks again if the compute process, which starts, was too slow."""
+    for _ in range(5):
+        try:
+            with urllib.request.urlopen(page, timeout=60) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            if error.code != 503:
+                raise
+    raise AssertionError(f"{page} was not ready in time")
+
+
 @pytest.fixture
 def supervised(tmp_path: Path) -> Iterator[Supervised]:
     supervised = Supervised(tmp_path / "service")
@@ -168,7 +181,6 @@ def test_stalled_processes_are_ended_and_the_service_continues(supervised: Super
     supervised.start_master()
     wait_until(lambda: supervised.closed(night))
     page = f"{supervised.settings.web.url}plugins/netbisect/health.html"
-    with urllib.request.urlopen(page, timeout=60) as answer:
-        shown = answer.read().decode()
+    shown = opened(page)
     assert "Stalls of the service" in shown
     assert f"s for a response of worker {TESTBED}" in shown

@@ -47,10 +47,9 @@ def test_cycles_follow_from_the_forwarding_rate(clean: RunningLab, tmp_path: Pat
 def test_a_slower_kernel_has_longer_round_trips_and_more_cycles(clean: RunningLab) -> None:
     place = clean.place_of("culprit")
     scenarios = ("inet4-latency", "inet4-cycles")
-    before, after = (
-        {sample.scenario: sample.pps for sample in samples(clean.trial(number, scenarios)[1])}
-        for number in (place - 1, place)
-    )
+    found = [samples(clean.trial(number, scenarios)[1]) for number in (place - 1, place)]
+    assert all(sample.valid for side in found for sample in side), found
+    before, after = ({sample.scenario: sample.pps for sample in side} for side in found)
     assert after[RTT] > 1.1 * before[RTT]
     assert after[LEAST] > 1.1 * before[LEAST]
     assert after[CYCLES] > 1.1 * before[CYCLES]
