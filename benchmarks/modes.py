@@ -1,10 +1,10 @@
-"""Plays histories whose modes begin, end or change their gap, and counts false events.
+"""Simulates histories whose modes begin, end or change their gap; counts false events.
 
     python -m benchmarks.modes --trials 100 --seed 1 --jobs 2
 
 A history has 53 images of five boots, boot noise of 0.6 % and image noise of 0.8 %; a third of the
 boots are slow while there are two modes. Half of the histories have a step of 5 to 15 % of either
-sign. The history is analysed as it grows, too: an event changes if a longer history no longer has
+sign. Histories are also analysed as they grow: an event changes if a longer history does not have
 it, within one image.
 """
 
@@ -112,7 +112,7 @@ def table(trials: int, seed: int, jobs: int) -> Iterator[str]:
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
 def main(trials: int, seed: int, jobs: int) -> None:
-    """Plays all cases and prints the table."""
+    """Runs the benchmark and prints the table."""
     for line in table(trials, seed, jobs):
         click.echo(line)
 

@@ -1,11 +1,11 @@
-"""Runs the parser and the gate over a folder of raw netbenches logs; lists what is refused and why.
+"""Checks a folder of raw netbenches logs; counts the rejected runs by reason.
 
     python -m benchmarks.netbenches FOLDER
 
 FOLDER is a clone of github.com/ocochard/netbenches, or a part of it. A run is a receiver's file
-and the sender's file of the same name beside it. Netbenches does not note the rate that was to be
-offered: the median that the sender reached stands for it, so that only unsteady senders are
-refused for their rate. What needs the state of the machines is not checked.
+and the sender's file of the same name beside it. Netbenches does not record the configured rate:
+the median rate of the sender is used instead, so that only unsteady senders are rejected for their
+rate. Checks that need the state of the machines are left out.
 """
 
 from __future__ import annotations

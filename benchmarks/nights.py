@@ -1,10 +1,10 @@
-"""Plays nights resampled from quiet stretches of published histories, and counts false alerts.
+"""Simulates nights resampled from quiet stretches of published histories; counts false alerts.
 
     python -m benchmarks.nights --labs 6 --seed 1 --jobs 2
 
-A series takes blocks of six neighbouring images from one stretch without a step, with its modes and
-odd images; a kernel that boots again gives one of its own boots. All alerts count, those of the
-first thirty nights too. After these, a third of the series becomes slower. Needs
+A series consists of blocks of six neighbouring images from one stretch without a step; modes and
+outliers are kept. A further boot of a kernel is drawn from its own boots. All alerts count,
+including those of the first thirty nights, after which a third of the series becomes slower. Needs
 ../shared/netbenches beside the checkout.
 """
 
@@ -157,7 +157,7 @@ def table(played: Iterable[Played]) -> list[str]:
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the first.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
 def main(labs: int, seed: int, jobs: int) -> None:
-    """Plays the labs and prints the table."""
+    """Runs the benchmark and prints the table."""
     with ProcessPoolExecutor(jobs) as pool:
         for line in table(pool.map(play, range(seed, seed + labs))):
             click.echo(line)

@@ -117,7 +117,7 @@ async def measure(folder: Path, candidates: int, rounds: int) -> dict[str, objec
 @click.option("--candidates", default=20_000, show_default=True, help="Commits of the search.")
 @click.option("--rounds", default=5, show_default=True, help="Decisions.")
 def main(candidates: int, rounds: int) -> None:
-    """Measure how long decisions hold the reactor."""
+    """Measures how long decisions block the reactor."""
 
     async def run(reactor: object) -> None:
         del reactor

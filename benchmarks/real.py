@@ -111,7 +111,7 @@ def play(seed: int, number: int) -> str:
 @click.option("--busy", type=click.IntRange(0), default=2, show_default=True, help="Busy loops.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 def main(trials: int, first: int, busy: int, seed: int) -> None:
-    """Plays the searches one after the other and counts how they ended."""
+    """Runs the searches one after the other and counts their results."""
     with busy_loops(busy):
         found = Counter(play(seed, first + number) for number in range(trials))
     click.echo(", ".join(f"{count} {ending}" for ending, count in sorted(found.items())))

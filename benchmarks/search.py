@@ -1,9 +1,9 @@
-"""Plays searches in one simulated lab and prints how often they are right, and what they take.
+"""Simulates searches of all engines in one lab; prints accuracy and cost.
 
     python -m benchmarks.search --case ideal --trials 100 --seed 1 --json
 
-Every engine meets the same truth, the same luck and the same prices: 600 s for a build, 180 s for
-a boot, 30 s for a run. The results depend on the seed alone, not on the number of processes.
+All engines get the same truth, random numbers and prices: 600 s for a build, 180 s for a boot,
+30 s for a run. The results depend on the seed only, not on the number of processes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Plays the cells of `wander`: what becomes of searches on a testbed whose level wanders.
+"""Simulates searches on a testbed whose level is AR(1) noise in time.
 
     python -m benchmarks.wander --trials 30 --seed 1 --jobs 2
 
-The level of the testbed is AR(1) noise in time. Each search begins with the retest of its ends.
+Each search begins with the retest of its ends.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def table(trials: int, seed: int, jobs: int) -> Iterator[str]:
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
 def main(trials: int, seed: int, jobs: int) -> None:
-    """Plays all cells and prints the table."""
+    """Runs the benchmark and prints the table."""
     for line in table(trials, seed, jobs):
         click.echo(line)
 

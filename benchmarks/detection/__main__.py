@@ -1,10 +1,10 @@
-"""Plays nights of a simulated lab; prints detection rates, delays and false alerts.
+"""Simulates nights of a lab; prints detection rates, delays and false alerts.
 
     python -m benchmarks.detection --case unimodal --labs 4 --seed 1 --json
 
 A lab has 300 series. Every night has a new revision and 5 boots of it; images differ by 0.8 %,
-nights by 0.6 %, boots by 1 % with heavy tails, and 2 % of the boots are low for no reason. After
-30 quiet nights, 48 of the series become slower by 2, 3, 5 or 10 %, each in a night of its own.
+nights by 0.6 %, boots by 1 % with heavy tails, and 2 % of the boots are low outliers. After
+30 quiet nights, 48 of the series become slower by 2, 3, 5 or 10 %, each in a different night.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def summary(engine: str, case: str, counts: list[Count]) -> Row:
 @click.option("--labs", default=2, show_default=True, help="Labs of 300 series in each case.")
 @click.option("--seed", default=1, show_default=True, help="Of the first lab.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--page", "as_page", is_flag=True, help="Write the table of docs/benchmarks.md anew.")
+@click.option("--page", "as_page", is_flag=True, help="Update the table in docs/benchmarks.md.")
 def main(
     cases: tuple[str, ...],
     engines: tuple[str, ...],

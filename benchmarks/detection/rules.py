@@ -1,4 +1,4 @@
-"""How others detect: their rules, written anew after their sources, for one series.
+"""Reimplementations of the detection rules of other tools, for one series.
 
 A rule sees the boots of all nights since the series began or its last alert, and names the night
 since which it is slower, or none. None of them measures again.

@@ -1,4 +1,4 @@
-"""Pinpoint's rule to compare neighbours, written anew after Chromium's public sources.
+"""Reimplementation of Pinpoint's comparison of neighbours, from Chromium's public sources.
 
 Two revisions are different when the lesser p of Kolmogorov-Smirnov and Mann-Whitney is at most
 1 %; the same, when it is above what a true difference of the expected size would leave it at; and

@@ -1,4 +1,4 @@
-"""The rule of psect-core 0.1.0, written anew: it is a library for Rust.
+"""Reimplementation of the rule of psect-core 0.1.0, a Rust library.
 
 Bayes' rule over pass and fail with known rates of failure on both sides, and the revision with
 the least expected entropy next. It is given the true rates.
