@@ -30,8 +30,8 @@ _STRETCH = 20
 """Images per level of the quarter."""
 _LEAST = 5
 """Minimum images of the latest week, and of the quarter."""
-_SURE = 3.0
-"""Standard errors."""
+_SURE = 4.0
+"""Standard errors. Neighbouring images scatter less than distant ones, so that 3 is too few."""
 
 
 def drift(levels: Sequence[Level], noise: Noise, least: float = DRIFT) -> DriftEstimate | None:
@@ -43,7 +43,7 @@ def drift(levels: Sequence[Level], noise: Noise, least: float = DRIFT) -> DriftE
         least: Smallest |ln ratio| reported.
 
     Returns:
-        The drift, or None if it is below `least` or three standard errors, or with too few
+        The drift, or None if it is below `least` or four standard errors, or with too few
         images.
     """
     images = [merge_levels(group) for group in group_by_image(levels)]
@@ -66,6 +66,10 @@ def drift(levels: Sequence[Level], noise: Noise, least: float = DRIFT) -> DriftE
     start, best, spread = max(stretches, key=lambda one: one[1])
     # Selection bias of the maximum of about n / size independent stretches.
     tries = max(before / size, 1.0)
+    # A noise learned from few images may be too small.
+    off = np.concatenate([y[-recent:] - latest, y[start : start + size] - best])
+    scatter = float(off @ off) / (len(off) - 2)
+    error, spread = max(error, scatter / recent), max(spread, scatter / size)
     best -= math.sqrt(2 * math.log(tries) * spread)
     deviation = math.sqrt(error + spread)
     ratio = latest - best

@@ -39,11 +39,18 @@ def test_small_drop_is_not_a_drift(total: float) -> None:
 
 
 def test_image_noise_needs_a_larger_drift() -> None:
-    """Three standard errors at least."""
+    """Four standard errors at least."""
     levels = sliding(-0.06)
 
     assert drift(levels, NOISE) is not None
     assert drift(levels, Noise(boot=0.009, image=0.05)) is None
+
+
+def test_scatter_beyond_the_noise_is_not_a_drift() -> None:
+    """Twelve images of one level scatter by 5 %; the noise says 0.5 %."""
+    for seed in range(20):
+        images = 14 + np.random.default_rng(seed).normal(0, 0.05, (12, 1))
+        assert drift(nights(images.repeat(5, axis=1)), NOISE) is None
 
 
 def test_no_drift_after_a_gap_of_half_a_year() -> None:
@@ -56,7 +63,7 @@ def test_no_drift_after_a_gap_of_half_a_year() -> None:
 def test_slow_mode_is_not_a_drift() -> None:
     """Most boots of the latest week came up slow."""
     rng = np.random.default_rng(2)
-    share = np.where(np.arange(90) < 80, 0.2, 0.6)[:, None]
+    share = np.where(np.arange(90) < 80, 0.2, 0.8)[:, None]
     slow = rng.random((90, 5)) < share
     slow[:, 0] = False
     rows = 14 + rng.normal(0, 0.003, (90, 5)) - 0.12 * slow
