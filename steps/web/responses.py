@@ -73,12 +73,11 @@ def fail(failure: Any, request: Request) -> None:
     """Ends a request after an exception, with one sentence."""
     if failure.check(Forbidden):
         status, text = http.FORBIDDEN, "You are not allowed to see this page."
-    elif failure.check(ComputeError):
-        status, text = http.SERVICE_UNAVAILABLE, "The page was not ready in time; try again later."
-        log.err(failure, "netbisect's pages")
     else:
-        status, text = http.INTERNAL_SERVER_ERROR, "The page failed; twistd.log has the reason."
         log.err(failure, "netbisect's pages")
+        status, text = http.INTERNAL_SERVER_ERROR, "The page failed; twistd.log has the reason."
+    if failure.check(ComputeError):
+        status, text = http.SERVICE_UNAVAILABLE, "The page was not ready in time; try again later."
     request.setResponseCode(status)
     send(request, "text/plain", f"{text}\n")
 
