@@ -67,8 +67,8 @@ class Mirror:
         if not self.is_clone():
             if self.directory.exists() and any(self.directory.iterdir()):
                 raise HistoryError(
-                    f"{self.directory} is not empty and no clone of {self.url}; expected an empty "
-                    "or a new directory"
+                    f"{self.directory} is neither empty nor a clone of {self.url}; expected "
+                    "an empty or a new directory"
                 )
             self._run("init", "--quiet", "--bare", str(self.directory.absolute()))
         refspecs = [f"+refs/{kind}/*:refs/{kind}/*" for kind in ("heads", "tags", "notes")]

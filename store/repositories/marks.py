@@ -53,7 +53,7 @@ class MarkRepository(LedgerRepository):
 def _candidate(search: JobRecord | None, alert: int, name: str) -> str:
     """The one candidate whose hash begins with `name`."""
     if search is None or search.result is not None or not isinstance(search.job, BisectJob):
-        raise NotAllowedError(f"alert {alert} has no running search to mark a candidate of")
+        raise NotAllowedError(f"alert {alert} has no running search; marks apply to its candidates")
     every = [one.revision for one in search.job.candidates]
     found = [revision for revision in every if name and revision.startswith(name)]
     if len(found) != 1:

@@ -241,7 +241,7 @@ def test_a_directory_with_other_files_is_not_changed(
     directory.mkdir()
     (directory / "notes").write_text("mine")
 
-    with pytest.raises(HistoryError, match="is not empty and no clone of"):
+    with pytest.raises(HistoryError, match="is neither empty nor a clone of"):
         History(directory, str(repository.directory)).update()
 
     assert [path.name for path in directory.iterdir()] == ["notes"]
