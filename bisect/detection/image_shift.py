@@ -64,8 +64,8 @@ def image_shift(y: Sequence[float] | Floats, effect: float) -> ImageShift | None
 
     Args:
         y: Levels of the images, ln pps, oldest first.
-        effect: Least shift, ln ratio; negative for a drop. Shifts are log-uniform from there, or
-            from half the reach of the grid: a larger one counts as its end.
+        effect: Least shift, ln ratio; negative for a drop. At most half the reach of the grid is
+            used. Shifts are log-uniform from there; larger ones count as the end of the grid.
 
     Returns:
         The evidence; None with one image.

@@ -31,7 +31,7 @@ _STRETCH = 20
 _LEAST = 5
 """Minimum images of the latest week, and of the quarter."""
 _SURE = 4.0
-"""Standard errors. Neighbouring images scatter less than distant ones, so that 3 is too few."""
+"""Standard errors. Neighbouring images scatter less than distant ones, so that 3 are too few."""
 
 
 def drift(levels: Sequence[Level], noise: Noise, least: float = DRIFT) -> DriftEstimate | None:
@@ -66,7 +66,7 @@ def drift(levels: Sequence[Level], noise: Noise, least: float = DRIFT) -> DriftE
     start, best, spread = max(stretches, key=lambda one: one[1])
     # Selection bias of the maximum of about n / size independent stretches.
     tries = max(before / size, 1.0)
-    # A noise learned from few images may be too small.
+    # The noise learned from few images may be too small.
     off = np.concatenate([y[-recent:] - latest, y[start : start + size] - best])
     scatter = float(off @ off) / (len(off) - 2)
     error, spread = max(error, scatter / recent), max(spread, scatter / size)
