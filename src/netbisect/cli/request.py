@@ -262,7 +262,7 @@ def _submit(
 def _wait(client: RequestClient, number: int, *, as_json: bool) -> NoReturn:
     """Prints progress to standard error until the request ends; exits with its status.
 
-    Ctrl-C has a status of its own, because that of click is a regression.
+    Ctrl-C exits with 130: the status 1 of click would mean a regression.
     """
     try:
         found = _ended(client, number)

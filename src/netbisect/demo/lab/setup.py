@@ -138,7 +138,7 @@ def _write(
 def free_ports(number: int) -> Iterator[list[int]]:
     """Unused TCP ports of the loopback interface, reserved within the block.
 
-    They are neighbours from a random one on, so that labs created at once seldom share a port.
+    They follow a random start, so that labs created at the same time seldom share a port.
 
     Raises:
         LabError: There are not enough.
