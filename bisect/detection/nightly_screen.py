@@ -88,7 +88,7 @@ def screen(
     The baseline starts at the last step of the history; a drop becomes the baseline after 7
     images. The latest 1, 2, 3, 5 and 8 images are compared with the rest by a moderated t-test.
     Its variance is that between boots plus that between images, from the history and a prior of
-    1.5 % with 4 degrees of degrees_of_freedom. Boots in a known slow mode are no drop.
+    1.5 % with 4 degrees of freedom. Boots in a known slow mode are no drop.
 
     Args:
         history: Levels since the last known change, oldest first; at least one.
@@ -112,7 +112,8 @@ def screen(
     before = boots[:-1] if len(boots) > 1 else boots
     local = local_modes(before) if isinstance(modes, Learn) else [modes] * len(before)
     # The tests below take images as independent.
-    past, known = segment_boots(before, local, image_sd, correlations=(0.0,)), local[-1]
+    past = segment_boots(before, local, (image_sd, IMAGE_WEIGHT), correlations=(0.0,))
+    known = local[-1]
     y, scatter = local_levels(boots, [*local, known][: len(boots)])
     variance = past.noise.image**2 + scatter**2 / (~np.isnan(boots)).sum(axis=1)
     if len(images) == 1:

@@ -18,7 +18,7 @@ from scipy import special
 from netbisect.bisect.model.detection_results import BootModes
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.stats.boot_modes import fast_levels, local_modes
-from netbisect.bisect.stats.partition import CORRELATIONS, STUDENT_SCALE, partition
+from netbisect.bisect.stats.partition import CORRELATIONS, MEDIAN_MOVE, STUDENT_SCALE, partition
 from netbisect.bisect.stats.robust import locations, weighted_location
 
 Floats = NDArray[np.float64]
@@ -31,10 +31,9 @@ IMAGE_SD = 0.01
 """Prior image noise."""
 IMAGE_WEIGHT = 4.0
 """Degrees of freedom of IMAGE_SD."""
+IMAGE_PRIOR = (IMAGE_SD, IMAGE_WEIGHT)
 _FEW = 20
 """Maximum levels without a noise estimate from neighbours."""
-_MEDIAN_MOVE = 0.954
-"""Median of |a - b| for standard normal a and b."""
 _PER_MOVE = 0.25
 """Degrees of freedom per difference of neighbours, for the median."""
 STEP_PROBABILITY = 0.05
@@ -52,6 +51,8 @@ class Segmentation:
     """ln pps of each level, n values."""
     variance: Floats
     """Variance of each level around that of its segment, n values."""
+    boot_variance: Floats
+    """The part of boot noise, n values."""
     correlation: float = 0.0
     """Of neighbouring levels."""
 
@@ -131,24 +132,24 @@ def boot_sd(boots: Floats) -> float:
 
 def segment(
     levels: Sequence[Level],
-    image_sd: float = IMAGE_SD,
+    prior: tuple[float, float] = IMAGE_PRIOR,
     probabilities: Floats | None = None,
 ) -> Segmentation:
     """Segments a history and estimates its noise.
 
     Args:
         levels: One per image, oldest first, any number.
-        image_sd: Prior image noise, ln pps.
+        prior: Image noise, ln pps, and its degrees of freedom.
         probabilities: Prior probability of a step at each level; 5 % by default.
     """
     boots = boot_matrix(levels)
-    return segment_boots(boots, local_modes(boots), image_sd, probabilities)
+    return segment_boots(boots, local_modes(boots), prior, probabilities)
 
 
 def segment_boots(
     boots: Floats,
     modes: Sequence[BootModes | None],
-    image_sd: float = IMAGE_SD,
+    prior: tuple[float, float] = IMAGE_PRIOR,
     probabilities: Floats | None = None,
     correlations: Sequence[float] = CORRELATIONS,
 ) -> Segmentation:
@@ -157,10 +158,11 @@ def segment_boots(
     Args:
         boots: n rows of ln pps, padded with NaN.
         modes: Of every image, as from `boot_modes.local_modes`.
-        image_sd: As for `segment`.
+        prior: As for `segment`.
         probabilities: As for `segment`.
         correlations: Of neighbouring images, equally likely.
     """
+    image_sd, weight = prior
     y, boot = local_levels(boots, modes)
     noise = Noise(float(boot[-1]) if len(boot) else BOOT_SD, image_sd, image_weight=IMAGE_WEIGHT)
     if modes and (latest := modes[-1]):
@@ -170,18 +172,17 @@ def segment_boots(
     least = boot**2 / count
     steps = np.full(len(y), STEP_PROBABILITY) if probabilities is None else probabilities
     if not len(y):
-        return Segmentation((), noise, y, image_sd**2 + least)
-    found = partition(
-        y, least, count, (STUDENT_SCALE * image_sd, IMAGE_WEIGHT), steps, correlations
-    )
-    image = found.scatter / STUDENT_SCALE
+        return Segmentation((), noise, y, image_sd**2 + least, least)
+    scale = STUDENT_SCALE * image_sd, weight
+    found = partition(y, least, count, scale, steps, correlations)
+    image = math.sqrt(found.variance[-1] - least[-1]) / STUDENT_SCALE
     noise = replace(
         noise,
         image=max(image, _neighbour_noise(y, least, image)),
         image_weight=IMAGE_WEIGHT + max(len(y) - 1 - len(found.cuts), 0),
     )
     variance = (found.variance - least) / STUDENT_SCALE**2 + least
-    return Segmentation(found.cuts, noise, y, variance, found.correlation)
+    return Segmentation(found.cuts, noise, y, variance, least, found.correlation)
 
 
 def local_levels(boots: Floats, modes: Sequence[BootModes | None]) -> tuple[Floats, Floats]:
@@ -215,6 +216,6 @@ def _neighbour_noise(y: Floats, least: Floats, image_sd: float) -> float:
     if len(y) <= _FEW:
         return 0.0
     moves = np.abs(np.diff(y))
-    seen = max((float(np.median(moves)) / _MEDIAN_MOVE) ** 2 - float(np.mean(least)), 0.0)
+    seen = max((float(np.median(moves)) / MEDIAN_MOVE) ** 2 - float(np.mean(least)), 0.0)
     weight = _PER_MOVE * len(moves)
     return math.sqrt((IMAGE_WEIGHT * image_sd**2 + weight * seen) / (IMAGE_WEIGHT + weight))

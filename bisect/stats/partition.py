@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from netbisect.bisect.stats.robust import Floats
@@ -40,6 +41,12 @@ _LATEST = 120
 """Latest images that tell scatter and correlation."""
 _LEAST_BOOTS = 3
 """Minimum boots of a segment."""
+_STRETCH = 12
+"""Differences of neighbours that tell the noise of a stretch of the history."""
+_NOISIER = 4.0
+"""Least ratio of the variance of a noisy stretch to that of the history."""
+MEDIAN_MOVE = 0.954
+"""Median of |a - b| for standard normal a and b."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +55,8 @@ class Partition:
 
     cuts: tuple[int, ...]
     """Index of the first level of every segment but the first."""
-    scatter: float
-    """Scale of the offsets of images, without boot noise."""
     variance: Floats
-    """Of each level around that of its segment."""
+    """Of each level around that of its segment: squared scale of Student's t."""
     correlation: float
     """Of neighbouring images."""
 
@@ -102,12 +107,25 @@ def partition(
     best = int(np.argmax(evidence))
     scatter = _peak(evidence.reshape(len(_SCATTERS), -1)[:, best % len(correlations)])
     variance = scatter**2 + least
+    variance += _noisy_stretches(y, variance)
     fresh, kept = _densities(off, np.sqrt(variance)[:, None], rho[[best]])
     _, chances = _recursions(levels, fresh, kept, steps)
     segments = Segments(levels, fresh[:, 0], kept[:, 0])
     places = np.flatnonzero(chances[:, 0] > _PLAUSIBLE)
     cuts = _best_cuts(segments, boots, steps, np.array([0, *places, len(y)]))
-    return Partition(cuts, scatter, variance, float(rho[best]))
+    return Partition(cuts, variance, float(rho[best]))
+
+
+def _noisy_stretches(y: Floats, variance: Floats) -> Floats:
+    """Variance of each level beyond `variance`, in stretches in which neighbours differ by more."""
+    if len(y) <= _STRETCH:
+        return np.zeros(len(y))
+    moves = sliding_window_view(np.abs(np.diff(y)), _STRETCH)
+    stretches = (STUDENT_SCALE * np.median(moves, axis=1) / MEDIAN_MOVE) ** 2
+    around = sliding_window_view(np.pad(stretches, _STRETCH), _STRETCH + 1)
+    noisiest = around.max(axis=1)  # of the stretches that include the level
+    found: Floats = np.where(noisiest > _NOISIER * variance, noisiest - variance, 0.0)
+    return found
 
 
 def _peak(evidence: Floats) -> float:

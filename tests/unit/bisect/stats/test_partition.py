@@ -40,6 +40,22 @@ def test_scatter_of_a_noisy_metric_is_no_step() -> None:
     assert sum(len(cuts) for cuts in found) <= 15
 
 
+@pytest.mark.parametrize("quiet_first", [True, False])
+def test_noise_of_a_stretch_is_no_step(quiet_first: bool) -> None:
+    """A noise of 0.5 % that rises to 5 %, or falls; a step in the quiet part is found."""
+    sd = np.where(np.arange(80) < 40, 0.005, 0.05)
+    false = 0
+    for seed in range(20):
+        y = 14 + np.random.default_rng(seed).normal(0, sd)
+        y[20:] -= 0.04
+        place = 20 if quiet_first else 60
+        found = cuts_of(y if quiet_first else y[::-1])
+        assert place in found
+        false += len(found) - 1
+
+    assert false <= 8
+
+
 def test_correlated_level_has_fewer_cuts() -> None:
     """AR(1) with a correlation of 0.7 and a standard deviation of 1.2 %."""
     independent = alike = 0
@@ -60,6 +76,6 @@ def test_scatter_is_that_of_normal_offsets() -> None:
     for seed in range(10):
         y = np.random.default_rng(seed).normal(0, 0.02, n)
         found = partition(y, np.zeros(n), np.full(n, BOOTS), (0.01, 4.0), np.full(n, 0.05))
-        scales.append(found.scatter / STUDENT_SCALE)
+        scales.append(np.sqrt(found.variance[-1]) / STUDENT_SCALE)
 
     assert np.mean(scales) == pytest.approx(0.02, rel=0.1)
