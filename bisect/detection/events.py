@@ -20,7 +20,7 @@ from netbisect.bisect.detection.histories import analyze_jointly
 from netbisect.bisect.detection.nightly_screen import image_levels
 from netbisect.bisect.model.detection_results import MIN_EFFECT, DriftEstimate, LevelStep
 from netbisect.bisect.model.entities import Level, Noise
-from netbisect.bisect.model.metric import metric_of
+from netbisect.bisect.model.metric import SeriesMetric, metric_of
 from netbisect.bisect.stats.changepoints import boot_matrix, weighted_mean
 
 _BACK = 0.25
@@ -134,7 +134,7 @@ def find_shifts(
     """
     found: dict[SeriesKey, list[SeriesShift]] = {}
     measured = {key: levels for key, levels in series.items() if levels}
-    for key, read in analyze_jointly(measured, min_effect).items():
+    for key, read in analyze_jointly(measured, min_effect, _alike).items():
         levels, steps, noise = series[key], read.steps, read.noise
         limited = {level.revision for level in levels if level.saturated}
         slide = None if levels[-1].saturated else trend.drift(chronological(levels), noise)
@@ -148,6 +148,10 @@ def find_shifts(
         ]
         found[key] = [*shifts, _drift(key, slide, noise)] if slide else shifts
     return found
+
+
+def _alike(key: SeriesKey) -> tuple[str, SeriesMetric]:
+    return key.testbed, metric_of(key.scenario)
 
 
 def _shift(key: SeriesKey, steps: Sequence[LevelStep], i: int, noise: Noise) -> SeriesShift:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from scipy import special
 from netbisect.bisect.model.detection_results import MIN_EFFECT, HistoryAnalysis, LevelStep
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.stats.changepoints import (
+    IMAGE_PRIOR,
     IMAGE_WEIGHT,
     STEP_PROBABILITY,
     Floats,
@@ -21,6 +22,7 @@ from netbisect.bisect.stats.changepoints import (
     merge_levels,
     segment,
 )
+from netbisect.bisect.stats.partition import MEDIAN_MOVE
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -30,6 +32,16 @@ _AS_LIKELY = 2.0
 """Difference in log likelihood within which positions of a step are plausible: 95 %."""
 _SHARED_STEP_PROBABILITY = 0.3
 """Prior probability of a step at a revision with a clear step in another series."""
+_FEW = 60
+"""Most images of a series that needs a prior of its image noise from others."""
+_POOLED = 8
+"""Least number of series whose image noise is the prior of a series."""
+_MOVES = 3
+"""Least differences of neighbouring images of each."""
+_MOVE_ERROR = 1.5
+"""Variance of ln of the median of n differences, times n."""
+_LEAST_SD = 0.002
+"""Least image noise."""
 
 
 def estimate_noise(levels: Sequence[Level]) -> Noise:
@@ -62,19 +74,31 @@ def analyze(levels: Sequence[Level], min_effect: float = MIN_EFFECT) -> HistoryA
 
 
 def analyze_jointly(
-    series: Mapping[Key, Sequence[Level]], min_effect: float = MIN_EFFECT
+    series: Mapping[Key, Sequence[Level]],
+    min_effect: float = MIN_EFFECT,
+    alike: Callable[[Key], Hashable] = lambda _: None,
 ) -> dict[Key, HistoryAnalysis]:
     """Steps of the series of one branch, segmented jointly.
 
     A step of 7 standard errors in one series raises the prior of a step at the same revision in
-    the others.
+    the others. Eight series or more that are alike have their image noise as prior.
 
     Args:
         series: By any key, levels oldest first.
         min_effect: As for `find_steps`.
+        alike: Group of a series with similar noise.
     """
     images = {key: group_by_image(levels) for key, levels in series.items()}
-    alone = {key: segment([merge_levels(one) for one in groups]) for key, groups in images.items()}
+    merged = {key: [merge_levels(one) for one in groups] for key, groups in images.items()}
+    alone = {key: segment(levels) for key, levels in merged.items()}
+    priors = {}
+    for pool in {alike(key) for key in series}:
+        members = [key for key in series if alike(key) == pool]
+        prior = _noise_prior([alone[key] for key in members])
+        for key in members:
+            priors[key] = prior if len(merged[key]) <= _FEW else IMAGE_PRIOR
+            if priors[key] != IMAGE_PRIOR:
+                alone[key] = segment(merged[key], prior)
     strong = {
         key: {
             images[key][cut][0].revision
@@ -89,9 +113,26 @@ def analyze_jointly(
         probabilities = _step_probabilities(groups, elsewhere)
         cut_at = alone[key]
         if (probabilities > STEP_PROBABILITY).any():
-            cut_at = segment([merge_levels(one) for one in groups], probabilities=probabilities)
+            cut_at = segment(merged[key], priors[key], probabilities)
         found[key] = HistoryAnalysis(_steps(groups, cut_at, min_effect), cut_at.noise)
     return found
+
+
+def _noise_prior(series: Sequence[Segmentation]) -> tuple[float, float]:
+    """Image noise of similar series, ln pps, and its degrees of freedom as a prior.
+
+    The differences of neighbours do not depend on the segmentation of a few noisy images. The
+    variance of ln s with n degrees of freedom is 1 / 2n.
+    """
+    series = [one for one in series if len(one.y) > _MOVES]
+    if len(series) < _POOLED:
+        return IMAGE_PRIOR
+    moves = np.array([np.median(np.abs(np.diff(one.y))) for one in series]) / MEDIAN_MOVE
+    boots = np.array([one.boot_variance.mean() for one in series])
+    logs = np.log(np.maximum(moves**2 - boots, _LEAST_SD**2)) / 2
+    errors = np.mean([_MOVE_ERROR / (len(one.y) - 1) for one in series])
+    spread = max(float(np.var(logs, ddof=1) - errors), 1 / (2 * IMAGE_WEIGHT))
+    return math.exp(float(np.median(logs))), 1 / (2 * spread)
 
 
 def _step_probabilities(images: Sequence[Sequence[Level]], changed: set[str]) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable
 
 import pytest
 from histories import history, measured
@@ -87,6 +88,38 @@ def test_clear_step_in_another_series_reveals_a_faint_one() -> None:
 
     assert beside > alone
     assert elsewhere <= alone
+
+
+def similar(noise: float, drop: float) -> dict[int, list[Level]]:
+    """16 series of eight images; every fourth has a drop at r4."""
+    shapes = [((4, 0.0), (4, 0.0 if seed % 4 else -drop)) for seed in range(16)]
+    return {
+        seed: history(seed, *shape, boot=noise / 3, image=noise, stray=0)
+        for seed, shape in enumerate(shapes)
+    }
+
+
+def count_steps(series: dict[int, list[Level]], alike: Callable[[int], Hashable]) -> list[int]:
+    """Drops found, and false steps."""
+    found = {key: at(one.steps) for key, one in analyze_jointly(series, alike=alike).items()}
+    hits = sum("r4" in steps for key, steps in found.items() if key % 4 == 0)
+    return [hits, sum(map(len, found.values())) - hits]
+
+
+def test_similar_noisy_series_have_few_false_steps() -> None:
+    series = similar(0.05, 0.4)
+
+    hits, false = count_steps(series, lambda _: "pool")
+    assert hits == 4
+    assert false <= 1
+    assert count_steps(series, lambda key: key)[1] > 5
+
+
+def test_similar_quiet_series_reveal_faint_steps() -> None:
+    series = similar(0.004, 0.024)
+
+    assert count_steps(series, lambda _: "pool") == [4, 0]
+    assert count_steps(series, lambda key: key)[0] < 4
 
 
 @pytest.mark.data
