@@ -77,6 +77,7 @@ def analyze_jointly(
     series: Mapping[Key, Sequence[Level]],
     min_effect: float = MIN_EFFECT,
     alike: Callable[[Key], Hashable] = lambda _: None,
+    prior: Callable[[Key], tuple[float, float]] = lambda _: IMAGE_PRIOR,
 ) -> dict[Key, HistoryAnalysis]:
     """Steps of the series of one branch, segmented jointly.
 
@@ -87,18 +88,18 @@ def analyze_jointly(
         series: By any key, levels oldest first.
         min_effect: As for `find_steps`.
         alike: Group of a series with similar noise.
+        prior: Of the image noise of a series in a smaller group, as for `segment`.
     """
     images = {key: group_by_image(levels) for key, levels in series.items()}
     merged = {key: [merge_levels(one) for one in groups] for key, groups in images.items()}
-    alone = {key: segment(levels) for key, levels in merged.items()}
-    priors = {}
-    for pool in {alike(key) for key in series}:
-        members = [key for key in series if alike(key) == pool]
-        prior = _noise_prior([alone[key] for key in members])
+    priors = {key: prior(key) for key in series}
+    alone = {key: segment(levels, priors[key]) for key, levels in merged.items()}
+    for group in {alike(key) for key in series}:
+        members = [key for key in series if alike(key) == group]
+        shared = _shared_noise([alone[key] for key in members])
         for key in members:
-            priors[key] = prior if len(merged[key]) <= _FEW else IMAGE_PRIOR
-            if priors[key] != IMAGE_PRIOR:
-                alone[key] = segment(merged[key], prior)
+            if shared and len(merged[key]) <= _FEW:
+                priors[key], alone[key] = shared, segment(merged[key], shared)
     strong = {
         key: {
             images[key][cut][0].revision
@@ -118,15 +119,15 @@ def analyze_jointly(
     return found
 
 
-def _noise_prior(series: Sequence[Segmentation]) -> tuple[float, float]:
-    """Image noise of similar series, ln pps, and its degrees of freedom as a prior.
+def _shared_noise(series: Sequence[Segmentation]) -> tuple[float, float] | None:
+    """Prior of the image noise of similar series; None for few.
 
     The differences of neighbours do not depend on the segmentation of a few noisy images. The
     variance of ln s with n degrees of freedom is 1 / 2n.
     """
     series = [one for one in series if len(one.y) > _MOVES]
     if len(series) < _POOLED:
-        return IMAGE_PRIOR
+        return None
     moves = np.array([np.median(np.abs(np.diff(one.y))) for one in series]) / MEDIAN_MOVE
     boots = np.array([one.boot_variance.mean() for one in series])
     logs = np.log(np.maximum(moves**2 - boots, _LEAST_SD**2)) / 2

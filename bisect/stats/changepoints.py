@@ -32,6 +32,8 @@ IMAGE_SD = 0.01
 IMAGE_WEIGHT = 4.0
 """Degrees of freedom of IMAGE_SD."""
 IMAGE_PRIOR = (IMAGE_SD, IMAGE_WEIGHT)
+ANY_PRIOR = (IMAGE_SD, 1.0)
+"""Of numbers that are no packet rates of a router: their noise may be anything."""
 _FEW = 20
 """Maximum levels without a noise estimate from neighbours."""
 _PER_MOVE = 0.25
