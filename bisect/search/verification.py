@@ -237,7 +237,7 @@ def good_end_shift(space: SearchSpace) -> Effect | None:
 
 
 def _exceeds_images(job: BisectJob, tested: SequentialTest, least: float) -> bool:
-    """Whether a test with an unknown noise shows more than the offsets of two images.
+    """Whether a test with a robust interval shows more than the offsets of two images.
 
     Levels of images, as in `sides_differ`, do not tell two modes apart.
     """

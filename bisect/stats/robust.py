@@ -28,7 +28,7 @@ _CORES = np.geomspace(5e-4, 0.5, 24)
 """Standard deviations in an estimate, ln pps."""
 _OUTLIERS = np.array([0.02, 0.2, 0.5])[:, None]
 """Shares of outliers in an estimate."""
-_STRAY = 0.1
+OUTLIER_SCALE = 0.1
 """Scale of the Cauchy density of outliers, ln pps."""
 _FACTORS = 16
 """Densities multiplied before the logarithm is taken; each is between 1e-10 and 1e3."""
@@ -129,11 +129,22 @@ def estimate(values: Floats) -> tuple[float, float, float]:
     best = wide[np.argmax(_log_posterior(values, wide))]
     near = np.linspace(-1, 1, _NEAR_CENTRES) * _REACH * spread / math.sqrt(len(values))
     centres = np.union1d(wide, best + near)
-    logs = _log_posterior(values, centres)
+    low, middle, high = quantiles(centres, _log_posterior(values, centres), [0.025, 0.5, 0.975])
+    return middle, low, high
+
+
+def quantiles(centres: Floats, logs: Floats, shares: Sequence[float]) -> list[float]:
+    """Quantiles of a density between centres.
+
+    Args:
+        centres: Ascending.
+        logs: Log density of each, not normalised.
+        shares: Of the quantiles, 0 to 1.
+    """
     density = np.exp(logs - logs.max())
     mass = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(centres))])
-    low, middle, high = np.interp([0.025, 0.5, 0.975], mass / mass[-1], centres).tolist()
-    return middle, low, high
+    found: list[float] = np.interp(shares, mass / mass[-1], centres).tolist()
+    return found
 
 
 def _log_posterior(values: Floats, centres: Floats) -> Floats:
@@ -146,7 +157,7 @@ def _log_posterior(values: Floats, centres: Floats) -> Floats:
         for y in part.tolist():
             off = (y - centres)[:, None, None]
             core = np.exp(-((off / _CORES) ** 2) / 2) / (_CORES * math.sqrt(2 * math.pi))
-            density *= core + odds / (math.pi * _STRAY * (1 + (off / _STRAY) ** 2))
+            density *= core + odds / (math.pi * OUTLIER_SCALE * (1 + (off / OUTLIER_SCALE) ** 2))
         logs += np.log(density)
     found: Floats = np.logaddexp.reduce(logs.reshape(len(centres), -1), axis=1)
     return found

@@ -10,7 +10,8 @@ number of evaluations in advance, and its bounds a known variance.
 The variance is unknown: it is integrated over a scaled inverse chi-squared prior with the noise of
 the job (moderated t, G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3,
 2004), so that the bound holds on average over this prior. Two differences that disagree count as
-noise: one outlier cannot decide.
+noise: one outlier cannot decide. If they disagree by far, the block may be a disturbed one that
+hardly counts (`stats.disturbance`): one outlier cannot prevent a verdict either.
 
 While the noise is not known, its distribution is not either: the likelihood ratio is then averaged
 with that of a test which assumes symmetry alone (`stats.symmetry`). The mean of two e-processes is
@@ -31,6 +32,7 @@ from scipy import special
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.stats import symmetry
+from netbisect.bisect.stats.disturbance import BlockLikelihood
 from netbisect.bisect.stats.robust import LEAST_BOOT_SD, estimate
 
 BLOCK = 4
@@ -79,7 +81,8 @@ class SequentialTest:
     boot_sd: float
     """Standard deviation of a boot, ln pps: prior and differences, pooled."""
     interval: tuple[float, float] | None = None
-    """Robust 95 % interval for this number of pairs, ln ratio; None if the noise is known."""
+    """Robust 95 % interval for this number of pairs, ln ratio; None if the noise is known and no
+    block may be disturbed."""
 
     @property
     def is_precise(self) -> bool:
@@ -229,10 +232,28 @@ def block_test(
         return None
     differences = [x for own in whole.values() for x in own.differences]
     sd = boot_sd(min(own.runs for own in whole.values()))
-    tested = sequential_test(differences, sd, weight, effects)
+    pairs, alternatives = tuple(differences), tuple(effects.tolist())
+    tested = _by_variance(pairs, sd, weight, alternatives)
     if all(noise_of(testbed).boot_weight >= KNOWN_WEIGHT for testbed in whole):
         return tested
-    return _with_symmetry(tested, tuple(differences), tuple(effects.tolist()))
+    return _with_symmetry(tested, pairs, alternatives)
+
+
+@lru_cache(maxsize=16)
+def _by_variance(
+    pairs: tuple[float, ...], boot_sd: float, weight: float, alternatives: tuple[float, ...]
+) -> SequentialTest:
+    """The test of whole blocks, some of which may be disturbed."""
+    differences, effects = np.array(pairs), np.array(alternatives)
+    tested = sequential_test(differences, boot_sd, weight, effects)
+    likelihood = BlockLikelihood(differences, boot_sd, weight)
+    if not likelihood.may_be_disturbed:
+        return tested
+    ratio, reach = _ratio_and_reach(likelihood.log, effects)
+    of = likelihood.estimate(reach)
+    return SequentialTest(
+        of.mean, of.low, of.high, ratio, -ratio, tested.pairs, of.boot_sd, of.interval
+    )
 
 
 @lru_cache(maxsize=16)
@@ -270,7 +291,7 @@ def _with_symmetry(
 
 
 def sequential_test(
-    differences: Sequence[float],
+    differences: Sequence[float] | NDArray[np.float64],
     boot_sd: float,
     weight: float,
     effects: NDArray[np.float64],
@@ -292,16 +313,25 @@ def sequential_test(
         found: NDArray[np.float64] = -power * np.log(prior + squares)
         return found
 
-    mixture = _log_mean(log_likelihood(effects))
-    ratio = mixture - float(log_likelihood(np.zeros(1))[0])
-    # The interval excludes what is refuted by effects of either sign, and by small ones.
-    small = normal_effects(float(np.abs(effects).min()))
-    parts = [_log_mean(log_likelihood(part)) for part in (effects, -effects, small)]
-    reach = _log_mean(np.array(parts)) + math.log(ALPHA)
+    ratio, reach = _ratio_and_reach(log_likelihood, effects)
     mean, scatter = float(y.mean()), float(((y - y.mean()) ** 2).sum())
     width = math.sqrt(max(math.exp(-reach / power) - prior - scatter, 0.0) / len(y))
     boot_sd = math.sqrt((prior + scatter) / (weight + len(y) - 1) / 2)
     return SequentialTest(mean, mean - width, mean + width, ratio, -ratio, len(y), boot_sd)
+
+
+def _ratio_and_reach(
+    log_likelihood: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    effects: NDArray[np.float64],
+) -> tuple[float, float]:
+    """Log of the likelihood ratio, and the log likelihood from which on an effect is not excluded.
+
+    An effect is excluded by those of either sign, and by small ones.
+    """
+    small = normal_effects(float(np.abs(effects).min()))
+    parts = [_log_mean(log_likelihood(part)) for part in (effects, -effects, small)]
+    ratio = parts[0] - float(log_likelihood(np.zeros(1))[0])
+    return ratio, _log_mean(np.array(parts)) + math.log(ALPHA)
 
 
 def _log_mean(logs: NDArray[np.float64]) -> float:

@@ -155,6 +155,17 @@ def test_drop_below_min_effect_is_not_confirmed() -> None:
     assert ended.result.effects[0].high < 0
 
 
+def test_disturbed_boot_takes_one_more_block() -> None:
+    """A job on the router slows one boot down by 60 %; its block hardly counts."""
+    job, good, bad = replace(DROP, noise=Noise(0.005)), side(4), side(4, by=-0.05)
+    bad[0] += math.log(0.4)
+    found = decide(job, blocks(good, bad))
+
+    assert isinstance(decide(job, blocks(good[:2], bad[:2])), Trial)
+    assert isinstance(found, Confirmed)
+    assert found.effects[0].ln_ratio == pytest.approx(-0.05, abs=0.005)
+
+
 def test_inherited_boots_do_not_count() -> None:
     night = blocks([14.0] * 8, [13.9] * 8, fresh=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -57,6 +58,26 @@ def test_parent_with_a_measured_kernel_is_not_booted_again() -> None:
     assert move.revision in {"r1", "r3"}
     assert isinstance(found, Culprit)
     assert (found.revision, found.parent) == ("r3", "r2")
+
+
+def test_disturbed_boot_of_a_verification_takes_one_more_block() -> None:
+    """Nor does it count in the effect of the culprit."""
+    known = evidence_of({"r2": [14.0, 14.001, 14.002], "r3": [13.95, 13.951, 13.952]})
+    boots = list(proof("r2", "r3", (14.0, 13.95), blocks=2))
+    index = next(i for i, r in enumerate(boots) if r.revision == "r3")
+    boots[index] = replace(boots[index], ln_pps={LEAD: 13.95 + math.log(0.4)})
+
+    move, found = (
+        next_move(bisection(6), replace(known, observations=(*known.observations, *some)), PRICES)
+        for some in (boots[:4], boots)
+    )
+
+    assert isinstance(move, Trial)
+    assert move.why.startswith("verifies r3")
+    assert isinstance(found, Culprit)
+    assert found.revision == "r3"
+    assert found.effects[0].ln_ratio == pytest.approx(-0.05, abs=0.005)
+    assert -0.08 < found.effects[0].low < found.effects[0].high < -0.02
 
 
 FACTS = st.lists(

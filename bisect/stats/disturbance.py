@@ -1,0 +1,124 @@
+"""Blocks of boots that something else disturbed, such as another job on the router.
+
+One boot that is 30 % slower makes one of the two differences of its block an outlier. The normal
+likelihood of `stats.sequential` takes it for noise of every boot, and needs many more of them. A
+block whose differences disagree by far may therefore also be a disturbed one, with a small
+probability and Cauchy densities around the effect, which hardly tell effects apart. The difference
+of the two differences does not depend on the effect, and its bound is fixed before the data.
+
+Without such a block, the likelihood is the normal one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD, OUTLIER_SCALE, quantiles
+
+Floats = NDArray[np.float64]
+
+_SHARE = 0.02
+"""Probability of a disturbed block."""
+_FAR = 4.0
+"""Least disagreement of its two differences, in standard deviations."""
+_FACTORS = 1.15 ** np.arange(-10, 50)
+"""Standard deviations that are averaged over, relative to the expected one: 0.25 to 900."""
+_WIDE_CENTRES, _NEAR_CENTRES, _REACH = 201, 161, 16.0
+"""Centres of an estimate: the numbers of those over all values and of near ones, and the reach of
+these in standard errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Of blocks, some of which may be disturbed; ln ratios."""
+
+    mean: float
+    """Posterior median, with a flat prior."""
+    low: float
+    high: float
+    """Ends of the effects that are not excluded."""
+    interval: tuple[float, float]
+    """Posterior 95 % interval."""
+    boot_sd: float
+    """Standard deviation of a boot, ln pps."""
+
+
+class BlockLikelihood:
+    """Likelihood of an effect, given blocks of two differences."""
+
+    def __init__(self, differences: Floats, boot_sd: float, weight: float) -> None:
+        """Of whole blocks.
+
+        Args:
+            differences: 2 n values, ln ratios; those of a block are neighbours.
+            boot_sd: Expected standard deviation of a boot, ln pps.
+            weight: Its degrees of freedom.
+        """
+        blocks = differences.reshape(-1, 2)
+        sd = max(math.sqrt(2) * boot_sd, LEAST_BOOT_SD)
+        far = np.abs(blocks[:, 1] - blocks[:, 0]) > _FAR * math.sqrt(2) * sd
+        self._near, self._far = blocks[~far].ravel(), blocks[far]
+        self._all = differences
+        self._variances = (_FACTORS * sd) ** 2
+        prior = -weight * (np.log(_FACTORS) + _FACTORS**-2 / 2)
+        self._prior = prior - special.logsumexp(prior)
+
+    @property
+    def may_be_disturbed(self) -> bool:
+        """Whether any block may be."""
+        return bool(len(self._far))
+
+    def log(self, effects: Floats) -> Floats:
+        """Log likelihood of each effect, ln ratio."""
+        found: Floats = special.logsumexp(self._joint(effects), axis=1)
+        return found
+
+    def estimate(self, reach: float) -> Estimate:
+        """What the blocks say about the effect and the noise.
+
+        Args:
+            reach: Log likelihood from which on an effect is not excluded.
+        """
+        y = self._all
+        margin = float(np.ptp(y))
+        wide = np.linspace(y.min() - margin, y.max() + margin, _WIDE_CENTRES)
+        wide = np.union1d(wide, y.reshape(-1, 2).mean(axis=1))
+        best, variance = self._best(wide)
+        near = np.linspace(-1, 1, _NEAR_CENTRES) * _REACH * math.sqrt(variance / len(y))
+        centres = np.union1d(wide, best + near)
+        _, variance = self._best(centres)
+        logs = self.log(centres)
+        # The ends are the next centres outside.
+        inside = np.flatnonzero(logs >= min(reach, float(logs.max())))
+        low, high = centres[[max(inside[0] - 1, 0), min(inside[-1] + 1, len(centres) - 1)]].tolist()
+        first, middle, last = quantiles(centres, logs, [0.025, 0.5, 0.975])
+        return Estimate(middle, low, high, (first, last), math.sqrt(variance / 2))
+
+    def _best(self, centres: Floats) -> tuple[float, float]:
+        """The likeliest centre, and the mean variance of a difference around it."""
+        joint = self._joint(centres)
+        best = int(np.argmax(special.logsumexp(joint, axis=1)))
+        return float(centres[best]), float(special.softmax(joint[best]) @ self._variances)
+
+    def _joint(self, effects: Floats) -> Floats:
+        """Log likelihood by effect and variance."""
+        variances, shift = self._variances, effects[:, None]
+        squares = ((self._near - shift) ** 2).sum(axis=1)[:, None]
+        joint = self._prior - squares / variances / 2
+        joint = joint - len(self._near) / 2 * np.log(variances)
+        for block in self._far:
+            squares = ((block - shift) ** 2).sum(axis=1)[:, None]
+            undisturbed = -squares / variances / 2 - np.log(2 * math.pi * variances)
+            disturbed = -np.log(
+                math.pi * OUTLIER_SCALE * (1 + ((block - shift) / OUTLIER_SCALE) ** 2)
+            ).sum(axis=1)
+            joint = joint + np.logaddexp(
+                math.log1p(-_SHARE) + undisturbed, math.log(_SHARE) + disturbed[:, None]
+            )
+        found: Floats = joint
+        return found

@@ -1,0 +1,138 @@
+"""Blocks in which something else disturbed a boot."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.stats.disturbance import BlockLikelihood
+from netbisect.bisect.stats.sequential import (
+    ALPHA,
+    BLOCK,
+    PRIOR_WEIGHT,
+    Blocks,
+    SequentialTest,
+    block_test,
+    effects_between,
+    log_uniform_effects,
+    sequential_test,
+)
+
+EFFECT = -0.05
+SD = 0.01
+OF_SEARCH = effects_between(EFFECT / 2, 1.5 * EFFECT)
+OF_RETEST = -log_uniform_effects(0.02)
+
+
+def differences_of(
+    random: np.random.Generator, blocks: int, effect: float, stray: NDArray[np.float64] | float
+) -> list[float]:
+    """Of boots in the order good, bad, bad, good.
+
+    Args:
+        random: Of the noise.
+        blocks: Their number.
+        effect: Ln ratio.
+        stray: Added to each boot, ln ratio; one row per block.
+    """
+    x = random.normal(0, SD, (blocks, BLOCK)) + stray
+    pairs = effect + np.stack([x[:, 1] - x[:, 0], x[:, 2] - x[:, 3]], axis=1)
+    found: list[float] = pairs.ravel().tolist()
+    return found
+
+
+def verdict_of(differences: list[float], effects: NDArray[np.float64]) -> SequentialTest:
+    found = block_test(
+        {"apu": Blocks(differences, runs=1)},
+        lambda _: Noise(SD),
+        lambda _: SD,
+        PRIOR_WEIGHT,
+        effects,
+    )
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("stray", [-0.3, -0.6, 0.3])
+@pytest.mark.parametrize("boot", range(BLOCK))
+@pytest.mark.parametrize("effects", [OF_SEARCH, OF_RETEST])
+def test_disturbed_boot_takes_few_blocks_more(
+    stray: float, boot: int, effects: NDArray[np.float64]
+) -> None:
+    """Five blocks are enough; as noise of every boot, an outlier of 60 % takes forty."""
+    off = np.zeros((5, BLOCK))
+    off[0, boot] = math.log1p(stray)
+    for seed in range(5):
+        found = verdict_of(differences_of(np.random.default_rng(seed), 5, EFFECT, off), effects)
+
+        assert found.shown
+        assert found.is_precise
+        assert found.mean == pytest.approx(EFFECT, abs=0.02)
+        assert found.low < EFFECT < found.high < 0
+        assert found.boot_sd < 2 * SD
+
+
+def test_disturbed_boot_does_not_hide_that_nothing_changed() -> None:
+    off = np.zeros((4, BLOCK))
+    off[0, 1] = math.log1p(-0.6)
+    for seed in range(10):
+        differences = differences_of(np.random.default_rng(seed), 4, 0.0, off)
+
+        assert verdict_of(differences, OF_SEARCH).refuted
+
+
+@pytest.mark.parametrize("effects", [OF_SEARCH, OF_RETEST])
+@pytest.mark.parametrize("stray", [-0.05, -0.1, -0.6, 0.3])
+def test_one_outlier_does_not_decide(stray: float, effects: NDArray[np.float64]) -> None:
+    """Neither alone, nor with a difference that may be noise."""
+    for other in (0.0, SD, -SD):
+        found = verdict_of([math.log1p(stray), other], effects)
+
+        assert not found.shown
+        assert not found.refuted
+
+
+def test_two_outliers_leave_the_effect_open() -> None:
+    """As many differences show no effect as one of 60 %: neither is the estimate."""
+    found = verdict_of([0.001, -0.9, -0.9, -0.001], OF_RETEST)
+
+    assert not (found.shown and found.is_precise)
+
+
+@pytest.mark.parametrize("outliers", [0.0, pytest.param(0.05, marks=pytest.mark.long)])
+def test_equal_sides_are_called_different_at_most_once_in_a_hundred(outliers: float) -> None:
+    """At any of eight blocks; outliers of 30 %."""
+    wrong = 0
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        off = np.where(random.random((8, BLOCK)) < outliers, math.log(0.7), 0.0)
+        differences = differences_of(random, 8, 0.0, off)
+        wrong += any(verdict_of(differences[:n], OF_SEARCH).shown for n in range(2, 17, 2))
+
+    assert wrong <= 200 * ALPHA + 2
+
+
+def test_blocks_that_agree_are_tested_as_before() -> None:
+    """And the likelihood over many variances is that with the integral."""
+    differences = differences_of(np.random.default_rng(1), 4, EFFECT, 0.0)
+    likelihood = BlockLikelihood(np.array(differences), SD, PRIOR_WEIGHT)
+    expected = sequential_test(differences, SD, PRIOR_WEIGHT, OF_SEARCH)
+    ratio = likelihood.log(np.array([EFFECT])) - likelihood.log(np.zeros(1))
+    alone = sequential_test(differences, SD, PRIOR_WEIGHT, np.array([EFFECT]))
+
+    assert not likelihood.may_be_disturbed
+    assert verdict_of(differences, OF_SEARCH) == expected
+    assert float(ratio[0]) == pytest.approx(alone.log_ratio, abs=0.01)
+
+
+def test_noise_much_larger_than_known_is_noise() -> None:
+    """Thirty blocks that scatter by ten times the noise are not all disturbed."""
+    random = np.random.default_rng(2)
+    found = verdict_of(random.normal(0, 10 * SD, 60).tolist(), OF_RETEST)
+
+    assert not found.shown
+    assert 5 * SD < found.boot_sd < 10 * SD
