@@ -10,17 +10,26 @@ from typing import TypeVar
 import numpy as np
 from scipy import special
 
-from netbisect.bisect.model.detection_results import MIN_EFFECT, HistoryAnalysis, LevelStep
+from netbisect.bisect.model.detection_results import (
+    MIN_EFFECT,
+    BootModes,
+    HistoryAnalysis,
+    LevelStep,
+)
 from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.stats.boot_modes import local_modes
 from netbisect.bisect.stats.changepoints import (
     IMAGE_PRIOR,
     IMAGE_WEIGHT,
     STEP_PROBABILITY,
     Floats,
     Segmentation,
+    boot_matrix,
     group_by_image,
+    local_levels,
     merge_levels,
     segment,
+    segment_boots,
 )
 from netbisect.bisect.stats.partition import MEDIAN_MOVE
 
@@ -91,15 +100,16 @@ def analyze_jointly(
         prior: Of the image noise of a series in a smaller group, as for `segment`.
     """
     images = {key: group_by_image(levels) for key, levels in series.items()}
-    merged = {key: [merge_levels(one) for one in groups] for key, groups in images.items()}
+    boots = {key: boot_matrix([merge_levels(one) for one in own]) for key, own in images.items()}
+    modes = {key: local_modes(own) for key, own in boots.items()}
     priors = {key: prior(key) for key in series}
-    alone = {key: segment(levels, priors[key]) for key, levels in merged.items()}
     for group in {alike(key) for key in series}:
         members = [key for key in series if alike(key) == group]
-        shared = _shared_noise([alone[key] for key in members])
-        for key in members:
-            if shared and len(merged[key]) <= _FEW:
-                priors[key], alone[key] = shared, segment(merged[key], shared)
+        told = [(boots[key], modes[key]) for key in members if len(boots[key]) > _MOVES]
+        if len(told) >= _POOLED:
+            shared = _shared_noise(told)
+            priors |= {key: shared for key in members if len(boots[key]) <= _FEW}
+    alone = {key: segment_boots(boots[key], modes[key], priors[key]) for key in series}
     strong = {
         key: {
             images[key][cut][0].revision
@@ -114,25 +124,30 @@ def analyze_jointly(
         probabilities = _step_probabilities(groups, elsewhere)
         cut_at = alone[key]
         if (probabilities > STEP_PROBABILITY).any():
-            cut_at = segment(merged[key], priors[key], probabilities)
+            cut_at = segment_boots(boots[key], modes[key], priors[key], probabilities)
         found[key] = HistoryAnalysis(_steps(groups, cut_at, min_effect), cut_at.noise)
     return found
 
 
-def _shared_noise(series: Sequence[Segmentation]) -> tuple[float, float] | None:
-    """Prior of the image noise of similar series; None for few.
+def _shared_noise(
+    series: Sequence[tuple[Floats, Sequence[BootModes | None]]],
+) -> tuple[float, float]:
+    """Prior of the image noise of similar series.
 
     The differences of neighbours do not depend on the segmentation of a few noisy images. The
     variance of ln s with n degrees of freedom is 1 / 2n.
+
+    Args:
+        series: Boot matrices and modes, as for `segment_boots`.
     """
-    series = [one for one in series if len(one.y) > _MOVES]
-    if len(series) < _POOLED:
-        return None
-    moves = np.array([np.median(np.abs(np.diff(one.y))) for one in series]) / MEDIAN_MOVE
-    boots = np.array([one.boot_variance.mean() for one in series])
-    logs = np.log(np.maximum(moves**2 - boots, _LEAST_SD**2)) / 2
-    errors = np.mean([_MOVE_ERROR / (len(one.y) - 1) for one in series])
-    spread = max(float(np.var(logs, ddof=1) - errors), 1 / (2 * IMAGE_WEIGHT))
+    logs, errors = [], []
+    for boots, modes in series:
+        y, boot = local_levels(boots, modes)
+        move = float(np.median(np.abs(np.diff(y)))) / MEDIAN_MOVE
+        known = float(np.mean(boot**2 / (~np.isnan(boots)).sum(axis=1)))
+        logs.append(math.log(max(move**2 - known, _LEAST_SD**2)) / 2)
+        errors.append(_MOVE_ERROR / (len(y) - 1))
+    spread = max(float(np.var(logs, ddof=1) - np.mean(errors)), 1 / (2 * IMAGE_WEIGHT))
     return math.exp(float(np.median(logs))), 1 / (2 * spread)
 
 

@@ -53,8 +53,6 @@ class Segmentation:
     """ln pps of each level, n values."""
     variance: Floats
     """Variance of each level around that of its segment, n values."""
-    boot_variance: Floats
-    """The part of boot noise, n values."""
     correlation: float = 0.0
     """Of neighbouring levels."""
 
@@ -174,7 +172,7 @@ def segment_boots(
     least = boot**2 / count
     steps = np.full(len(y), STEP_PROBABILITY) if probabilities is None else probabilities
     if not len(y):
-        return Segmentation((), noise, y, image_sd**2 + least, least)
+        return Segmentation((), noise, y, image_sd**2 + least)
     scale = STUDENT_SCALE * image_sd, weight
     found = partition(y, least, count, scale, steps, correlations)
     image = math.sqrt(found.variance[-1] - least[-1]) / STUDENT_SCALE
@@ -184,7 +182,7 @@ def segment_boots(
         image_weight=IMAGE_WEIGHT + max(len(y) - 1 - len(found.cuts), 0),
     )
     variance = (found.variance - least) / STUDENT_SCALE**2 + least
-    return Segmentation(found.cuts, noise, y, variance, least, found.correlation)
+    return Segmentation(found.cuts, noise, y, variance, found.correlation)
 
 
 def local_levels(boots: Floats, modes: Sequence[BootModes | None]) -> tuple[Floats, Floats]:
