@@ -102,7 +102,8 @@ def _of_measurements(measurements: Measurements) -> DetectionInput:
     series = measurements.series()
     untimed = () if measurements.timed() else (_NO_TIMES,)
     notes = [*measurements.newest_first(), *few_boots(series), *untimed]
-    return DetectionInput(series, measurements.numbers(), notes, measurements.refused)
+    skipped = [f"{row}; skipped" for row in measurements.refused]
+    return DetectionInput(series, measurements.numbers(), notes, skipped)
 
 
 def of_database(address: str) -> DetectionInput:

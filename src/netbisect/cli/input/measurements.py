@@ -44,7 +44,7 @@ class Measurements:
 
     def __init__(self) -> None:
         self.refused: list[str] = []
-        """Messages about rows that were skipped."""
+        """Messages about invalid rows."""
         self._metrics: dict[tuple[str, str], SeriesMetric] = {}
         self._rows: defaultdict[SeriesName, dict[str, list[_Row]]] = defaultdict(dict)
         self._order: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -71,7 +71,7 @@ class Measurements:
                     raise record
                 self._add(_row(record))
             except ValueError as error:
-                self.refused.append(f"{where}: {error}; skipped")
+                self.refused.append(f"{where}: {error}")
         return count
 
     def _add(self, row: _Row) -> None:
