@@ -233,10 +233,10 @@ def block_test(
     differences = [x for own in whole.values() for x in own.differences]
     sd = boot_sd(min(own.runs for own in whole.values()))
     pairs, alternatives = tuple(differences), tuple(effects.tolist())
-    tested = _by_variance(pairs, sd, weight, alternatives)
     if all(noise_of(testbed).boot_weight >= KNOWN_WEIGHT for testbed in whole):
-        return tested
-    return _with_symmetry(tested, pairs, alternatives)
+        return _by_variance(pairs, sd, weight, alternatives)
+    # What is far, and thus perhaps disturbed, is only known with the noise.
+    return _with_symmetry(sequential_test(differences, sd, weight, effects), pairs, alternatives)
 
 
 @lru_cache(maxsize=16)

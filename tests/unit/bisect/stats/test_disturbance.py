@@ -45,10 +45,12 @@ def differences_of(
     return found
 
 
-def verdict_of(differences: list[float], effects: NDArray[np.float64]) -> SequentialTest:
+def verdict_of(
+    differences: list[float], effects: NDArray[np.float64], known: float = 100.0
+) -> SequentialTest:
     found = block_test(
         {"apu": Blocks(differences, runs=1)},
-        lambda _: Noise(SD),
+        lambda _: Noise(SD, boot_weight=known),
         lambda _: SD,
         PRIOR_WEIGHT,
         effects,
@@ -114,6 +116,14 @@ def test_equal_sides_are_called_different_at_most_once_in_a_hundred(outliers: fl
         wrong += any(verdict_of(differences[:n], OF_SEARCH).shown for n in range(2, 17, 2))
 
     assert wrong <= 200 * ALPHA + 2
+
+
+def test_no_block_is_disturbed_while_the_noise_is_unknown() -> None:
+    """A third of the runs may be 40 % slower: two pairs that agree show nothing."""
+    pairs = [-0.4, -0.41, -0.4, 0.0]
+
+    assert verdict_of(pairs, OF_RETEST).log_ratio > math.log(1 / ALPHA)
+    assert verdict_of(pairs, OF_RETEST, known=0.0).log_ratio < math.log(1 / ALPHA)
 
 
 def test_blocks_that_agree_are_tested_as_before() -> None:
