@@ -22,8 +22,8 @@ from netbisect.bisect.model.detection_results import MIN_EFFECT, DriftEstimate, 
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.model.metric import SeriesMetric, metric_of
 from netbisect.bisect.stats.changepoints import (
-    ANY_PRIOR,
     IMAGE_PRIOR,
+    WEAK_PRIOR,
     boot_matrix,
     weighted_mean,
 )
@@ -139,7 +139,7 @@ def find_shifts(
     """
     found: dict[SeriesKey, list[SeriesShift]] = {}
     measured = {key: levels for key, levels in series.items() if levels}
-    for key, read in analyze_jointly(measured, min_effect, _alike, _prior).items():
+    for key, read in analyze_jointly(measured, min_effect, _noise_group, _prior).items():
         levels, steps, noise = series[key], read.steps, read.noise
         limited = {level.revision for level in levels if level.saturated}
         slide = None if levels[-1].saturated else trend.drift(chronological(levels), noise)
@@ -155,12 +155,12 @@ def find_shifts(
     return found
 
 
-def _alike(key: SeriesKey) -> tuple[str, SeriesMetric]:
+def _noise_group(key: SeriesKey) -> tuple[str, SeriesMetric]:
     return key.testbed, metric_of(key.scenario)
 
 
 def _prior(key: SeriesKey) -> tuple[float, float]:
-    return IMAGE_PRIOR if metric_of(key.scenario) == SeriesMetric() else ANY_PRIOR
+    return IMAGE_PRIOR if metric_of(key.scenario) == SeriesMetric() else WEAK_PRIOR
 
 
 def _shift(key: SeriesKey, steps: Sequence[LevelStep], i: int, noise: Noise) -> SeriesShift:

@@ -31,7 +31,7 @@ from netbisect.bisect.stats.changepoints import (
     segment,
     segment_boots,
 )
-from netbisect.bisect.stats.partition import MEDIAN_MOVE
+from netbisect.bisect.stats.robust import move_sd
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -42,11 +42,11 @@ _AS_LIKELY = 2.0
 _SHARED_STEP_PROBABILITY = 0.3
 """Prior probability of a step at a revision with a clear step in another series."""
 _FEW = 60
-"""Most images of a series that needs a prior of its image noise from others."""
+"""Maximum images of a series whose prior image noise comes from other series."""
 _POOLED = 8
-"""Least number of series whose image noise is the prior of a series."""
+"""Minimum series of a group that share a prior."""
 _MOVES = 3
-"""Least differences of neighbouring images of each."""
+"""Least number of differences of neighbouring images in each."""
 _MOVE_ERROR = 1.5
 """Variance of ln of the median of n differences, times n."""
 _LEAST_SD = 0.002
@@ -85,29 +85,30 @@ def analyze(levels: Sequence[Level], min_effect: float = MIN_EFFECT) -> HistoryA
 def analyze_jointly(
     series: Mapping[Key, Sequence[Level]],
     min_effect: float = MIN_EFFECT,
-    alike: Callable[[Key], Hashable] = lambda _: None,
+    noise_group: Callable[[Key], Hashable] = lambda _: None,
     prior: Callable[[Key], tuple[float, float]] = lambda _: IMAGE_PRIOR,
 ) -> dict[Key, HistoryAnalysis]:
     """Steps of the series of one branch, segmented jointly.
 
     A step of 7 standard errors in one series raises the prior of a step at the same revision in
-    the others. Eight series or more that are alike have their image noise as prior.
+    the others. In a group of at least eight series, their typical
+    image noise is the prior.
 
     Args:
         series: By any key, levels oldest first.
         min_effect: As for `find_steps`.
-        alike: Group of a series with similar noise.
-        prior: Of the image noise of a series in a smaller group, as for `segment`.
+        noise_group: Group of series with similar noise that a series belongs to.
+        prior: Prior image noise of a series in a group of fewer, as for `segment_boots`.
     """
     images = {key: group_by_image(levels) for key, levels in series.items()}
     boots = {key: boot_matrix([merge_levels(one) for one in own]) for key, own in images.items()}
     modes = {key: local_modes(own) for key, own in boots.items()}
     priors = {key: prior(key) for key in series}
-    for group in {alike(key) for key in series}:
-        members = [key for key in series if alike(key) == group]
-        told = [(boots[key], modes[key]) for key in members if len(boots[key]) > _MOVES]
-        if len(told) >= _POOLED:
-            shared = _shared_noise(told)
+    for group in {noise_group(key) for key in series}:
+        members = [key for key in series if noise_group(key) == group]
+        long = [(boots[key], modes[key]) for key in members if len(boots[key]) > _MOVES]
+        if len(long) >= _POOLED:
+            shared = _shared_noise(long)
             priors |= {key: shared for key in members if len(boots[key]) <= _FEW}
     alone = {key: segment_boots(boots[key], modes[key], priors[key]) for key in series}
     strong = {
@@ -143,7 +144,7 @@ def _shared_noise(
     logs, errors = [], []
     for boots, modes in series:
         y, boot = local_levels(boots, modes)
-        move = float(np.median(np.abs(np.diff(y)))) / MEDIAN_MOVE
+        move = float(move_sd(np.diff(y)))
         known = float(np.mean(boot**2 / (~np.isnan(boots)).sum(axis=1)))
         logs.append(math.log(max(move**2 - known, _LEAST_SD**2)) / 2)
         errors.append(_MOVE_ERROR / (len(y) - 1))

@@ -18,8 +18,8 @@ from scipy import special
 from netbisect.bisect.model.detection_results import BootModes
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.stats.boot_modes import fast_levels, local_modes
-from netbisect.bisect.stats.partition import CORRELATIONS, MEDIAN_MOVE, STUDENT_SCALE, partition
-from netbisect.bisect.stats.robust import locations, weighted_location
+from netbisect.bisect.stats.partition import CORRELATIONS, STUDENT_SCALE, partition
+from netbisect.bisect.stats.robust import locations, move_sd, weighted_location
 
 Floats = NDArray[np.float64]
 
@@ -32,8 +32,8 @@ IMAGE_SD = 0.01
 IMAGE_WEIGHT = 4.0
 """Degrees of freedom of IMAGE_SD."""
 IMAGE_PRIOR = (IMAGE_SD, IMAGE_WEIGHT)
-ANY_PRIOR = (IMAGE_SD, 1.0)
-"""Of numbers that are no packet rates of a router: their noise may be anything."""
+WEAK_PRIOR = (IMAGE_SD, 1.0)
+"""Prior image noise of metrics other than packet rates, whose noise is less known."""
 _FEW = 20
 """Maximum levels without a noise estimate from neighbours."""
 _PER_MOVE = 0.25
@@ -130,20 +130,14 @@ def boot_sd(boots: Floats) -> float:
     )
 
 
-def segment(
-    levels: Sequence[Level],
-    prior: tuple[float, float] = IMAGE_PRIOR,
-    probabilities: Floats | None = None,
-) -> Segmentation:
+def segment(levels: Sequence[Level]) -> Segmentation:
     """Segments a history and estimates its noise.
 
     Args:
         levels: One per image, oldest first, any number.
-        prior: Image noise, ln pps, and its degrees of freedom.
-        probabilities: Prior probability of a step at each level; 5 % by default.
     """
     boots = boot_matrix(levels)
-    return segment_boots(boots, local_modes(boots), prior, probabilities)
+    return segment_boots(boots, local_modes(boots))
 
 
 def segment_boots(
@@ -158,8 +152,8 @@ def segment_boots(
     Args:
         boots: n rows of ln pps, padded with NaN.
         modes: Of every image, as from `boot_modes.local_modes`.
-        prior: As for `segment`.
-        probabilities: As for `segment`.
+        prior: Image noise, ln pps, and its degrees of freedom.
+        probabilities: Prior probability of a step at each level; 5 % by default.
         correlations: Of neighbouring images, equally likely.
     """
     image_sd, weight = prior
@@ -215,7 +209,7 @@ def _neighbour_noise(y: Floats, least: Floats, image_sd: float) -> float:
     """
     if len(y) <= _FEW:
         return 0.0
-    moves = np.abs(np.diff(y))
-    seen = max((float(np.median(moves)) / MEDIAN_MOVE) ** 2 - float(np.mean(least)), 0.0)
+    moves = np.diff(y)
+    seen = max(float(move_sd(moves)) ** 2 - float(np.mean(least)), 0.0)
     weight = _PER_MOVE * len(moves)
     return math.sqrt((IMAGE_WEIGHT * image_sd**2 + weight * seen) / (IMAGE_WEIGHT + weight))

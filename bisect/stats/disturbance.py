@@ -1,10 +1,11 @@
-"""Blocks of boots that something else disturbed, such as another job on the router.
+"""Likelihood of blocks of boots that another load may have disturbed.
 
 One boot that is 30 % slower makes one of the two differences of its block an outlier. The normal
-likelihood of `stats.sequential` takes it for noise of every boot, and needs many more of them. A
-block whose differences disagree by far may therefore also be a disturbed one, with a small
-probability and Cauchy densities around the effect, which hardly tell effects apart. The difference
-of the two differences does not depend on the effect, and its bound is fixed before the data.
+likelihood of `stats.sequential` attributes it to the noise of all boots, which requires many more
+boots. A block whose differences are far apart is therefore considered disturbed with a small
+probability. The differences of a disturbed block have Cauchy densities around the effect, so that
+it has little influence. The distance between the two differences does not depend on the effect, and
+its bound is fixed before the data.
 
 Without such a block, the likelihood is the normal one.
 """
@@ -18,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from netbisect.bisect.stats.robust import LEAST_BOOT_SD, OUTLIER_SCALE, quantiles
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD, median_and_interval, outlier_density
 
 Floats = NDArray[np.float64]
 
 _SHARE = 0.02
 """Probability of a disturbed block."""
 _FAR = 4.0
-"""Least disagreement of its two differences, in standard deviations."""
+"""Minimum distance between its two differences, in standard deviations."""
 _FACTORS = 1.15 ** np.arange(-10, 50)
 """Standard deviations that are averaged over, relative to the expected one: 0.25 to 900."""
 _WIDE_CENTRES, _NEAR_CENTRES, _REACH = 201, 161, 16.0
@@ -35,7 +36,7 @@ these in standard errors."""
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Of blocks, some of which may be disturbed; ln ratios."""
+    """Effect and noise estimated from blocks that may include disturbed ones, ln ratios."""
 
     mean: float
     """Posterior median, with a flat prior."""
@@ -52,7 +53,7 @@ class BlockLikelihood:
     """Likelihood of an effect, given blocks of two differences."""
 
     def __init__(self, differences: Floats, boot_sd: float, weight: float) -> None:
-        """Of whole blocks.
+        """Stores whole blocks.
 
         Args:
             differences: 2 n values, ln ratios; those of a block are neighbours.
@@ -70,7 +71,7 @@ class BlockLikelihood:
 
     @property
     def may_be_disturbed(self) -> bool:
-        """Whether any block may be."""
+        """Whether any block may be disturbed."""
         return bool(len(self._far))
 
     def log(self, effects: Floats) -> Floats:
@@ -79,7 +80,7 @@ class BlockLikelihood:
         return found
 
     def estimate(self, reach: float) -> Estimate:
-        """What the blocks say about the effect and the noise.
+        """Estimates the effect and the noise.
 
         Args:
             reach: Log likelihood from which on an effect is not excluded.
@@ -96,7 +97,7 @@ class BlockLikelihood:
         # The ends are the next centres outside.
         inside = np.flatnonzero(logs >= min(reach, float(logs.max())))
         low, high = centres[[max(inside[0] - 1, 0), min(inside[-1] + 1, len(centres) - 1)]].tolist()
-        first, middle, last = quantiles(centres, logs, [0.025, 0.5, 0.975])
+        middle, first, last = median_and_interval(centres, logs)
         return Estimate(middle, low, high, (first, last), math.sqrt(variance / 2))
 
     def _best(self, centres: Floats) -> tuple[float, float]:
@@ -114,9 +115,7 @@ class BlockLikelihood:
         for block in self._far:
             squares = ((block - shift) ** 2).sum(axis=1)[:, None]
             undisturbed = -squares / variances / 2 - np.log(2 * math.pi * variances)
-            disturbed = -np.log(
-                math.pi * OUTLIER_SCALE * (1 + ((block - shift) / OUTLIER_SCALE) ** 2)
-            ).sum(axis=1)
+            disturbed = np.log(outlier_density(block - shift)).sum(axis=1)
             joint = joint + np.logaddexp(
                 math.log1p(-_SHARE) + undisturbed, math.log(_SHARE) + disturbed[:, None]
             )

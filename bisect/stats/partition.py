@@ -21,7 +21,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from netbisect.bisect.stats.robust import Floats
+from netbisect.bisect.stats.robust import Floats, move_sd
 
 TAIL = 5.0
 """Degrees of freedom of the offset of an image."""
@@ -45,8 +45,6 @@ _STRETCH = 12
 """Differences of neighbours that tell the noise of a stretch of the history."""
 _NOISIER = 4.0
 """Least ratio of the variance of a noisy stretch to that of the history."""
-MEDIAN_MOVE = 0.954
-"""Median of |a - b| for standard normal a and b."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +118,7 @@ def _noisy_stretches(y: Floats, variance: Floats) -> Floats:
     """Variance of each level beyond `variance`, in stretches in which neighbours differ by more."""
     if len(y) <= _STRETCH:
         return np.zeros(len(y))
-    moves = sliding_window_view(np.abs(np.diff(y)), _STRETCH)
-    stretches = (STUDENT_SCALE * np.median(moves, axis=1) / MEDIAN_MOVE) ** 2
+    stretches = (STUDENT_SCALE * move_sd(sliding_window_view(np.diff(y), _STRETCH))) ** 2
     around = sliding_window_view(np.pad(stretches, _STRETCH), _STRETCH + 1)
     noisiest = around.max(axis=1)  # of the stretches that include the level
     found: Floats = np.where(noisiest > _NOISIER * variance, noisiest - variance, 0.0)

@@ -28,10 +28,12 @@ _CORES = np.geomspace(5e-4, 0.5, 24)
 """Standard deviations in an estimate, ln pps."""
 _OUTLIERS = np.array([0.02, 0.2, 0.5])[:, None]
 """Shares of outliers in an estimate."""
-OUTLIER_SCALE = 0.1
+_OUTLIER_SCALE = 0.1
 """Scale of the Cauchy density of outliers, ln pps."""
 _FACTORS = 16
 """Densities multiplied before the logarithm is taken; each is between 1e-10 and 1e3."""
+_MEDIAN_MOVE = 0.954
+"""Median of |a - b| for standard normal a and b."""
 _QN = 2.2219
 """Makes Qn the standard deviation of normal values."""
 
@@ -106,6 +108,16 @@ def scale(groups: Iterable[Sequence[float]]) -> float:
     return _QN * float(np.quantile(distances, 0.25)) if len(distances) else 0.0
 
 
+def move_sd(moves: Floats) -> Floats:
+    """Robust standard deviation of values, from the differences of neighbours.
+
+    Args:
+        moves: The differences; the median is taken over the last axis.
+    """
+    found: Floats = np.median(np.abs(moves), axis=-1) / _MEDIAN_MOVE
+    return found
+
+
 def estimate(values: Floats) -> tuple[float, float, float]:
     """Posterior median of the centre of values with an unknown noise, and its 95 % interval.
 
@@ -129,21 +141,25 @@ def estimate(values: Floats) -> tuple[float, float, float]:
     best = wide[np.argmax(_log_posterior(values, wide))]
     near = np.linspace(-1, 1, _NEAR_CENTRES) * _REACH * spread / math.sqrt(len(values))
     centres = np.union1d(wide, best + near)
-    low, middle, high = quantiles(centres, _log_posterior(values, centres), [0.025, 0.5, 0.975])
-    return middle, low, high
+    return median_and_interval(centres, _log_posterior(values, centres))
 
 
-def quantiles(centres: Floats, logs: Floats, shares: Sequence[float]) -> list[float]:
-    """Quantiles of a density between centres.
+def median_and_interval(centres: Floats, logs: Floats) -> tuple[float, float, float]:
+    """Median of a density, and the ends of its 95 % interval.
 
     Args:
         centres: Ascending.
         logs: Log density of each, not normalised.
-        shares: Of the quantiles, 0 to 1.
     """
     density = np.exp(logs - logs.max())
     mass = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(centres))])
-    found: list[float] = np.interp(shares, mass / mass[-1], centres).tolist()
+    low, middle, high = np.interp([0.025, 0.5, 0.975], mass / mass[-1], centres).tolist()
+    return middle, low, high
+
+
+def outlier_density(off: Floats) -> Floats:
+    """Cauchy density of outliers at distances from the centre, ln pps."""
+    found: Floats = 1 / (math.pi * _OUTLIER_SCALE * (1 + (off / _OUTLIER_SCALE) ** 2))
     return found
 
 
@@ -157,7 +173,7 @@ def _log_posterior(values: Floats, centres: Floats) -> Floats:
         for y in part.tolist():
             off = (y - centres)[:, None, None]
             core = np.exp(-((off / _CORES) ** 2) / 2) / (_CORES * math.sqrt(2 * math.pi))
-            density *= core + odds / (math.pi * OUTLIER_SCALE * (1 + (off / OUTLIER_SCALE) ** 2))
+            density *= core + odds * outlier_density(off)
         logs += np.log(density)
     found: Floats = np.logaddexp.reduce(logs.reshape(len(centres), -1), axis=1)
     return found

@@ -10,8 +10,8 @@ number of evaluations in advance, and its bounds a known variance.
 The variance is unknown: it is integrated over a scaled inverse chi-squared prior with the noise of
 the job (moderated t, G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3,
 2004), so that the bound holds on average over this prior. Two differences that disagree count as
-noise: one outlier cannot decide. If they disagree by far, the block may be a disturbed one that
-hardly counts (`stats.disturbance`): one outlier cannot prevent a verdict either.
+noise: one outlier cannot decide. If they are far apart, the block may be disturbed and has
+little influence (`stats.disturbance`): one outlier cannot prevent a verdict either.
 
 While the noise is not known, its distribution is not either: the likelihood ratio is then averaged
 with that of a test which assumes symmetry alone (`stats.symmetry`). The mean of two e-processes is
@@ -235,7 +235,7 @@ def block_test(
     pairs, alternatives = tuple(differences), tuple(effects.tolist())
     if all(noise_of(testbed).boot_weight >= KNOWN_WEIGHT for testbed in whole):
         return _by_variance(pairs, sd, weight, alternatives)
-    # What is far, and thus perhaps disturbed, is only known with the noise.
+    # Whether a block may be disturbed depends on the noise.
     return _with_symmetry(sequential_test(differences, sd, weight, effects), pairs, alternatives)
 
 
@@ -243,10 +243,10 @@ def block_test(
 def _by_variance(
     pairs: tuple[float, ...], boot_sd: float, weight: float, alternatives: tuple[float, ...]
 ) -> SequentialTest:
-    """The test of whole blocks, some of which may be disturbed."""
-    differences, effects = np.array(pairs), np.array(alternatives)
-    tested = sequential_test(differences, boot_sd, weight, effects)
-    likelihood = BlockLikelihood(differences, boot_sd, weight)
+    """Tests whole blocks; a disturbed block has little influence."""
+    effects = np.array(alternatives)
+    tested = sequential_test(pairs, boot_sd, weight, effects)
+    likelihood = BlockLikelihood(np.array(pairs), boot_sd, weight)
     if not likelihood.may_be_disturbed:
         return tested
     ratio, reach = _ratio_and_reach(likelihood.log, effects)
@@ -291,7 +291,7 @@ def _with_symmetry(
 
 
 def sequential_test(
-    differences: Sequence[float] | NDArray[np.float64],
+    differences: Sequence[float],
     boot_sd: float,
     weight: float,
     effects: NDArray[np.float64],

@@ -99,9 +99,13 @@ def similar(noise: float, drop: float) -> dict[int, list[Level]]:
     }
 
 
-def count_steps(series: dict[int, list[Level]], alike: Callable[[int], Hashable]) -> list[int]:
+def count_steps(
+    series: dict[int, list[Level]], noise_group: Callable[[int], Hashable]
+) -> list[int]:
     """Drops found, and false steps."""
-    found = {key: at(one.steps) for key, one in analyze_jointly(series, alike=alike).items()}
+    found = {
+        key: at(one.steps) for key, one in analyze_jointly(series, noise_group=noise_group).items()
+    }
     hits = sum("r4" in steps for key, steps in found.items() if key % 4 == 0)
     return [hits, sum(map(len, found.values())) - hits]
 

@@ -1,4 +1,4 @@
-"""Blocks in which something else disturbed a boot."""
+"""Blocks with a disturbed boot."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OF_RETEST = -log_uniform_effects(0.02)
 
 
 def differences_of(
-    random: np.random.Generator, blocks: int, effect: float, stray: NDArray[np.float64] | float
+    random: np.random.Generator, blocks: int, effect: float, outlier: NDArray[np.float64] | float
 ) -> list[float]:
     """Of boots in the order good, bad, bad, good.
 
@@ -37,9 +37,9 @@ def differences_of(
         random: Of the noise.
         blocks: Their number.
         effect: Ln ratio.
-        stray: Added to each boot, ln ratio; one row per block.
+        outlier: Added to each boot, ln ratio; one row per block.
     """
-    x = random.normal(0, SD, (blocks, BLOCK)) + stray
+    x = random.normal(0, SD, (blocks, BLOCK)) + outlier
     pairs = effect + np.stack([x[:, 1] - x[:, 0], x[:, 2] - x[:, 3]], axis=1)
     found: list[float] = pairs.ravel().tolist()
     return found
@@ -59,15 +59,15 @@ def verdict_of(
     return found
 
 
-@pytest.mark.parametrize("stray", [-0.3, -0.6, 0.3])
+@pytest.mark.parametrize("outlier", [-0.3, -0.6, 0.3])
 @pytest.mark.parametrize("boot", range(BLOCK))
 @pytest.mark.parametrize("effects", [OF_SEARCH, OF_RETEST])
 def test_disturbed_boot_takes_few_blocks_more(
-    stray: float, boot: int, effects: NDArray[np.float64]
+    outlier: float, boot: int, effects: NDArray[np.float64]
 ) -> None:
     """Five blocks are enough; as noise of every boot, an outlier of 60 % takes forty."""
     off = np.zeros((5, BLOCK))
-    off[0, boot] = math.log1p(stray)
+    off[0, boot] = math.log1p(outlier)
     for seed in range(5):
         found = verdict_of(differences_of(np.random.default_rng(seed), 5, EFFECT, off), effects)
 
@@ -88,11 +88,11 @@ def test_disturbed_boot_does_not_hide_that_nothing_changed() -> None:
 
 
 @pytest.mark.parametrize("effects", [OF_SEARCH, OF_RETEST])
-@pytest.mark.parametrize("stray", [-0.05, -0.1, -0.6, 0.3])
-def test_one_outlier_does_not_decide(stray: float, effects: NDArray[np.float64]) -> None:
+@pytest.mark.parametrize("outlier", [-0.05, -0.1, -0.6, 0.3])
+def test_one_outlier_does_not_decide(outlier: float, effects: NDArray[np.float64]) -> None:
     """Neither alone, nor with a difference that may be noise."""
     for other in (0.0, SD, -SD):
-        found = verdict_of([math.log1p(stray), other], effects)
+        found = verdict_of([math.log1p(outlier), other], effects)
 
         assert not found.shown
         assert not found.refuted
