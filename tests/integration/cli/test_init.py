@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import stat
 import subprocess
 from pathlib import Path
@@ -14,6 +13,7 @@ from programs import captured
 from programs import netbisect as run
 
 from netbisect.bisect.model.mail import Mail
+from netbisect.demo.lab.setup import free_ports
 from netbisect.demo.tree.create import create
 from netbisect.demo.tree.story import story
 from netbisect.steps.service import control
@@ -130,10 +130,9 @@ def test_master_starts_in_the_folder(folder: Path, tmp_path: Path) -> None:
     lab.write_text(lab.read_text().replace("https://git.freebsd.org/src.git", str(tree.repository)))
     settings = folder / control.SETTINGS
     text = settings.read_text()
-    with socket.socket() as one, socket.socket() as other:
-        for probe, port in ((one, 8010), (other, 9989)):
-            probe.bind(("127.0.0.1", 0))
-            text = text.replace(f"# port = {port}", f"port = {probe.getsockname()[1]}")
+    with free_ports(2) as (web, workers):
+        text = text.replace("# port = 8010", f"port = {web}")
+        text = text.replace("# port = 9989", f"port = {workers}")
     settings.write_text(text)
     moved = folder.rename(tmp_path / "moved")
     try:

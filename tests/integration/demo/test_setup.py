@@ -61,6 +61,35 @@ def config(running_lab: RunningLab, tmp_path: Path) -> Path:
     return path
 
 
+def taken(number: int) -> list[int]:
+    with setup.free_ports(number) as found:
+        return found
+
+
+def test_ports_are_returned_again_after_all_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(setup, "_PORTS", range(19_000, 19_005))
+    first = taken(2)
+    with setup.free_ports(2) as second:
+        assert not set(first) & set(second)
+        [last] = taken(1)
+        assert {*first, *second, last} == set(range(19_000, 19_005))
+        assert taken(2) == first
+        with pytest.raises(LabError, match=r"fewer than 4 TCP ports of 127\.0\.0\.1 are free"):
+            taken(4)
+    [counter] = tmp_path.iterdir()
+    counter.write_text("")
+    assert taken(2) == first
+
+
+def test_ports_need_a_temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
+    with pytest.raises(LabError, match="cannot be opened: No such file or directory"):
+        taken(1)
+
+
 def start(*arguments: str) -> subprocess.CompletedProcess[str]:
     return captured([sys.executable, "-m", "netbisect.demo.lab", *arguments])
 

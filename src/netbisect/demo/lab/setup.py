@@ -13,16 +13,19 @@ consoles, as that of any lab. Below the folder:
 from __future__ import annotations
 
 import contextlib
-import random
+import fcntl
+import os
 import shlex
 import shutil
 import socket
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from netbisect.bisect.model.entities import Failure, Kernel
 from netbisect.demo.lab.config import LabError
@@ -138,28 +141,46 @@ def _write(
 def free_ports(number: int) -> Iterator[list[int]]:
     """Unused TCP ports of the loopback interface, reserved within the block.
 
-    They follow a random start, so that labs created at the same time seldom share a port.
+    They follow the ports that the user received last: a port that its owner does not use yet, or
+    not at the moment, is returned again only after all others.
 
     Raises:
         LabError: There are not enough.
     """
     found: list[int] = []
     with contextlib.ExitStack() as held:
-        start = random.SystemRandom().randrange(len(_PORTS))
-        for port in (*_PORTS[start:], *_PORTS[:start]):
-            probe = socket.socket()
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                probe.close()
-                continue
-            held.enter_context(probe)
-            found.append(port)
-            if len(found) == number:
-                break
-        else:
-            raise LabError(f"fewer than {number} TCP ports of 127.0.0.1 are free")
+        with _locked(Path(tempfile.gettempdir()) / f"netbisect-ports-{os.getuid()}") as counter:
+            text = counter.read()
+            start = int(text) % len(_PORTS) if text.isdecimal() else 0
+            for port in (*_PORTS[start:], *_PORTS[:start]):
+                probe = socket.socket()
+                try:
+                    probe.bind(("127.0.0.1", port))
+                except OSError:
+                    probe.close()
+                    continue
+                held.enter_context(probe)
+                found.append(port)
+                if len(found) == number:
+                    break
+            else:
+                raise LabError(f"fewer than {number} TCP ports of 127.0.0.1 are free")
+            counter.seek(0)
+            counter.truncate()
+            counter.write(str(port + 1 - _PORTS.start))
         yield found
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[TextIO]:
+    """Opens a file, or creates it, and locks it within the block."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise LabError(f"{path} cannot be opened: {error.strerror}") from None
+    with os.fdopen(descriptor, "r+", encoding="ascii", errors="replace") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file
 
 
 _HOST = """\
