@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -33,6 +34,8 @@ from netbisect.store.db.records import ActionStage, Alert, LedgerEvent
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
 LIMIT = 400.0
+MOST_MIB = 150
+_NUMERIC = re.compile(r"numpy|scipy|matplotlib|openblas")
 _SET_BY_PYTHON = ("LC_CTYPE", "COLUMNS", "LINES", "PYTEST_CURRENT_TEST")
 """For a process without a locale, by the readline module, and by pytest."""
 
@@ -224,6 +227,23 @@ def check_buildsets(play: DemoRun, alert: Alert) -> None:
                 assert prefetched.get(decision.revision, {}).get("results") != SUCCESS
 
 
+def check_that_it_computes_nothing(service: DemoService) -> None:
+    """Checks that numeric libraries are loaded in children of the master only."""
+    process = Path(f"/proc/{control.master_pid(service.place)}")
+    if not process.exists():
+        return
+    children = [
+        Path("/proc", child, "maps").read_text()
+        for task in (process / "task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
+    assert any(map(_NUMERIC.search, children))
+    assert not _NUMERIC.search((process / "maps").read_text())
+    peak = re.search(r"VmHWM:\s*(\d+) kB", (process / "status").read_text())
+    assert peak is not None
+    assert int(peak[1]) / 1024 < MOST_MIB
+
+
 @pytest.mark.long
 def test_only_the_culprit_is_named_despite_a_killed_master(service: DemoService) -> None:
     """No mail about weeks without it; then killed in the comparison, stopped in the bisection."""
@@ -277,6 +297,7 @@ def test_only_the_culprit_is_named_despite_a_killed_master(service: DemoService)
         get(play, "plugins/netbisect/reports/..%2fnetbisect.toml")
     assert "registerRoute" in get(play, "plugins/netbisect/scripts.js")
 
+    check_that_it_computes_nothing(service)
     check_buildsets(play, alert)
     stopped = [one for one in play.ledger.actions.of_job(alert.bisection) if one.attempt > 1]
     assert stopped, "the stop has cancelled nothing"
