@@ -24,7 +24,7 @@ from netbisect.reports.render import words
 from netbisect.steps.policy.kernels import with_patch_of_decision
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
-from netbisect.workers.cli.options import EXIT_LAB, EXIT_UNMEASURABLE, EXIT_USAGE
+from netbisect.workers.cli.options import EXIT_LAB, EXIT_UNMEASURABLE, EXIT_USAGE, LINE_LENGTH
 
 EXIT_PROPERTY = "lab_exit"
 """Build property with the exit status of netbisect-lab (docs/lab.md has the table)."""
@@ -41,6 +41,8 @@ AVOIDED_PROPERTY = "avoided"
 LOOK_PROPERTY = "look"
 """Build property: whether a recovered testbed is checked for its release."""
 
+_LINE_LENGTH = "4000"
+"""Buildbot's worker cuts lines of 4,096 characters, and drops a part of them."""
 _ERROR_PREFIX = "netbisect-lab: "
 """Prefix of the error message of netbisect-lab on standard error."""
 _MEANINGS = {
@@ -68,6 +70,7 @@ class LabStep(ShellMixin, BuildStep):
             "name": verb,
             "haltOnFailure": True,
             "logEnviron": False,
+            "env": {LINE_LENGTH: _LINE_LENGTH},
             "timeout": None,  # a build prints nothing for hours: its output is in its log
             "maxTime": limit,
             "sigtermTime": 30,
@@ -103,10 +106,14 @@ class LabStep(ShellMixin, BuildStep):
         return int(SUCCESS if command.rc == 0 else FAILURE)
 
     def _consume(self) -> Generator[None, tuple[str, str], None]:
+        begun = ""
         while True:
             stream, line = yield
-            if stream == "o" and line.startswith("{"):
-                self._take(line)
+            if stream == "o" and (begun or line.startswith("{")):
+                begun += line.removesuffix("\\")
+                if not line.endswith("\\"):
+                    self._take(begun)
+                    begun = ""
             elif stream == "e" and line.startswith(_ERROR_PREFIX):
                 self._error = line.removeprefix(_ERROR_PREFIX)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +28,9 @@ EXIT_UNMEASURABLE = 3
 EXIT_LAB = 4
 """The testbed or the builder needs its owner."""
 
+LINE_LENGTH = "NETBISECT_LINE_LENGTH"
+"""Environment variable: most characters of a line on standard output; unlimited by default."""
+
 PROGRAM = "netbisect-lab"
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
@@ -37,8 +41,13 @@ def say(text: str) -> None:
 
 
 def emit(fact: Fact) -> None:
-    """Prints a fact on standard output."""
-    click.echo(serialization.dumps(fact))
+    """Prints a fact on standard output, as one line unless LINE_LENGTH is set.
+
+    Then all lines of a fact but the last end with a backslash, which is not part of it.
+    """
+    text = serialization.dumps(fact)
+    most = int(os.environ.get(LINE_LENGTH, len(text)))
+    click.echo("\\\n".join(text[at : at + most] for at in range(0, len(text), most)))
 
 
 PATH = click.Path(path_type=Path)

@@ -51,7 +51,8 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
         self.setup_step(LabStep(verb, ["--testbed", "c2558"], 60, settings=self.settings))
         command = ["netbisect-lab", "--lab", "/lab/lab.toml", verb, "--testbed", "c2558"]
         limits = {"timeout": None, "max_time": 60, "sigterm_time": 30}
-        return ExpectShell("wkdir", command, log_environ=False, **limits, **more)
+        env = {"NETBISECT_LINE_LENGTH": "4000"}
+        return ExpectShell("wkdir", command, log_environ=False, env=env, **limits, **more)
 
     def test_facts_are_recorded(self) -> defer.Deferred[None]:
         """Other output is ignored."""

@@ -9,7 +9,7 @@ from ledger_facts import bisect_job
 from real_master import REVISION, RealMaster, case
 from twisted.internet import defer, reactor, task
 
-from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.entities import Failure, Noise
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import NightlyResult, Unfinished
@@ -144,6 +144,19 @@ class BisectSchedulerTest(RealMaster):
         assert [end for end, _ in ends] == [BuildsetOutcome.OK, BuildsetOutcome.FAILED]
         assert "there is no patch D5180-00000000 in " in ends[1][1]
         assert self.calls() == [f"build {REVISION}+{mark}"]
+
+    @case
+    async def test_a_long_log_of_a_failure_is_recorded(self) -> None:
+        """Buildbot's workers split lines of 4,096 characters."""
+        log = "".join(f"#{number} 0x{number:016x} at ether_input\n" for number in range(300))
+        self.script({REVISION: {"trial": "fail", "log": log}})
+        await self.start()
+        record = await self.closed(self.add_night())
+
+        assert isinstance(record.result, Unfinished)
+        assert "as the script says" in record.result.why
+        [fact] = [one for one in self.ledger.facts.of_job(record.id) if isinstance(one, Failure)]
+        assert fact.log == log
 
     @case
     async def test_an_unrecorded_buildset_is_adopted(self) -> None:
