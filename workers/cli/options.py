@@ -143,11 +143,16 @@ def with_kernel(command: Callable[..., int]) -> Callable[..., int]:
         store = ArtefactStore(kernels or lab.kernels)
         with store.lease(kernel) as archive:
             try:
-                fact = serialization.loads_as((archive.parent / FACT).read_text(), Kernel)
-            except (OSError, serialization.WireError) as error:
-                raise ArtefactError(f"{archive.parent / FACT}: {error}") from error
-            folder = folder_of_logs(logs)
-            status = command(lab, lab.testbed(testbed), fact, archive, folder, **options)
+                fact = _read_fact(archive.parent / FACT)
+                folder = folder_of_logs(logs)
+                status = command(lab, lab.testbed(testbed), fact, archive, folder, **options)
+            except ArtefactError as error:
+                if kernels:
+                    raise
+                # Damaged, as by a power cut. Without the fact, the service sends it again.
+                (archive.parent / FACT).unlink(missing_ok=True)
+                say(f"{PROGRAM}: {error}")
+                return EXIT_FAILED
         if not kernels:  # a store named on the command line is not ours to tidy
             store.prune(lab.kernel_bytes, [kernel])
         return status
@@ -160,6 +165,14 @@ def with_kernel(command: Callable[..., int]) -> Callable[..., int]:
     ):
         run = option(run)
     return run
+
+
+def _read_fact(path: Path) -> Kernel:
+    """The fact of a stored kernel; raises ArtefactError."""
+    try:
+        return serialization.loads_as(path.read_text(), Kernel)
+    except (OSError, UnicodeDecodeError, serialization.WireError) as error:
+        raise ArtefactError(f"{path}: {error}") from error
 
 
 def with_lab(command: Callable[..., int]) -> Callable[..., int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +23,9 @@ from netbisect.bisect.model.entities import (
     Sample,
 )
 from netbisect.demo.lab.setup import KERNEL_CONFIG
+from netbisect.workers.build.artifacts import ARCHIVE, FACT
 from netbisect.workers.cli import main, options, vm
+from netbisect.workers.config.lab import load_lab
 
 Run = Callable[..., tuple[int, list[Any], str]]
 """Takes arguments; gives the status, the facts, and the prose."""
@@ -218,6 +221,22 @@ def test_kernel_without_fact_has_status_2(
     assert (status, facts) == (options.EXIT_USAGE, [])
     assert "kernel.json" in prose
     assert prose.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", [FACT, ARCHIVE])
+def test_a_kernel_that_a_power_cut_has_damaged_is_to_be_sent_again(
+    run: Run, running_lab: RunningLab, name: str
+) -> None:
+    """The fact marks a complete kernel for the service."""
+    kernel, archive = running_lab.kernel(10)
+    store = load_lab(running_lab.files.lab).kernels
+    shutil.copytree(archive.parent, store / kernel.key, dirs_exist_ok=True)
+    (store / kernel.key / name).write_bytes(b"")
+    status, facts, prose = run("boot", "--testbed", "c2558", "--kernel", kernel.key)
+    assert (status, facts) == (options.EXIT_FAILED, [])
+    assert "netbisect-lab: " in prose
+    assert not (store / kernel.key / FACT).exists()
+    shutil.rmtree(store / kernel.key)
 
 
 def test_help_gives_an_example_for_every_command(capfd: pytest.CaptureFixture[str]) -> None:
