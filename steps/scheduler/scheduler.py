@@ -220,7 +220,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         decisions = await self.database.do(lambda ledger: ledger.actions.all_open(record.id))
         in_flight = []
         for decision in decisions:
-            why = available.shut.get(decision.testbed)
+            why = available.shut.get(decision.testbed) or await self._outdated(record, decision)
             if why is not None and await self.quarantine.withdraw(decision, why):
                 continue
             end = await self._follow(record, decision)
@@ -229,6 +229,14 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             if end is None:
                 in_flight.append(decision)
         return in_flight if len(in_flight) == len(decisions) else None
+
+    async def _outdated(self, record: JobRecord, decision: Action) -> str | None:
+        """Why a trial that was not submitted cannot be, or None."""
+        if decision.stage is ActionStage.KERNEL or decision.buildset is not None:
+            return None
+        read = partial(self.followups.kernels.evidence, record=record)
+        known = (await self.database.do(read)).kernels
+        return None if decision.revision in known else "the lab file has another kernel for it now"
 
     async def _decide_all(
         self, record: JobRecord, available: Availability, in_flight: list[Action]

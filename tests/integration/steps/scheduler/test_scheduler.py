@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from ledger_facts import bisect_job
+from ledger_facts import bisect_job, intend
 from real_master import REVISION, RealMaster, case
 from twisted.internet import defer, reactor, task
 
@@ -17,7 +17,7 @@ from netbisect.steps.master.mailer import Mailer
 from netbisect.steps.master.trial_logs import folder_of
 from netbisect.steps.scheduler.buildsets import BuildsetOutcome, Buildsets
 from netbisect.steps.scheduler.scheduler import MOST_TRIES, SCHEDULER_NAME, BisectScheduler
-from netbisect.store.db.records import ActionStage
+from netbisect.store.db.records import ActionStage, Outcome
 from netbisect.workers.build.patches import PatchStore, read
 
 
@@ -144,6 +144,19 @@ class BisectSchedulerTest(RealMaster):
         assert [end for end, _ in ends] == [BuildsetOutcome.OK, BuildsetOutcome.FAILED]
         assert "there is no patch D5180-00000000 in " in ends[1][1]
         assert self.calls() == [f"build {REVISION}+{mark}"]
+
+    @case
+    async def test_a_trial_of_a_kernel_that_the_lab_file_no_longer_has_is_withdrawn(self) -> None:
+        """Such as one that is repeated after a restart with another overlay."""
+        record = self.add_night(boots=1)
+        old = intend(self.ledger, record, REVISION, config="GENERIC+mend")
+        self.ledger.actions.retry(old.id, "cancelled (Master Shutdown)")
+        await self.start()
+        record = await self.closed(record)
+
+        assert record.result == NightlyResult(1)
+        outcomes = [one.outcome for one in self.ledger.actions.of_job(record.id)]
+        assert outcomes == [Outcome.RETRY, Outcome.WITHDRAWN, Outcome.OK, Outcome.OK]
 
     @case
     async def test_a_long_log_of_a_failure_is_recorded(self) -> None:
