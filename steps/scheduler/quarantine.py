@@ -53,6 +53,11 @@ def quarantine_testbed(
     )
 
 
+def quarantine_reason(held: Quarantine) -> str:
+    """Why a job has no result during a quarantine."""
+    return f"{held.testbed} is in quarantine since {words.day(held.since)}: {held.why}"
+
+
 class QuarantinePolicy(SchedulerPart):
     """Puts testbeds into quarantine, and releases those that have recovered."""
 
@@ -126,19 +131,17 @@ class QuarantinePolicy(SchedulerPart):
             if not await self.withdraw(decision, why):
                 await self._record_withdrawal(decision, why)
 
-    def result_of_waiting(self, record: JobRecord, held: Quarantine) -> Unfinished | None:
-        """The result of a job whose testbed is in quarantine; None while it waits.
+    def result_of_waiting(self, record: JobRecord, why: str, since: float) -> Unfinished | None:
+        """The result of a job that has been without its testbed since a time; None while it waits.
 
         A nightly job ends at once, others after `patience_days`.
         """
-        where = record.job.testbed
-        since = f"{where} is in quarantine since {words.day(held.since)}: {held.why}"
         if isinstance(record.job, NightlyJob):
-            return Unfinished(since)
+            return Unfinished(why)
         days = self.settings.patience_days
-        if time.time() - max(held.since, record.opened_at) < days * _DAY:
+        if time.time() - max(since, record.opened_at) < days * _DAY:
             return None
-        return Unfinished(f"after {days:g} days of waiting, {since}")
+        return Unfinished(f"after {days:g} days of waiting, {why}")
 
     async def release_recovered(self) -> None:
         """Checks the testbeds whose release was requested, and releases those that pass."""

@@ -49,7 +49,7 @@ from netbisect.steps.scheduler.buildsets import BuildsetOutcome, Buildsets, was_
 from netbisect.steps.scheduler.followups import Followups
 from netbisect.steps.scheduler.idle_recovery import IdleRecovery
 from netbisect.steps.scheduler.prefetch import Prefetcher
-from netbisect.steps.scheduler.quarantine import QuarantinePolicy
+from netbisect.steps.scheduler.quarantine import QuarantinePolicy, quarantine_reason
 from netbisect.steps.scheduler.testbed_groups import PRIORITY_PEER, Availability, TestbedGroups
 from netbisect.steps.scheduler.worker_monitor import WorkerMonitor
 from netbisect.steps.service import watchdog
@@ -63,6 +63,7 @@ from netbisect.store.repositories.actions import NotOpenError
 from netbisect.workers.build.artifacts import FACT
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.testbed import Testbed
+from netbisect.workers.config.toml import FileError
 
 SCHEDULER_NAME = "conductor"
 MOST_TRIES = RULES[Fault.NO_ANSWER].tries
@@ -195,6 +196,14 @@ class BisectScheduler(ReconfigurableBaseScheduler):
 
     async def _advance(self, record: JobRecord) -> list[JobRecord]:
         """Advances a job as far as possible now; returns the jobs that follow from its end."""
+        try:
+            return await self._advance_in_lab(record)
+        except FileError as error:  # the lab file has changed since
+            answer = self.quarantine.result_of_waiting(record, str(error), 0.0)
+            return [] if answer is None else await self._conclude(record, answer)
+
+    async def _advance_in_lab(self, record: JobRecord) -> list[JobRecord]:
+        """As `_advance`; raises FileError without its testbed or its kernel configuration."""
         while True:
             available = await self.groups.availability(record)
             in_flight = await self._open_decisions(record, available)
@@ -205,7 +214,8 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             if in_flight:
                 await self.prefetcher.prefetch(record, in_flight[0])
             elif available.held is not None and not available.open:
-                answer = self.quarantine.result_of_waiting(record, available.held)
+                why, since = quarantine_reason(available.held), available.held.since
+                answer = self.quarantine.result_of_waiting(record, why, since)
                 return [] if answer is None else await self._conclude(record, answer)
             move = await self._decide_all(record, available, in_flight)
             if move is None:

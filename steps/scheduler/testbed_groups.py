@@ -55,7 +55,8 @@ def unavailable_peers(
     if not others:
         return {}
     own = record.job.testbed
-    peers = lab.peers(lab.testbed(own)) if settings.search.use_groups else ()
+    found = [one for one in lab.testbeds if one.name == own and settings.search.use_groups]
+    peers = lab.peers(found[0]) if found else ()
     quarantined = ledger.quarantines.current()
     wanted = {one.job.testbed: one for one in ledger.jobs.all_open()}
     tried = {

@@ -20,6 +20,8 @@ from netbisect.steps.scheduler.scheduler import MOST_TRIES, SCHEDULER_NAME, Bise
 from netbisect.store.db.records import ActionStage, Outcome
 from netbisect.workers.build.patches import PatchStore, read
 
+GONE = "there is no testbed 'gone' in the lab file; there is c2558"
+
 
 class BisectSchedulerTest(RealMaster):
     async def recoveries(self) -> int:
@@ -157,6 +159,24 @@ class BisectSchedulerTest(RealMaster):
         assert record.result == NightlyResult(1)
         outcomes = [one.outcome for one in self.ledger.actions.of_job(record.id)]
         assert outcomes == [Outcome.RETRY, Outcome.WITHDRAWN, Outcome.OK, Outcome.OK]
+
+    @case
+    async def test_jobs_of_a_testbed_that_left_the_lab_file_block_no_other(self) -> None:
+        """A nightly job ends; a search waits, in case the testbed returns."""
+        noise = Noise(boot=0.004)
+        job = bisect_job(["b" * 40, REVISION], -0.1, noise, others={"c2558": noise})
+        search = self.ledger.jobs.add(replace(job, testbed="gone"), key="bisect", priority=200)
+        await self.start()
+        night = await self.closed(self.add_night(testbed="gone"))
+        assert night.result == Unfinished(GONE)
+        await self.closed(self.add_night(boots=1))
+        await self.until(lambda: "recover c2558" in self.places())
+        assert self.ledger.jobs.get(search.id).result is None
+
+        object.__setattr__(self.settings, "patience_days", 0.0)
+        search = await self.closed(search)
+        assert isinstance(search.result, Unfinished)
+        assert search.result.why == f"after 0 days of waiting, {GONE}"
 
     @case
     async def test_a_long_log_of_a_failure_is_recorded(self) -> None:
