@@ -152,18 +152,16 @@ class QuarantinePolicy(SchedulerPart):
                 continue
             name = f"nb:release:{held.id}:{held.wanted_at:.6f}"
             sent = await self.buildsets.newest(name)
-            if sent is None:
+            ended = sent and await self.buildsets.outcome(int(sent["bsid"]))
+            if sent is None or (ended and ended[0] is BuildsetOutcome.SHUT_DOWN):
                 await self.buildsets.submit(
                     name,
                     recover_builder(held.testbed),
                     f"check before the release requested by {held.wanted_by}",
                     {LOOK_PROPERTY: True},
                 )
-                continue
-            ended = await self.buildsets.outcome(int(sent["bsid"]))
-            if ended is None:
-                continue
-            await self._record_check(held, *ended)
+            elif ended:
+                await self._record_check(held, *ended)
 
     async def _record_check(self, held: Quarantine, end: BuildsetOutcome, note: str) -> None:
         """Releases a testbed whose check succeeded; otherwise records why it stays."""

@@ -233,6 +233,17 @@ class BisectSchedulerTest(RealMaster):
                 what = ("builds", build["buildid"])
                 await self.master.data.control("stop", {"reason": reason}, what)
 
+    @case
+    async def test_a_check_before_a_release_is_repeated_after_a_stop_of_the_master(self) -> None:
+        self.script({"c2558": {"recover": "wait"}})
+        self.ledger.quarantines.start("c2558", why="too hot")
+        self.ledger.quarantines.ask_release("c2558", by="ana")
+        await self.start()
+        await self.stop_builds(1)
+        await self.until((self.folder / "waiting").exists)
+        (self.folder / "go").touch()
+        await self.until(lambda: not self.ledger.quarantines.current())
+
     @pytest.mark.long
     @case
     async def test_stops_of_the_master_do_not_count_as_tries(self) -> None:
