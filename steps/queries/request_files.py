@@ -14,6 +14,7 @@ from netbisect.reports.model.compared import ComparedScenario, Set
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN
 from netbisect.steps.queries import request_answer
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.request_answer import Names
 from netbisect.steps.queries.request_status import RequestQueries
 from netbisect.steps.service.numeric import measurement, netbenches
@@ -95,7 +96,7 @@ def _study(
     queries: RequestQueries, request: Request, record: JobRecord, job: MeasureJob
 ) -> Study | None:
     """A measurement in the form of netbenches; None with too few values for ministat."""
-    names, evidence = queries.names, queries.kernels.evidence(queries.ledger, record)
+    names, evidence = queries.names, queries.evidence(queries.ledger, record)
     scenarios = []
     for name in job.scenarios:
         numbers = measurement.counted_numbers(job, evidence, name)
@@ -112,7 +113,7 @@ def _study(
     first, *others = map(names.label, job.revisions)
     what = f"{words.listing(others)} compared with {first}" if others else f"Settings of {first}"
     run = f", run {record.run}" if request.wish["runs"] > 1 else ""
-    about = queries.lab.testbed(job.testbed).description
+    about = LabContext(queries.lab).hardware(job.testbed)
     return Study(
         f"{what} on {job.testbed}{run}",
         scenarios,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from netbisect.bisect.model.evidence import Prices
+from netbisect.bisect.model.evidence import Evidence, Prices
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob, ProfileJob
 from netbisect.bisect.model.results import MeasureResult
 from netbisect.reports.model import types
@@ -32,6 +32,7 @@ from netbisect.store.db.tables import record_of
 from netbisect.store.git.history import History
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.toml import FileError
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,13 @@ class RequestQueries:
     def names(self) -> Names:
         """Display names."""
         return Names(self.ledger.commits.label, LabContext(lab=self.lab).title)
+
+    def evidence(self, ledger: Ledger, record: JobRecord) -> Evidence:
+        """All facts about a job, also if its testbed has left the lab file."""
+        try:
+            return self.kernels.evidence(ledger, record)
+        except FileError:
+            return LabContext().evidence(ledger, record)
 
     def of(self, number: int) -> types.RequestDocument:
         """The document of a request in the ledger.
@@ -140,7 +148,7 @@ class _Queue:
             run=record.run,
             scenarios=job.scenarios,
             state=record.state.value,
-            boots=boots_done(self._ledger, record, self._queries.kernels.evidence),
+            boots=boots_done(self._ledger, record, self._queries.evidence),
             boots_wanted=boots_wanted(job),
             place=self._place(ahead) if still else None,
             seconds_left=left if still else None,
@@ -158,6 +166,8 @@ class _Queue:
             orders.append(f"{what} {self._ledger.commits.label(decision.revision)}: {decision.why}")
         if orders:
             return "; ".join(orders)
+        if record.job.testbed not in {one.name for one in self._queries.lab.testbeds}:
+            return f"waits: the lab file has no testbed {record.job.testbed}"
         for stage in (ActionStage.TRIAL, ActionStage.KERNEL):
             why = fair_share.why_waiting(
                 self._ledger,
@@ -208,8 +218,8 @@ class _Queue:
             self._prices[job.testbed] = self._ledger.costs.prices(job.testbed)
         prices = self._prices[job.testbed]
         if isinstance(job, NightlyJob | CompareJob | ProfileJob) or record.request is None:
-            made = boots_done(self._ledger, record, self._queries.kernels.evidence)
+            made = boots_done(self._ledger, record, self._queries.evidence)
             return max(boots_wanted(job) - made, 0) * price_of_trial(job, prices)
-        evidence = self._queries.kernels.evidence(self._ledger, record)
+        evidence = self._queries.evidence(self._ledger, record)
         cost = cost_of(job, evidence, prices)
         return cost.seconds + len(cost.builds) * prices.build

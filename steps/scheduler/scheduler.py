@@ -117,7 +117,10 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         self._consumer = await self.master.mq.startConsuming(
             self._on_complete, ("buildsets", None, "complete")
         )
-        await self.database.do(self.followups.write_missing_pages)
+        try:
+            await self.database.do(self.followups.write_missing_pages)
+        except Exception:  # noqa: BLE001 - jobs continue without pages
+            log.err(None, "the pages of requests; written at the next start")
         self._clock = task.LoopingCall(self.advance)
         self._clock.clock = self.master.reactor
         self._clock.start(self.settings.tick, now=True)

@@ -15,7 +15,8 @@ from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import MeasureResult
 from netbisect.bisect.model.revision_key import with_patch
 from netbisect.reports.documents import api
-from netbisect.steps.queries import request_answer
+from netbisect.steps.queries import request_answer, request_files
+from netbisect.steps.queries.request_status import RequestQueries
 from netbisect.steps.requests.service import RequestService
 from netbisect.steps.service.rights import Right, User
 from netbisect.store.db.database import StoreError
@@ -95,6 +96,27 @@ class Requests(RealMaster):
         assert broken.mark in request.why
         assert "as the script says" in request.why
         assert len(self.boots()) == trials
+
+    @case
+    async def test_requests_on_a_testbed_that_left_the_lab_file_block_nothing(self) -> None:
+        """They have documents, and end after `patience_days`."""
+        object.__setattr__(self.settings, "patience_days", 0.0)
+        cancelled = self.request(OLD, NEW, testbed="gone")
+        letter = Mail("cancelled", "cancelled\n")
+        self.ledger.requests.cancel(cancelled.id, who="ann", via="command", why="", letter=letter)
+        waiting = self.request(OLD, NEW, testbed="gone")
+        history = History(self.settings.mirror, self.lab.source.repository)
+        queries = RequestQueries(self.ledger, self.settings, self.lab, history)
+        [part] = queries.of(waiting.id).parts
+        assert part.now == "waits: the lab file has no testbed gone"
+        await self.start()
+        waiting = await self.over(waiting)
+
+        assert waiting.state is RequestState.FAILED
+        assert "there is no testbed 'gone' in the lab file" in waiting.why
+        for request in (cancelled, waiting):
+            folder = request_files.folder_of(self.settings, request.id)
+            await self.until((folder / request_files.DOCUMENT).is_file)
 
     async def check_page_of_last_trial(self, request: Request) -> None:
         """It leads to the request."""
