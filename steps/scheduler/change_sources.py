@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from buildbot.plugins import changes, schedulers
 from buildbot.util.twisted import async_to_deferred
-from twisted.internet import defer
+from twisted.internet import defer, threads
 from twisted.python import log
 
 from netbisect.steps.master.builders import bench_builder
@@ -16,7 +16,7 @@ from netbisect.steps.scheduler.followups import open_nights
 from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
 from netbisect.steps.service.database_thread import database_thread, open_history
 from netbisect.steps.service.settings import Settings
-from netbisect.steps.service.watchdog import run_in_thread
+from netbisect.steps.service.watchdog import WatchedWait, run_in_thread
 from netbisect.store.git.mirror import HistoryError, Mirror
 from netbisect.store.git.raw_commit import RawCommit
 from netbisect.store.ledger import Ledger
@@ -26,8 +26,10 @@ from netbisect.workers.config.testbed import Testbed
 T = TypeVar("T")
 _NAME = 120
 """Longest name and longest address: Buildbot's column takes 255 characters of both."""
-_FETCH_SECONDS = 3600.0
-"""Longest fetch; git itself gives up a silent server."""
+_RETRY_SECONDS = 600.0
+"""Until a nightly job is tried again that could not be opened."""
+_fetching = defer.DeferredLock()
+"""One fetch at a time: all nights begin at once, and share a clone."""
 
 
 class GitPoller(changes.GitPoller):
@@ -75,6 +77,13 @@ class Nightly(schedulers.Nightly):
     """Opens a nightly job for a branch on a testbed, instead of starting a build."""
 
     compare_attrs = ("settings", "lab", "testbed", "night_branch")
+    _failed = False
+
+    def getNextBuildTime(self, lastActuated: float | None) -> defer.Deferred[float]:
+        """Time of the next night, or of the next try."""
+        if self._failed:
+            return defer.succeed(self.now() + _RETRY_SECONDS)
+        return super().getNextBuildTime(lastActuated)
 
     def checkConfig(
         self, settings: Settings, lab: Lab, testbed: Testbed, night_branch: str, **kwargs: Any
@@ -91,18 +100,23 @@ class Nightly(schedulers.Nightly):
     @async_to_deferred
     async def addBuildsetForSourceStampsWithDefaults(self, *_: object, **__: object) -> None:
         """Called at the configured time."""
+        history = open_history(self.settings, self.lab)
 
         def work(ledger: Ledger) -> str:
-            history = open_history(self.settings, self.lab)
-            try:
-                lines = open_nights(
-                    ledger, history, self.settings, [self.testbed], [self.night_branch]
-                )
-                return "; ".join(lines)
-            except HistoryError as error:
-                return f"no nightly job: {error}"
+            lines = open_nights(ledger, history, self.settings, [self.testbed], [self.night_branch])
+            return "; ".join(lines)
 
-        lines = await database_thread(self.settings).do(work, _FETCH_SECONDS)
+        self._failed = True
+        try:
+            # Not in the database thread: a fetch may take hours.
+            async with _fetching:
+                with WatchedWait("the fetch of the tree", history.fetch_seconds):
+                    await threads.deferToThread(history.update)
+            lines = await database_thread(self.settings).do(work)
+        except HistoryError as error:
+            log.msg(f"{self.name}: no nightly job yet: {error}")
+            return
+        self._failed = False
         log.msg(f"{self.name}: {lines}")
         scheduler = self.master.scheduler_manager.namedServices.get(SCHEDULER_NAME)
         if scheduler is not None:

@@ -66,15 +66,14 @@ def open_nights(
     testbeds: Iterable[Testbed],
     branches: Iterable[str],
 ) -> list[str]:
-    """Opens nightly jobs for the heads of branches on testbeds; returns a log line for each.
+    """Opens nightly jobs for the fetched heads of branches; returns a log line for each.
 
     A revision is measured once per testbed, and again only if the earlier job was unfinished.
     From time to time the last one is repeated, as a test for false alarms.
 
     Raises:
-        HistoryError: the tree cannot be read, or has no such branch; no job is opened.
+        HistoryError: the clone cannot be read, or has no such branch; no job is opened.
     """
-    history.update()
     heads = {branch: history.commit(history.head(branch)) for branch in branches}
     for branch, head in heads.items():
         ledger.commits.learn([head], branch)

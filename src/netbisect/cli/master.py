@@ -66,7 +66,7 @@ def night(folder: Path, branch: str | None, testbed_name: str | None) -> None:
     settings, lab = load(folder / control.SETTINGS)
     testbeds = [lab.testbed(testbed_name)] if testbed_name else lab.testbeds
     branches = [branch] if branch else settings.branches
-    for line in open_nights(
-        open_service_ledger(settings), open_history(settings, lab), settings, testbeds, branches
-    ):
+    history = open_history(settings, lab)
+    history.update()
+    for line in open_nights(open_service_ledger(settings), history, settings, testbeds, branches):
         click.echo(line)

@@ -47,6 +47,7 @@ class DemoRun:
     def begin_night(self) -> None:
         """Starts nightly jobs on all testbeds."""
         history = History(self.settings.mirror, self.lab.source.repository)
+        history.update()
         branches = self.settings.branches
         open_nights(self.ledger, history, self.settings, self.lab.testbeds, branches)
 

@@ -95,6 +95,7 @@ def test_a_master_continues_after_a_full_disk(tmp_path: Path) -> None:
     service.build(testbeds=["c2558"])
     settings, lab = load(service.place / control.SETTINGS)
     ledger, history = open_service_ledger(settings), open_history(settings, lab)
+    history.update()
     service.start()
     try:
         process = control.master_pid(service.place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
+import threading
 
 import pytest
 from ledger_facts import intend
@@ -16,6 +17,7 @@ from netbisect.demo.tree.create import create
 from netbisect.steps.scheduler import change_sources
 from netbisect.steps.service.settings import load
 from netbisect.store.db.records import Action, Outcome
+from netbisect.store.git.history import History, HistoryError
 
 
 class NightlyTest(RealMaster):
@@ -44,6 +46,33 @@ class NightlyTest(RealMaster):
         await self.closed(record)
         await night.startBuild()
         assert self.ledger.jobs.all_open() == []
+
+    @case
+    async def test_a_night_is_tried_again_after_a_failed_fetch(self) -> None:
+        """A fetch that takes long delays no other job."""
+        object.__setattr__(self.settings.night, "boots", 1)
+        await self.start(change_sources.nights(self.settings, self.lab))
+        night = self.master.scheduler_manager.namedServices["night-main-c2558"]
+        head, answer, real = self.plant(), threading.Event(), History.update
+
+        def fail(_: History) -> None:
+            answer.wait()
+            raise HistoryError("the server does not answer")
+
+        History.update = fail
+        try:
+            began = night.startBuild()
+            await self.closed(self.add_night(boots=1))
+            answer.set()
+            await began
+        finally:
+            History.update = real
+        assert await night.getNextBuildTime(night.now()) - night.now() <= 600
+        await night.startBuild()
+        [record] = self.ledger.jobs.all_open()
+        assert record.job.revision == head
+        noon = dt.datetime(2026, 3, 1, 12, 0).timestamp()  # noqa: DTZ001 - the master's
+        assert await night.getNextBuildTime(noon) == noon + 13 * 3600
 
     @pytest.mark.long
     @case
