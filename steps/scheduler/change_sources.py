@@ -83,7 +83,8 @@ class Nightly(schedulers.Nightly):
         """Time of the next night, or of the next try."""
         if self._failed:
             return defer.succeed(self.now() + _RETRY_SECONDS)
-        return super().getNextBuildTime(lastActuated)
+        # A clock that was ahead must not delay the next night until then.
+        return super().getNextBuildTime(min(lastActuated or self.now(), self.now()))
 
     def checkConfig(
         self, settings: Settings, lab: Lab, testbed: Testbed, night_branch: str, **kwargs: Any

@@ -34,6 +34,8 @@ class NightlyTest(RealMaster):
         evening = dt.datetime(2026, 3, 1, 22, 0).timestamp()  # noqa: DTZ001 - the master's
         at = await night.getNextBuildTime(evening)
         assert dt.datetime.fromtimestamp(at) == dt.datetime(2026, 3, 2, 1, 0)  # noqa: DTZ001, DTZ006
+        ahead = await night.getNextBuildTime(night.now() + 300 * 86400)
+        assert ahead < night.now() + 2 * 86400, "the last night was by a wrong clock"
         await night.startBuild()
         assert self.ledger.jobs.all_open() == [], "the tree has no such branch"
         head = self.plant()
