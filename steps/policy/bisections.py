@@ -29,8 +29,11 @@ _LEAST_BOOT_SHARE = 0.25
 def commits_between(ledger: Ledger, history: History, job: CompareJob) -> tuple[list[Commit], str]:
     """The commits between the ends of a comparison, or the reason why there is no search."""
     try:
-        history.update()
-        commits = history.between(job.good, job.bad)
+        try:
+            commits = history.between(job.good, job.bad)
+        except HistoryError:  # the clone is newer than their measurements
+            history.update()
+            commits = history.between(job.good, job.bad)
         ledger.commits.learn([history.commit(job.good), *commits], job.branch)
     except HistoryError as error:
         return [], f"No search for the commit: {error}"

@@ -35,6 +35,7 @@ from netbisect.steps.service.settings import SearchSettings, load
 from netbisect.steps.site.live import LivePages
 from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import ActionStage, Alert, JobRecord, Outcome
+from netbisect.store.git.history import History, HistoryError
 from netbisect.store.ledger import Ledger
 
 POSTERIOR = Posterior({}, 0.99)
@@ -119,6 +120,20 @@ def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(alerts: Alerts)
         f"alert:{alert.id}:{alert.comparison}",
         f"outcome:{alert.id}:{alert.bisection}",
     ]
+
+
+def test_a_search_begins_while_the_server_of_the_tree_does_not_answer(
+    alerts: Alerts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commits between two measured ones are in the clone."""
+
+    def away(_: History) -> None:
+        raise HistoryError("the server does not answer")
+
+    monkeypatch.setattr(History, "update", away)
+    search = alerts.confirm("c2558", 1, 6)
+    assert isinstance(search.job, BisectJob)
+    assert [one.revision for one in search.job.candidates] == alerts.line[2:7]
 
 
 @pytest.mark.parametrize(
