@@ -203,6 +203,11 @@ class Followups:
         if isinstance(answer, Confirmed):
             answer = confirmation.judge(job, answer)
         if isinstance(answer, Confirmed):
+            if candidate is not None and candidate.state.ended:  # a user has closed it
+                what = "the change was confirmed by interleaved boots of both ends"
+                with ledger.jobs.closing(record, result) as closing:
+                    closing.change_alert(candidate.id, what=what)
+                return []
             return self._announce(ledger, record, job, result, answer)
         with ledger.jobs.closing(record, result) as closing:
             _withdraw(closing, candidate, answer.why)

@@ -169,6 +169,17 @@ def test_an_improvement_is_recorded_and_starts_a_baseline(nights: Nights) -> Non
     assert pair(record)[1] == nights.line[9]
 
 
+def test_a_candidate_that_a_user_has_closed_is_not_announced(nights: Nights) -> None:
+    record = nights.drop(-0.12)
+    state = AlertState.INFRA
+    nights.ledger.alerts.change(nights.alert.id, who="olga", what="new cable", state=state)
+    assert nights.answer(record, -0.12) == []
+
+    assert nights.alert.state is AlertState.INFRA
+    assert nights.ledger.jobs.get(record.id).result is not None
+    assert nights.ledger.mails.waiting() == []
+
+
 def test_an_unfinished_comparison_withdraws_its_candidate(nights: Nights) -> None:
     record = nights.drop(-0.12)
     nights.followups.conclude(nights.ledger, record, Unfinished("the testbed is in quarantine"))
