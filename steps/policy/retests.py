@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from netbisect.bisect.model.detection_results import NightScreening
+from netbisect.bisect.model.entities import Level
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.steps.service.numeric import grouping, histories
 from netbisect.store.db.records import JobRecord
@@ -14,12 +17,22 @@ def tonight(ledger: Ledger, night: NightlyJob, min_effect: float) -> NightScreen
     series, noises = {}, {}
     for scenario in night.scenarios:
         levels = ledger.series.with_baseline(night.testbed, scenario, night.branch)
-        if levels.baseline and levels.baseline[-1].revision == night.revision:
-            series[scenario] = levels.baseline
+        baseline, whole = (_until(night.revision, one) for one in (levels.baseline, levels.whole))
+        if baseline:
+            series[scenario] = baseline
             # The machine has this noise, whatever the level.
-            noises[scenario] = histories.estimate_noise(levels.whole[:-1])
+            noises[scenario] = histories.estimate_noise(whole[:-1])
     numbers = ledger.commits.numbers().get(night.branch, {})
     return grouping.screen_night(night, series, numbers, min_effect, noises)
+
+
+def _until(revision: str, levels: Sequence[Level]) -> Sequence[Level]:
+    """The levels up to the last one of a revision; none if it has none.
+
+    Later commits were measured for a request, or are no longer on the branch.
+    """
+    places = [place for place, level in enumerate(levels, 1) if level.revision == revision]
+    return levels[: places[-1]] if places else ()
 
 
 def is_comparing(ledger: Ledger, testbed: str, branch: str) -> bool:

@@ -112,6 +112,12 @@ def test_a_large_drop_needs_one_pair_of_images(nights: Nights) -> None:
     assert [effect.ln_ratio for effect in nights.alert.effects] == [-0.12]
 
 
+def test_a_later_commit_that_was_measured_before_hides_no_drop(nights: Nights) -> None:
+    """Such as one of a request, or one that was removed from the branch."""
+    nights.ledger.facts.record_all(nights.facts(8, -0.12), "the test")
+    assert pair(nights.drop(-0.12)) == (nights.line[6], nights.line[7])
+
+
 def test_a_small_drop_is_confirmed_by_the_images(nights: Nights) -> None:
     """The alert has their mean, and the range of the drop; the retest is of one pair."""
     for number in range(7):
