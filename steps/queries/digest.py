@@ -57,7 +57,7 @@ def post_digest(ledger: Ledger, settings: Settings, lab: Lab) -> None:
     due = last_due(ledger.clock(), settings.mail.digest_hour)
     key = f"{_KEY}{datetime.fromtimestamp(due).astimezone():%Y-%m-%d}"
     last = ledger.mails.last(_KEY)
-    if last is not None and last.created_at >= due:
+    if last is not None and (last.created_at >= due or last.key == key):
         return
     since = max(last.created_at if last is not None else due - _DAY, due - _LONGEST)
     nights = ledger.nights.since(0.0 if last is None else since)

@@ -96,6 +96,24 @@ def test_digest_is_due_at_its_hour_in_local_time() -> None:
     assert last_due(MORNING + 15 * HOUR, 8) == MORNING
 
 
+def test_a_later_hour_takes_effect_on_the_next_day(
+    case: DigestCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not gathered at every tick until then."""
+    night = case.night()
+    with case.ledger.jobs.closing(night, NightlyResult(1)):
+        pass
+    case.at(MORNING + 60)
+    [first] = case.digests()
+    case.settings = replace(case.settings, mail=replace(case.settings.mail, digest_hour=18))
+    case.at(MORNING + 11 * HOUR)
+    with monkeypatch.context() as patch:
+        patch.delattr("netbisect.steps.queries.digest.gather")
+        assert case.digests() == [first]
+    case.at(MORNING + 35 * HOUR)
+    assert len(case.digests()) == 2
+
+
 def test_digest_is_sent_once_a_day_even_without_news(case: DigestCase) -> None:
     night = case.night()
     case.measure(night)
