@@ -151,7 +151,7 @@ class Bench:
             try:
                 work.prepare()
                 yield work
-            except Exception:
+            except BaseException:  # also a signal
                 with contextlib.suppress(MachineError):
                     work.clean_up()
                 raise

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from lab_fixtures import RunningLab
@@ -14,6 +16,7 @@ from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.metric import scenario_of
 from netbisect.workers.config.custom_measurement import HostCommand
 from netbisect.workers.config.scenario import Scenario, load_scenario, load_scenario_folder
+from netbisect.workers.measure.commands import ScenarioCommands
 from netbisect.workers.transport.errors import LabFault
 
 CLONES = {
@@ -82,6 +85,19 @@ def test_forwarding_through_a_cloned_interface(
     before = interfaces(c2558)
     (sample,) = measure(c2558, tmp_path, load_scenario(f"inet4-{kind}")).values()
     assert sample.valid, sample.problems
+    assert interfaces(c2558) == before
+
+
+def test_a_stopped_run_leaves_no_interface(
+    c2558: RunningLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> NoReturn:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    before = interfaces(c2558)
+    monkeypatch.setattr(ScenarioCommands, "measure", stop)
+    with pytest.raises(SystemExit):
+        measure(c2558, tmp_path, load_scenario("inet4-lagg"))
     assert interfaces(c2558) == before
 
 
