@@ -17,6 +17,9 @@ from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import AlertRow, MailState, OutboxMail
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row, transaction
 
+_FARTHEST = 86400.0
+"""Seconds; a try that is farther ahead was set by a wrong clock."""
+
 
 def post_mail(
     writing: WriteTransaction,
@@ -79,9 +82,10 @@ class OutboxRepository(LedgerRepository):
 
     def due(self, now: float) -> list[OutboxMail]:
         """Mails to send at this time; those that failed before come last."""
+        at = OutboxMail.next_try_at
         due = (
             select(OutboxMail)
-            .where(OutboxMail.state == MailState.WAITING, OutboxMail.next_try_at <= now)
+            .where(OutboxMail.state == MailState.WAITING, (at <= now) | (at > now + _FARTHEST))
             .order_by(OutboxMail.next_try_at, OutboxMail.id)
         )
         return self._all(due)

@@ -61,6 +61,12 @@ def test_a_failed_mail_is_retried_after_the_others(ledger: Ledger) -> None:
     assert [due.id for due in ledger.mails.due(1015.0)] == [other.id, mail.id]
 
 
+def test_a_mail_of_a_clock_that_was_ahead_is_due(ledger: Ledger, clock: Clock) -> None:
+    clock.now = 9e9
+    mail = post(ledger)
+    assert [one.id for one in ledger.mails.due(1000.0)] == [mail.id]
+
+
 def test_a_failed_mail_can_be_sent_again(ledger: Ledger) -> None:
     mail = post(ledger)
     ledger.mails.failed(mail.id, "550 no such user", None)
