@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -32,6 +33,9 @@ from netbisect.store.db.records import Action, ActionStage, JobRecord, MarkRow, 
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, KernelRow, SampleRow, kernel_of, record_of
 from netbisect.store.repositories.skipped_revisions import BuildVariants, Scope, skipped
+
+_AHEAD = 3600.0
+"""Seconds that the clock of a worker may be ahead of that of the master."""
 
 
 def scope_of(record: JobRecord) -> Scope:
@@ -151,13 +155,18 @@ def image_of_boot() -> ColumnElement[str]:
 
 
 def newest_conditions(session: Session, testbed: str, scenario: str) -> str | None:
-    """Digest of the conditions of the newest valid sample, or None."""
-    return session.scalar(
+    """Digest of the conditions of the newest valid sample, or None.
+
+    Samples of a clock that was ahead count only without others; no later one could be newer.
+    """
+    newest = (
         select(SampleRow.conditions)
         .where(SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid)
         .order_by(SampleRow.at.desc(), SampleRow.id)
         .limit(1)
     )
+    found = session.scalar(newest.where(SampleRow.at < time.time() + _AHEAD))
+    return session.scalar(newest) if found is None else found
 
 
 def comparable(session: Session, testbed: str, scenarios: Iterable[str]) -> ColumnElement[bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
 import pytest
@@ -58,6 +59,18 @@ def test_different_conditions_are_not_compared(lab: Lab) -> None:
     assert (bad.revision, list(bad.ln_pps)) == ("r9", [FORWARDING])
     kept = [fact for fact in lab.ledger.facts.of_job(record.id) if isinstance(fact, Sample)]
     assert len(kept) == 3
+
+
+def test_conditions_of_a_clock_that_was_ahead_are_not_the_newest(lab: Lab) -> None:
+    """A night would repeat its boots until that date."""
+    lab.count = itertools.count(9_000_000_000)
+    lab.boot(None, "r0", {FORWARDING: 1e5})
+    lab.count = itertools.count(1)
+    lab.conditions = "a new generator"
+    record = lab.add_job(night())
+    lab.boot(record, "r1", {FORWARDING: 1e5})
+
+    assert boots_of(lab.evidence(record)) == [("r1", True)]
 
 
 @pytest.mark.both_databases
