@@ -260,7 +260,7 @@ def _kernels(
             builds.among(revisions, KernelRow.revision, KernelRow.config),
             KernelRow.arch == builds.arch,
         )
-        .order_by(KernelRow.at, KernelRow.id)
+        .order_by(KernelRow.id)  # not by the clocks of builders
     )
     return {
         row.revision: replace(kernel_of(row), revision=split_kernel_name(row.revision)[0])

@@ -208,7 +208,7 @@ class JobRepository(LedgerRepository):
             built = select(KernelRow).where(KernelRow.revision.in_(revisions) | relinked)
             newest = {
                 (row.revision, row.config, row.arch): row.key
-                for row in session.scalars(built.order_by(KernelRow.at, KernelRow.id))
+                for row in session.scalars(built.order_by(KernelRow.id))
                 if not revisions.isdisjoint({row.revision, split_kernel_name(row.revision)[0]})
             }
         return set(newest.values())

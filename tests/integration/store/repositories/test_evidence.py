@@ -158,3 +158,15 @@ def test_a_revision_that_boots_on_another_testbed_is_not_skipped(lab: Lab, *, fi
     lab.failure(record, "r9", Stage.BOOT, testbed=OTHER)
 
     assert set(lab.skipped(record)) == {"r5", "r9"}
+
+
+def test_the_kernel_built_last_counts_whatever_the_clocks_of_builders(lab: Lab) -> None:
+    """An earlier one may have been removed, and would be built again and again."""
+    record = lab.add_job(night())
+    lab.count = itertools.count(2_000_000_000)
+    lab.build("r1")
+    lab.count = itertools.count(1000)
+    last = lab.build("r1")
+
+    assert lab.evidence(record).kernels["r1"].key == last.key
+    assert lab.ledger.jobs.needed_kernels() == {last.key}
