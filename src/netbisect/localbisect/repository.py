@@ -20,6 +20,8 @@ _OPTIONS = (
     *("-c", "advice.detachedHead=false"),
 )
 _OURS = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+_END = b"\n"
+"""End of a complete path in a note."""
 _LOCATION = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 
 
@@ -187,8 +189,9 @@ class Worktree:
         Raises:
             RepositoryError: The folder is not empty.
         """
-        if self._note.exists():
-            self.folder = Path(os.fsdecode(self._note.read_bytes()))
+        # A kill or a full disk may have left a part of a path, or nothing: the current folder.
+        if self._note.exists() and (noted := self._note.read_bytes()).endswith(_END):
+            self.folder = Path(os.fsdecode(noted.removesuffix(_END)))
             self._remove()
         wanted = self._wanted
         if wanted is None:
@@ -196,7 +199,7 @@ class Worktree:
         elif wanted.exists() and (not wanted.is_dir() or any(wanted.iterdir())):
             raise RepositoryError(f"--worktree {wanted}: expected a new or an empty folder")
         self.folder = wanted.absolute()
-        self._note.write_bytes(os.fsencode(self.folder))
+        self._note.write_bytes(os.fsencode(self.folder) + _END)
         return self
 
     def check_out(self, revision: str) -> None:

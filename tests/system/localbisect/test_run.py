@@ -174,6 +174,18 @@ def test_killed_search_resumes_from_its_log(slower: Repository) -> None:
     assert slower.is_clean()
 
 
+def test_incomplete_note_of_a_worktree_removes_nothing(slower: Repository) -> None:
+    """As after a kill, or on a full disk."""
+    note = slower.log.with_name("bisect.log.worktree")
+    note.parent.mkdir()
+    note.write_bytes(b"")
+    done = slower.search("--", "true")
+
+    assert "the command printed nothing" in done.stderr
+    assert (slower.place / "bench.sh").exists()
+    assert slower.is_clean()
+
+
 def test_interruption_removes_worktree_and_processes(slower: Repository) -> None:
     """A concurrent second search is refused."""
     process = slower.held(3)
