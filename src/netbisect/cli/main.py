@@ -6,7 +6,10 @@ import of another.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
+import sys
 from typing import Any, NamedTuple
 
 import click
@@ -71,8 +74,27 @@ _COMMANDS = {
 }
 
 
+_UNWRITABLE = {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
+_OUTPUT_STATUS = 2
+"""Not 1, which is a result of some commands."""
+
+
 class _LazyGroup(click.Group):
     """A group that imports only the command that is called."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            if error.filename is not None or error.errno not in _UNWRITABLE:
+                raise
+            with contextlib.suppress(OSError):
+                sys.stdout.close()  # else Python tries again at its end
+            click.echo(
+                f"Error: standard output or a temporary file cannot be written: {error.strerror}.",
+                err=True,
+            )
+            sys.exit(_OUTPUT_STATUS)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)

@@ -92,7 +92,7 @@ def command(  # noqa: PLR0917 - click hands over every option
         )
     except ValueError as error:
         _fail(str(error), _REFUSED)
-    sys.stdout.buffer.write(os.fsencode(text))
+    click.echo(os.fsencode(text), nl=False)
 
 
 def _confidence(text: str) -> float:
