@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -200,6 +201,23 @@ def test_interruption_removes_worktree_and_processes(slower: Repository) -> None
     with pytest.raises(ProcessLookupError):
         os.kill(slower.holding, 0)
     assert slower.is_clean()
+
+
+def test_interruption_before_the_search_is_not_nothing_changed(slower: Repository) -> None:
+    """As in a large repository, whose range takes git a while."""
+    tools = slower.place.parent / "tools"
+    tools.mkdir()
+    (tools / "git").write_text(f"#!/bin/sh\necho >> {tools}/started\nexec sleep 60\n")
+    (tools / "git").chmod(0o755)
+    process = slower.start(PATH=f"{tools}:{os.environ['PATH']}")
+    while not (tools / "started").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+
+    assert process.returncode == 130
+    assert errors == "Interrupted.\n"
 
 
 def in_the_background() -> None:
