@@ -19,7 +19,7 @@ import click
 from threadpoolctl import threadpool_limits
 
 from netbisect.bisect.model.marks import CommitMark, MarkVerdict
-from netbisect.bisect.model.results import NotReproduced, Posterior, Result, Unfinished
+from netbisect.bisect.model.results import Result, Unfinished
 from netbisect.errors import UserError
 from netbisect.localbisect import explain, json_report, replay, run, search, text_report
 from netbisect.localbisect.candidates import resolve_search
@@ -231,8 +231,7 @@ def _search(session: SearchSession, repository: Repository, folder: Path | None)
     """Runs or resumes the search."""
     log = session.log
     if not log.spec.line:
-        why = "good and bad have the same tree: every change between them was reverted"
-        return NotReproduced(Posterior({}, 1.0), why)
+        return search.EQUAL_ENDS
     if found := run.final_result(log.entries):
         _log("This search has ended before; --reset starts over.")
         return found

@@ -68,6 +68,8 @@ def current_posterior(entries: Sequence[Entry]) -> Posterior | None:
 
 def search_status(entries: Sequence[Entry]) -> SearchStatus:
     """The state of a search, from its log."""
+    if not search.spec_of(entries).line:
+        return SearchStatus(search.EQUAL_ENDS, None, 0.0, 0.0, 0.0)
     spec, job, evidence, prices = _state(entries)
     if isinstance(job, BisectJob):
         return _searching(job, evidence, prices)
@@ -143,7 +145,7 @@ def leader(posterior: Posterior) -> str:
 
 def as_text(entries: Sequence[Entry]) -> str:
     """The state of a search as text."""
-    spec, seen = _state(entries)[0], search_status(entries)
+    spec, seen = search.spec_of(entries), search_status(entries)
     lines = []
     if seen.posterior:
         lines = text_plot.posterior(seen.posterior, lambda revision: revision[:12])

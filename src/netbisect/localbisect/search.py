@@ -19,7 +19,14 @@ from netbisect.bisect.model.evidence import Evidence, Observation, Prices, kerne
 from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, Job
 from netbisect.bisect.model.marks import CommitMark
-from netbisect.bisect.model.results import Confirmed, Move, Result, Trial
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Move,
+    NotReproduced,
+    Posterior,
+    Result,
+    Trial,
+)
 from netbisect.bisect.stats.robust import scale
 
 METRIC = "number"
@@ -125,6 +132,11 @@ class SearchSpec:
         first, last = overlay.first or order[0], overlay.last or order[-1]
         return order.index(first) <= order.index(revision) <= order.index(last)
 
+
+EQUAL_ENDS = NotReproduced(
+    Posterior({}, 1.0), "good and bad have the same tree: every change between them was reverted"
+)
+"""The result of a search without commits, which is not in its log."""
 
 Entry: TypeAlias = SearchSpec | Job | Move | Fact | CommitMark
 

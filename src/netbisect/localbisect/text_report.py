@@ -38,7 +38,8 @@ def as_text(result: SearchResult) -> str:
     for culprit in result.culprits:
         blocks.append(_commit(result, culprit))
         blocks += _ministat(result, culprit.parent, culprit.revision, culprit.effects)
-    if not result.culprits and (posterior := posterior_of(result.finding)):
+    posterior = posterior_of(result.finding)
+    if posterior and posterior.chances and not result.culprits:
         blocks.append(_posterior(result, posterior))
     if isinstance(result.finding, NotConfirmed):
         ends = result.spec.good, result.spec.line[-1].revision

@@ -146,6 +146,9 @@ def test_ends_with_equal_trees_are_not_measured(make_repository: MakeRepository)
 
     assert done.returncode == 1
     assert "good and bad have the same tree" in done.stdout
+    assert "│" not in done.stdout  # a picture without commits
+    assert "The search has ended. Nothing changed: good and bad have the" in repository.explain()
+    assert json.loads(repository.explain("--json"))["ended"] == "notreproduced"
     assert repository.runs() == []
 
 
