@@ -161,7 +161,7 @@ class Repository:
 
     def trees(self, good: str, bad: str) -> dict[str, str]:
         """Tree hashes of `good` and of the commits up to `bad`, by revision."""
-        log = ("log", "--first-parent", "--format=%H %T")
+        log = ("log", "--first-parent", "--no-show-signature", "--format=%H %T")
         ranges = ("-1", good), (f"{good}..{bad}",)
         lines = [_git(self.folder, *log, *one, "--").split() for one in ranges]
         return {words[i]: words[i + 1] for words in lines for i in range(0, len(words), 2)}

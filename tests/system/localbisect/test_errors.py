@@ -127,6 +127,24 @@ def test_invalid_options_are_refused(slower: Repository) -> None:
     assert slower.runs() == []
 
 
+def test_signatures_in_the_log_of_git_do_not_matter(slower: Repository) -> None:
+    program = slower.place.parent / "gpg"
+    program.write_text(
+        "#!/bin/sh\ncat >/dev/null\nprintf '\\n[GNUPG:] SIG_CREATED x\\n' >&2\n"
+        "printf -- '-----BEGIN PGP SIGNATURE-----\\n\\n-----END PGP SIGNATURE-----\\n'\n"
+    )
+    program.chmod(0o755)
+    slower.git("config", "gpg.program", str(program))
+    slower.git("config", "log.showSignature", "true")
+    slower.git("commit", "-q", "--allow-empty", "-S", "-m", "Signed")
+    slower.git("commit", "-q", "--allow-empty", "-S", "-m", "Signed, too")
+    done = slower.search("--good", "main~2", "--bad", "main", "--", "true")
+
+    assert "[GNUPG:]" in slower.git("log", "-1")
+    assert done.returncode == 1, done.stderr
+    assert "good and bad have the same tree" in done.stdout
+
+
 def test_search_outside_of_a_repository_is_refused(tmp_path: Path) -> None:
     place = tmp_path / "nowhere"
     place.mkdir()
