@@ -218,7 +218,7 @@ class Worktree:
         else:
             _git(self.folder, "reset", "--quiet", "--hard")  # removes files added by patches
             _git(self.folder, "checkout", "--quiet", "--force", "--detach", revision)
-            _git(self.folder, "clean", "--quiet", "-d", "--force")
+            _git(self.folder, "clean", "--quiet", "-d", "--force", "--force")  # clones, too
         found = _git(self.folder, "rev-parse", "HEAD")
         if found != revision:
             raise RepositoryError(f"{self.folder} is at {found[:12]}, expected {revision[:12]}")

@@ -152,6 +152,15 @@ def test_ends_with_equal_trees_are_not_measured(make_repository: MakeRepository)
     assert repository.runs() == []
 
 
+def test_clones_of_the_set_up_are_removed_before_the_next(slower: Repository) -> None:
+    ends = ("--good", slower.revisions[CULPRIT - 1], "--bad", slower.revisions[CULPRIT])
+    clone = "test ! -e dependency && git init -q dependency && touch dependency/file"
+    done = slower.search(*ends, "--setup", clone, "--", "./bench.sh")
+
+    assert done.returncode == 0, done.stderr
+    assert slower.is_clean()
+
+
 def test_killed_search_resumes_from_its_log(slower: Repository) -> None:
     process = slower.held(11)
     process.kill()
