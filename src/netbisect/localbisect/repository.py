@@ -76,12 +76,15 @@ class Repository:
         """The repository that contains a folder.
 
         Raises:
-            RepositoryError: The folder is not in a repository.
+            RepositoryError: The folder is not in a repository, or git refuses to read it.
         """
-        common = _git(folder, "rev-parse", "--path-format=absolute", "--git-common-dir", ask=True)
-        if not common:
-            raise RepositoryError(f"{folder} is not in a git repository")
-        return cls(folder, Path(common))
+        done = _called(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")
+        if not done.returncode:
+            return cls(folder, Path(os.fsdecode(done.stdout.rstrip(b"\n"))))
+        why = " ".join(done.stderr.decode(errors="replace").split()).removeprefix("fatal: ")
+        if why.startswith("not a git repository"):
+            why = f"{folder} is not in a git repository"
+        raise RepositoryError(why)
 
     @property
     def log(self) -> Path:

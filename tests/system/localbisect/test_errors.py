@@ -153,6 +153,15 @@ def test_search_outside_of_a_repository_is_refused(tmp_path: Path) -> None:
     assert f"{place} is not in a git repository" in wrong(done)
 
 
+def test_refusal_of_git_is_reported(slower: Repository) -> None:
+    """As of a repository of another user, which git calls dubious."""
+    slower.git("config", "core.repositoryFormatVersion", "99")
+    done = slower.search()
+
+    assert "not in a git repository" not in done.stderr
+    assert "repo version <= 1, found 99" in wrong(done)
+
+
 @pytest.mark.parametrize(
     ("text", "metric", "value"),
     [
