@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,7 +202,8 @@ def parse_value(text: str, metric: str) -> float:
     """
     if not text.strip():
         raise ValueError("nothing")
-    matches = list(re.finditer(metric, text, re.MULTILINE) if metric else _NUMBER.finditer(text))
+    found_in = re.finditer(metric, text, re.MULTILINE) if metric else _NUMBER.finditer(text)
+    matches = deque(found_in, maxlen=1)  # a match takes a hundred times the memory of its text
     if not matches:
         wanted = f"nothing that --metric {metric} matches" if metric else "no number"
         raise ValueError(f"{wanted}; its last line was {_last_line(text)!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -176,6 +177,17 @@ def test_refusal_of_git_is_reported(slower: Repository) -> None:
 )
 def test_last_number_or_metric_is_parsed(text: str, metric: str, value: float) -> None:
     assert parse_value(text, metric) == value
+
+
+def test_many_numbers_take_little_memory() -> None:
+    text = "7 " * 100_000
+    tracemalloc.start()
+    value = parse_value(text, "")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert value == 7
+    assert peak < 10 * len(text)
 
 
 def commit(name: str, lines: int = 0, paths: Sequence[str] = ()) -> Commit:
