@@ -127,6 +127,8 @@ def test_a_row_names_its_scenario() -> None:
         ("metric,revision,value\ncpu,c1,5\n", "no column unit, direction in the header"),
         (f"{HEADER}\n", "no measurements; expected rows below the header"),
         (f"{HEADER}\nci,cpu,c1,x,%,lower\n", "no history found"),
+        (csv(*CPU, 'ci,"cpu,c30,50,%,lower', *CPU), "standard input:92: unexpected end of data"),
+        (csv(*CPU, 'ci,"cpu,c30,50,%,lower', *CPU * 100), "standard input:92: field larger than"),
     ],
 )
 def test_files_without_measurements_are_refused(text: str, message: str) -> None:

@@ -167,12 +167,20 @@ def _records(lines: Iterable[str], name: str) -> Iterator[Record]:
     if first.lstrip().startswith("{"):
         yield from _json(every, name)
         return
-    reader = csv.DictReader(every)
-    missing = [column for column in REQUIRED if column not in (reader.fieldnames or ())]
-    if missing:
-        raise ValueError(f"{name}: no column {', '.join(missing)} in the header")
-    for record in reader:
-        yield f"{name}:{reader.line_num}", record
+    # Strict: an open quotation mark would hide all rows behind it.
+    reader = csv.DictReader(every, strict=True)
+    begin = 1
+    try:
+        missing = [column for column in REQUIRED if column not in (reader.fieldnames or ())]
+        if missing:
+            raise ValueError(f"{name}: no column {', '.join(missing)} in the header")
+        for record in reader:
+            yield f"{name}:{reader.line_num}", record
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(
+            f"{name}:{begin}: {error}; expected CSV with quotation marks in pairs"
+        ) from error
 
 
 def _json(lines: Iterable[str], name: str) -> Iterator[Record]:
