@@ -103,6 +103,16 @@ def test_invalid_rows_are_reported_and_skipped(line: str, message: str) -> None:
     assert "c14..c15" in result.stdout
 
 
+def test_deeply_nested_json_is_no_json() -> None:
+    deep = '{"metric": ' + 100_000 * "[" + "\n"
+
+    assert "standard input:1: not a line of JSON" in run("-", text=deep).stderr
+    result = run("-", text=as_json(CPU) + deep)
+    assert result.exit_code == 1
+    assert "standard input:91: not a line of JSON; skipped" in result.stderr
+    assert "c14..c15" in result.stdout
+
+
 def test_a_metric_may_begin_later() -> None:
     late = list(rows("late", 1.2, "s", "lower"))[30:]
     result = run("-", "--verbose", text=csv(*CPU, *late))

@@ -155,7 +155,7 @@ def is_measurements(first: str) -> bool:
         return "metric" in first
     try:
         record = json.loads(first)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return "metric" in record and "points" not in record
 
@@ -189,7 +189,7 @@ def _json(lines: Iterable[str], name: str) -> Iterator[Record]:
             continue
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             record = ValueError("not a line of JSON")
         if not isinstance(record, dict | ValueError):
             record = ValueError(f"expected a JSON object, not {line.strip()[:40]}")
