@@ -103,6 +103,16 @@ def test_invalid_rows_are_reported_and_skipped(line: str, message: str) -> None:
     assert "c14..c15" in result.stdout
 
 
+@pytest.mark.parametrize("time", ["nan", "inf", "1772332200000", "yesterday"])
+def test_times_that_are_no_dates_are_refused(time: str) -> None:
+    timed = [f"{line},2026-03-{1 + int(line.split(',')[2][1:]):02}" for line in CPU]
+    text = "\n".join([f"{HEADER},time", *timed, f"ci,cpu,c30,50,%,lower,{time}", ""])
+    result = run("-", text=text)
+
+    assert result.exit_code == 1
+    assert f"standard input:92: time '{time}': expected a time such as 2026-03" in result.stderr
+
+
 def test_deeply_nested_json_is_no_json() -> None:
     deep = '{"metric": ' + 100_000 * "[" + "\n"
 

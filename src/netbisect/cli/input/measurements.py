@@ -238,12 +238,15 @@ def _time(value: object) -> float | None:
         return None
     text = str(value)
     try:
-        return float(text)
+        seconds = float(text)
     except ValueError:
-        pass
+        seconds = None
     try:
+        if seconds is not None:
+            datetime.fromtimestamp(seconds, UTC)  # refuses nan, and milliseconds
+            return seconds
         moment = datetime.fromisoformat(text)
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         raise ValueError(
             f"time {text!r}: expected a time such as 2026-03-01T02:30:00Z, or seconds since 1970"
         ) from None
