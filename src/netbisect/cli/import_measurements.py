@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import click
 
 from netbisect.cli.input.detection import read_measurements
+from netbisect.cli.input.measurements import Measurements
 from netbisect.reports.render import words
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.options import database_option
@@ -61,7 +63,24 @@ def import_measurements(path: str, database: str) -> None:
         branch: _numbers(ledger, branch, order, known.get(branch, {}))
         for branch, order in measurements.numbers().items()
     }
-    _report(importer.record(ledger, measurements.images(numbers)))
+    summary = importer.record(ledger, measurements.images(numbers))
+    if summary.known:
+        summary.skipped += _contradictions(ledger, measurements)
+    _report(summary)
+
+
+def _contradictions(ledger: Ledger, measurements: Measurements) -> Iterator[str]:
+    """Sentences about rows whose places in an earlier import have other values."""
+    for name, levels in measurements.series().items():
+        stored = ledger.series.levels(name.testbed, name.scenario, name.branch)
+        values = {level.revision: Counter(level.ln_pps) for level in stored}
+        for level in levels:
+            others = Counter(level.ln_pps) - values.get(level.revision, Counter())
+            if count := others.total():
+                yield (
+                    f"{words.count(count, 'row')} of {level.revision} in {name.testbed}/"
+                    f"{name.scenario}/{name.branch}: an earlier import has other values"
+                )
 
 
 def _numbers(

@@ -85,6 +85,19 @@ def test_new_revisions_follow_known_ones(database: str) -> None:
     assert "c99 is before c0, but after it in an earlier import" in early.stderr
 
 
+def test_other_values_of_known_rows_are_reported(database: str) -> None:
+    command = ["import", "measurements", "-", "--database", database]
+    run(*command, text=lines(history()))
+    again = run(*command, text=lines([*history(), row(29, 41.0)]))
+    other = run(*command, text=lines([row(3, 39.0), row(29, 41.0)]))
+
+    assert again.stderr == ""
+    assert other.stdout == "1 series; 0 boots and 0 samples are new, 2 were known\n"
+    assert other.stderr == (
+        f"left out: 1 row of c3 in default/{SERIES}/main: an earlier import has other values\n"
+    )
+
+
 def test_an_invalid_row_imports_nothing(database: str) -> None:
     text = lines([*history(), row(5, 0.0)])
     result = run("import", "measurements", "-", "--database", database, text=text)
