@@ -75,7 +75,7 @@ _COMMANDS = {
 
 
 _UNWRITABLE = {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
-_OUTPUT_STATUS = 2
+_ERROR_STATUS = 2
 """Not 1, which is a result of some commands."""
 
 
@@ -86,15 +86,13 @@ class _LazyGroup(click.Group):
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
-            if error.filename is not None or error.errno not in _UNWRITABLE:
+            if error.filename is None and error.errno not in _UNWRITABLE:
                 raise
             with contextlib.suppress(OSError):
                 sys.stdout.close()  # else Python tries again at its end
-            click.echo(
-                f"Error: standard output or a temporary file cannot be written: {error.strerror}.",
-                err=True,
-            )
-            sys.exit(_OUTPUT_STATUS)
+            where = error.filename or "standard output or a temporary file cannot be written"
+            click.echo(f"Error: {where}: {error.strerror}.", err=True)
+            sys.exit(_ERROR_STATUS)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)

@@ -1,4 +1,4 @@
-"""Commands whose output cannot be written."""
+"""Commands whose output cannot be written, or whose files the system refuses."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 from localbisect_fixtures import NETBISECT
+from programs import captured
+
+LONG = 300 * "x"
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["schema", "alert"], ["ministat", "numbers"]])
@@ -27,3 +30,21 @@ def test_unwritable_output_is_one_sentence(arguments: list[str], tmp_path: Path)
     assert done.stderr == (
         "Error: standard output or a temporary file cannot be written: Bad file descriptor.\n"
     )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["bisect", "explain", "--log", LONG],
+        ["bisect", "replay", LONG],
+        ["detect", "--database", f"sqlite:///{LONG}"],
+        ["report", "compare", "--set", "a=n", "--set", "b=n", "--title", "T", "-o", LONG],
+    ],
+)
+def test_refused_file_is_one_sentence(arguments: list[str], tmp_path: Path) -> None:
+    """As of a folder that the user must not read."""
+    (tmp_path / "n").write_text("1\n2\n3\n")
+    done = captured([NETBISECT, *arguments], cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert done.stderr == f"Error: {LONG}: File name too long.\n"
