@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from pathlib import Path
 
 import click
@@ -10,6 +9,7 @@ import click
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.marks import MarkVerdict
 from netbisect.cli.listing import json_option, print_json, print_table
+from netbisect.login import login_name
 from netbisect.reports.documents import json_schema
 from netbisect.reports.model.types import AlertSummary, Difference
 from netbisect.reports.render import words
@@ -179,7 +179,7 @@ def mark(
     """Mark a candidate good, bad or not to be measured (skip); none withdraws a mark."""
     ledger = _ledger(folder, database)
     _known(ledger, number)
-    made = ledger.marks.add(number, commit, MarkVerdict(verdict), who=who or _login(), why=why)
+    made = ledger.marks.add(number, commit, MarkVerdict(verdict), who=who or login_name(), why=why)
     click.echo(f"{made.revision[:_SHORT]} is {made}.")
 
 
@@ -190,13 +190,6 @@ def _known(ledger: Ledger, number: int) -> Alert:
         raise click.ClickException(
             f"there is no alert {number}; `netbisect alerts --all` lists all"
         ) from error
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError) as error:
-        raise click.UsageError("the login name is unknown; expected --who NAME") from error
 
 
 def _add(name: str, action: AlertCommand) -> None:
@@ -212,7 +205,7 @@ def _add(name: str, action: AlertCommand) -> None:
     ) -> None:
         ledger = _ledger(folder, database)
         _known(ledger, number)
-        alert = act(ledger, number, name, who=who or _login(), why=why, until=until)
+        alert = act(ledger, number, name, who=who or login_name(), why=why, until=until)
         if alert.state is action.state:
             click.echo(f"Alert {number} is {words.state(alert)}.")
         else:

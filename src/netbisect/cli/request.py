@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import getpass
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 
 from netbisect.cli.listing import day, json_option, print_json, print_table
 from netbisect.errors import UserError
+from netbisect.login import login_name
 from netbisect.reports.documents import api, json_schema
 from netbisect.reports.model import types
 from netbisect.reports.pages import requests
@@ -99,7 +99,7 @@ def _several(name: str, target: str, metavar: str, text: str) -> Any:
     return click.option(name, target, metavar=metavar, multiple=True, help=f"{text} Repeatable.")
 
 
-_who = click.option("--who", default=getpass.getuser, help="Requester (default: your login name).")
+_who = click.option("--who", default=login_name, help="Requester (default: your login name).")
 _wait_option = click.option(
     "--wait", is_flag=True, help="Wait for the result, which is the exit status."
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from netbisect.login import login_name
 from netbisect.steps.service.shipped_files import fill_template
 
 _PROGRAMS = {"master": "netbisect", "worker": "buildbot-worker"}
@@ -36,7 +36,7 @@ def service(manager: str, part: str, folder: Path, user: str | None) -> None:
     """
     folder = folder.resolve()
     words = {
-        "user": user or getpass.getuser(),
+        "user": user or login_name(),
         "folder": folder,
         "program": _program(_PROGRAMS[part]),
         "python": sys.executable,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from netbisect.cli.listing import day, json_option, print_json, print_table
+from netbisect.login import login_name
 from netbisect.reports.render import words
 from netbisect.steps.scheduler.quarantine import quarantine_testbed
 from netbisect.steps.service.control import SETTINGS
@@ -19,9 +19,7 @@ from netbisect.store.db.records import Quarantine
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 
-_by_option = click.option(
-    "--by", default=getpass.getuser, help="Author (default: your login name)."
-)
+_by_option = click.option("--by", default=login_name, help="Author (default: your login name).")
 
 
 def _open(folder: Path | None) -> tuple[Settings, Lab, Ledger]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from pathlib import Path
 
 import click
 
 from netbisect.cli.listing import day, json_option, print_json, print_table
+from netbisect.login import login_name
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import WIDTH
 from netbisect.steps.requests import tokens
@@ -65,7 +65,7 @@ def create(
 ) -> None:
     """Create a token for WHO and print it; it cannot be printed again."""
     made, text = tokens.create(
-        _ledger(folder), who, rights, by=getpass.getuser(), days=None if for_ever else days
+        _ledger(folder), who, rights, by=login_name(), days=None if for_ever else days
     )
     end = "never expires" if made.expires_at is None else f"expires {words.day(made.expires_at)}"
     click.echo(
@@ -105,5 +105,5 @@ def list_tokens(folder: Path | None, *, as_json: bool) -> None:
 @folder_option
 def revoke(number: int, folder: Path | None) -> None:
     """Revoke a token."""
-    taken = _ledger(folder).tokens.revoke(number, by=getpass.getuser())
+    taken = _ledger(folder).tokens.revoke(number, by=login_name())
     click.echo(f"Token {number} of {words.clean(taken.who)} is revoked.")

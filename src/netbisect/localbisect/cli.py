@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import math
 import re
@@ -28,6 +27,7 @@ from netbisect.localbisect.dut import LocalDut, SearchSession
 from netbisect.localbisect.log import LogError, SearchLog, add_mark, read
 from netbisect.localbisect.repository import Repository, Worktree
 from netbisect.localbisect.result import ExitStatus, SearchResult, label
+from netbisect.login import login_name
 from netbisect.reports.render import words
 
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
@@ -313,7 +313,7 @@ def mark_command(
         raise click.UsageError("--why is empty: expected a reason")
     repository = Repository.containing(Path.cwd())
     full = repository.resolve(revision, "REVISION")
-    made = CommitMark(full, MarkVerdict(verdict), why, who or getpass.getuser(), time.time())
+    made = CommitMark(full, MarkVerdict(verdict), why, who or login_name(), time.time())
     add_mark((log_path or repository.log).absolute(), made)
     click.echo(f"{full[:12]} is {made}.")
 
