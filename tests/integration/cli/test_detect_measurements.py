@@ -123,6 +123,11 @@ def test_deeply_nested_json_is_no_json() -> None:
     assert "c14..c15" in result.stdout
 
 
+def test_blanks_after_commas_are_ignored() -> None:
+    text = csv(*CPU)
+    assert run("-", text=text.replace(",", ", ")).stdout == run("-", text=text).stdout
+
+
 def test_a_metric_may_begin_later() -> None:
     late = list(rows("late", 1.2, "s", "lower"))[30:]
     result = run("-", "--verbose", text=csv(*CPU, *late))

@@ -168,7 +168,7 @@ def _records(lines: Iterable[str], name: str) -> Iterator[Record]:
         yield from _json(every, name)
         return
     # Strict: an open quotation mark would hide all rows behind it.
-    reader = csv.DictReader(every, strict=True)
+    reader = csv.DictReader(every, strict=True, skipinitialspace=True)
     begin = 1
     try:
         missing = [column for column in REQUIRED if column not in (reader.fieldnames or ())]
