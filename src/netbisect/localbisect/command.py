@@ -28,10 +28,13 @@ _MAX_OUTPUT_BYTES = 256 << 20
 _LOG_CHARACTERS = 4000
 _MESSAGE_CHARACTERS = 100
 _NUMBER = re.compile(
-    r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"
+    r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d*)?|(?<!,)\d+,\d+(?![\d.,])"
+    r"|\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"
     r"|(?<![\w.])[-+]?(?:nan|inf(?:inity)?)(?!\w)",
     re.IGNORECASE,
 )
+_GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
+"""A number with its digits in groups of three."""
 
 
 class MeasurementError(Exception):
@@ -209,6 +212,8 @@ def parse_value(text: str, metric: str) -> float:
         raise ValueError(f"{wanted}; its last line was {_last_line(text)!r}")
     last = matches[-1]
     found = clean((last[1] if last.re.groups else last[0]) or "")[:_MESSAGE_CHARACTERS]
+    if "," in found and not _GROUPED.fullmatch(found):
+        raise ValueError(f"{found}, expected a decimal point, or --metric for one of two numbers")
     try:
         value = float(found.replace(",", ""))
     except ValueError:

@@ -173,10 +173,27 @@ def test_refusal_of_git_is_reported(slower: Repository) -> None:
         ("rate=7 rate=8 time=9", r"(?<=rate=)\d", 8),
         ("1.5 +- 0.1 v1.2.3", r"^\S+", 1.5),
         ("range 10-20", "", 20),
+        ("a,b,949,248", "", 949248),
+        ("1700000000,41.5\n", "", 41.5),
+        ("1,22,3\n", "", 3),
     ],
 )
 def test_last_number_or_metric_is_parsed(text: str, metric: str, value: float) -> None:
     assert parse_value(text, metric) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "found"),
+    [
+        ("took 1,5 s\n", "", "1,5"),
+        ("1,2345", "", "1,2345"),
+        ("12,42\n", "", "12,42"),
+        ("rate=12,3.4", r"rate=(\S+)", "12,3.4"),
+    ],
+)
+def test_comma_that_may_be_a_decimal_point_is_refused(text: str, metric: str, found: str) -> None:
+    with pytest.raises(ValueError, match=f"^{found}, expected a decimal point, or --metric for"):
+        parse_value(text, metric)
 
 
 def test_many_numbers_take_little_memory() -> None:
