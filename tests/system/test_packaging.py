@@ -89,7 +89,7 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path, checkout: Path) ->
         if name.startswith("netbisect/")
     }
     demo = checkout / "src" / "netbisect"
-    expected = {"master.cfg", "py.typed", "__init__.py", "errors.py"}
+    expected = {"master.cfg", "py.typed", *(path.name for path in demo.glob("*.py"))}
     expected |= {
         path.relative_to(checkout).as_posix()
         for folder in FOLDERS
