@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -216,17 +217,20 @@ def test_interruption_removes_worktree_and_processes(slower: Repository) -> None
 
 
 def test_interruption_before_the_search_is_not_nothing_changed(slower: Repository) -> None:
-    """As in a large repository, whose range takes git a while."""
-    tools = slower.place.parent / "tools"
-    tools.mkdir()
-    (tools / "git").write_text(f"#!/bin/sh\necho >> {tools}/started\nexec sleep 60\n")
-    (tools / "git").chmod(0o755)
-    process = slower.start(PATH=f"{tools}:{os.environ['PATH']}")
-    while not (tools / "started").exists():
+    """Such as in a large repository, in which git needs time to read the range."""
+    alternates = slower.place / ".git" / "objects" / "info" / "alternates"
+    alternates.parent.mkdir(exist_ok=True)
+    os.mkfifo(alternates)  # git waits for its end
+    process = slower.start()
+    writer = -1
+    while writer < 0:
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
+        with contextlib.suppress(OSError):  # until git reads
+            writer = os.open(alternates, os.O_WRONLY | os.O_NONBLOCK)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
+    os.close(writer)
 
     assert process.returncode == 130
     assert errors == "Interrupted.\n"
