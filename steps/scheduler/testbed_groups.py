@@ -55,8 +55,8 @@ def unavailable_peers(
     if not others:
         return {}
     own = record.job.testbed
-    found = [one for one in lab.testbeds if one.name == own and settings.search.use_groups]
-    peers = lab.peers(found[0]) if found else ()
+    own_testbed = next((one for one in lab.testbeds if one.name == own), None)
+    peers = lab.peers(own_testbed) if own_testbed and settings.search.use_groups else ()
     quarantined = ledger.quarantines.current()
     wanted = {one.job.testbed: one for one in ledger.jobs.all_open()}
     tried = {
