@@ -91,8 +91,7 @@ def analyze_jointly(
     """Steps of the series of one branch, segmented jointly.
 
     A step of 7 standard errors in one series raises the prior of a step at the same revision in
-    the others. In a group of at least eight series, their typical
-    image noise is the prior.
+    the others. In a group of at least eight series, their typical image noise is the prior.
 
     Args:
         series: By any key, levels oldest first.

@@ -42,7 +42,7 @@ LOOK_PROPERTY = "look"
 """Build property: whether a recovered testbed is checked for its release."""
 
 _LINE_LENGTH = "4000"
-"""Buildbot's worker cuts lines of 4,096 characters, and drops a part of them."""
+"""Maximum characters per line: Buildbot's worker truncates lines of 4,096 characters."""
 _ERROR_PREFIX = "netbisect-lab: "
 """Prefix of the error message of netbisect-lab on standard error."""
 _MEANINGS = {

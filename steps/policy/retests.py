@@ -27,9 +27,9 @@ def tonight(ledger: Ledger, night: NightlyJob, min_effect: float) -> NightScreen
 
 
 def _until(revision: str, levels: Sequence[Level]) -> Sequence[Level]:
-    """The levels up to the last one of a revision; none if it has none.
+    """The levels up to the last one of a revision; empty if there is none of it.
 
-    Later commits were measured for a request, or are no longer on the branch.
+    The others are of commits that were measured for a request or removed from the branch.
     """
     places = [place for place, level in enumerate(levels, 1) if level.revision == revision]
     return levels[: places[-1]] if places else ()

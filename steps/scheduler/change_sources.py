@@ -27,9 +27,9 @@ T = TypeVar("T")
 _NAME = 120
 """Longest name and longest address: Buildbot's column takes 255 characters of both."""
 _RETRY_SECONDS = 600.0
-"""Until a nightly job is tried again that could not be opened."""
+"""Seconds until a failed nightly job is tried again."""
 _fetching = defer.DeferredLock()
-"""One fetch at a time: all nights begin at once, and share a clone."""
+"""Allows one fetch at a time: all nights begin at once and share a clone."""
 
 
 class GitPoller(changes.GitPoller):
@@ -83,7 +83,7 @@ class Nightly(schedulers.Nightly):
         """Time of the next night, or of the next try."""
         if self._failed:
             return defer.succeed(self.now() + _RETRY_SECONDS)
-        # A clock that was ahead must not delay the next night until then.
+        # After a clock that was ahead, the last night may lie in the future.
         return super().getNextBuildTime(min(lastActuated or self.now(), self.now()))
 
     def checkConfig(

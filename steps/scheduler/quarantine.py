@@ -132,7 +132,7 @@ class QuarantinePolicy(SchedulerPart):
                 await self._record_withdrawal(decision, why)
 
     def result_of_waiting(self, record: JobRecord, why: str, since: float) -> Unfinished | None:
-        """The result of a job that has been without its testbed since a time; None while it waits.
+        """The result of a job whose testbed is unavailable; None while it waits.
 
         A nightly job ends at once, others after `patience_days`.
         """

@@ -206,7 +206,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             return [] if answer is None else await self._conclude(record, answer)
 
     async def _advance_in_lab(self, record: JobRecord) -> list[JobRecord]:
-        """As `_advance`; raises FileError without its testbed or its kernel configuration."""
+        """As `_advance`; FileError if the lab file lacks its testbed or kernel configuration."""
         while True:
             available = await self.groups.availability(record)
             in_flight = await self._open_decisions(record, available)
@@ -244,7 +244,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         return in_flight if len(in_flight) == len(decisions) else None
 
     async def _outdated(self, record: JobRecord, decision: Action) -> str | None:
-        """Why a trial that was not submitted cannot be, or None."""
+        """Why a trial that was not submitted is obsolete, or None."""
         if decision.stage is ActionStage.KERNEL or decision.buildset is not None:
             return None
         read = partial(self.followups.kernels.evidence, record=record)

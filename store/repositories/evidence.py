@@ -35,7 +35,7 @@ from netbisect.store.db.tables import BootRow, KernelRow, SampleRow, kernel_of, 
 from netbisect.store.repositories.skipped_revisions import BuildVariants, Scope, skipped
 
 _AHEAD = 3600.0
-"""Seconds that the clock of a worker may be ahead of that of the master."""
+"""Tolerated lead of the clock of a worker over that of the master, seconds."""
 
 
 def scope_of(record: JobRecord) -> Scope:
@@ -157,7 +157,7 @@ def image_of_boot() -> ColumnElement[str]:
 def newest_conditions(session: Session, testbed: str, scenario: str) -> str | None:
     """Digest of the conditions of the newest valid sample, or None.
 
-    Samples of a clock that was ahead count only without others; no later one could be newer.
+    Samples dated in the future, by a clock that was ahead, are used only if there are no others.
     """
     newest = (
         select(SampleRow.conditions)

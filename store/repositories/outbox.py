@@ -18,7 +18,7 @@ from netbisect.store.db.records import AlertRow, MailState, OutboxMail
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row, transaction
 
 _FARTHEST = 86400.0
-"""Seconds; a try that is farther ahead was set by a wrong clock."""
+"""Maximum seconds until the next try; a later one was set by a wrong clock."""
 
 
 def post_mail(

@@ -29,7 +29,7 @@ EXIT_LAB = 4
 """The testbed or the builder needs its owner."""
 
 LINE_LENGTH = "NETBISECT_LINE_LENGTH"
-"""Environment variable: most characters of a line on standard output; unlimited by default."""
+"""Environment variable: maximum number of characters per line of output; unlimited by default."""
 
 PROGRAM = "netbisect-lab"
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -41,9 +41,10 @@ def say(text: str) -> None:
 
 
 def emit(fact: Fact) -> None:
-    """Prints a fact on standard output, as one line unless LINE_LENGTH is set.
+    """Prints a fact on standard output.
 
-    Then all lines of a fact but the last end with a backslash, which is not part of it.
+    A fact is one line, or several if LINE_LENGTH is set: all but the last then end with a
+    backslash, which is not part of the fact.
     """
     text = serialization.dumps(fact)
     most = int(os.environ.get(LINE_LENGTH, len(text)))
@@ -149,7 +150,7 @@ def with_kernel(command: Callable[..., int]) -> Callable[..., int]:
             except ArtefactError as error:
                 if kernels:
                     raise
-                # Damaged, as by a power cut. Without the fact, the service sends it again.
+                # Damaged, as by a power cut: the service resends a kernel without a fact.
                 (archive.parent / FACT).unlink(missing_ok=True)
                 say(f"{PROGRAM}: {error}")
                 return EXIT_FAILED

@@ -151,7 +151,7 @@ class Bench:
             try:
                 work.prepare()
                 yield work
-            except BaseException:  # also a signal
+            except BaseException:  # including SystemExit from a signal
                 with contextlib.suppress(MachineError):
                     work.clean_up()
                 raise

@@ -70,7 +70,7 @@ def import_measurements(path: str, database: str) -> None:
 
 
 def _contradictions(ledger: Ledger, measurements: Measurements) -> Iterator[str]:
-    """Sentences about rows whose places in an earlier import have other values."""
+    """Messages about rows that contradict an earlier import."""
     for name, levels in measurements.series().items():
         stored = ledger.series.levels(name.testbed, name.scenario, name.branch)
         values = {level.revision: Counter(level.ln_pps) for level in stored}

@@ -76,7 +76,7 @@ _COMMANDS = {
 
 _UNWRITABLE = {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
 _ERROR_STATUS = 2
-"""Not 1, which is a result of some commands."""
+"""Not 1, which some commands return as a result."""
 
 
 class _LazyGroup(click.Group):
@@ -89,7 +89,7 @@ class _LazyGroup(click.Group):
             if error.filename is None and error.errno not in _UNWRITABLE:
                 raise
             with contextlib.suppress(OSError):
-                sys.stdout.close()  # else Python tries again at its end
+                sys.stdout.close()  # otherwise Python writes again at exit
             where = error.filename or "standard output or a temporary file cannot be written"
             click.echo(f"Error: {where}: {error.strerror}.", err=True)
             sys.exit(_ERROR_STATUS)

@@ -21,7 +21,7 @@ _OPTIONS = (
 )
 _OURS = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 _END = b"\n"
-"""End of a complete path in a note."""
+"""Terminator of a complete path in a note."""
 _LOCATION = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 
 
@@ -192,7 +192,7 @@ class Worktree:
         Raises:
             RepositoryError: The folder is not empty.
         """
-        # A kill or a full disk may have left a part of a path, or nothing: the current folder.
+        # After a kill, the path may be incomplete; an empty one is the current folder.
         if self._note.exists() and (noted := self._note.read_bytes()).endswith(_END):
             self.folder = Path(os.fsdecode(noted.removesuffix(_END)))
             self._remove()

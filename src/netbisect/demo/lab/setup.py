@@ -141,11 +141,11 @@ def _write(
 def free_ports(number: int) -> Iterator[list[int]]:
     """Unused TCP ports of the loopback interface, reserved within the block.
 
-    They follow the ports that the user received last: a port that its owner does not use yet, or
-    not at the moment, is returned again only after all others.
+    Ports are allocated in sequence over all calls of a user, so that a port that is not in use yet
+    is returned again only after all others.
 
     Raises:
-        LabError: There are not enough.
+        LabError: Too few ports are free, or the counter in the temporary folder cannot be opened.
     """
     found: list[int] = []
     with contextlib.ExitStack() as held:
