@@ -1,1 +1,1 @@
-"""Tell: mails, pages, charts and ministat blocks. Nouns in, text out; no files, no clock."""
+"""Mails, pages, plots and ministat output. Documents in, text out; reads no files and no clock."""

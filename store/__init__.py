@@ -1,1 +1,1 @@
-"""Remember: what was measured, asked, decided and sent. The only SQL and the only git."""
+"""Database of facts, jobs, results, alerts and mails; mirrors of git repositories. The only SQL."""

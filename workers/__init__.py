@@ -1,1 +1,1 @@
-"""Act: build kernels, boot machines, send packets. No decisions, no database, no Buildbot."""
+"""Kernel builds, boots and measurements. Makes no decisions; uses no database and no Buildbot."""

@@ -1,4 +1,4 @@
-"""Retest of two revisions by interleaved boots, until it is decided or too dear.
+"""Retest of two revisions by interleaved boots, until it is decided or too expensive.
 
 By the test of `stats.sequential`. It ends if a change of the least effect is confirmed, if the
 confidence sequence excludes it, or if its price exceeds `_PRICE` times the expected price of the

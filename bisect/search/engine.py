@@ -208,8 +208,8 @@ def _seek_second_step(
         name = kernel_name(move.revision, move.layout)
         make = 0.0 if name in space.evidence.kernels else prices.of_kernel(move.layout)
         boot = prices.boot + move.runs * prices.run * len(space.job.scenarios)
-        dearest = prices.build + boot
-        share = (make + boot) / dearest if dearest else 1.0
+        highest = prices.build + boot
+        share = (make + boot) / highest if highest else 1.0
     return joint.two >= max(_ANOTHER_CHEAP, _ANOTHER * share)
 
 

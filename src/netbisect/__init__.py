@@ -1,5 +1,6 @@
 """Finds the commit that made a FreeBSD router slower, and proves it.
 
-Five folders, five verbs: `bisect` decides, `store` remembers, `workers` act, `steps` drive,
-`reports` tell. `demo` is a whole small lab to play with.
+`bisect` has the statistics and decisions, `store` the database and git, `workers` the builds, boots
+and measurements, `steps` all that depends on Buildbot, and `reports` mails, pages and plots. `demo`
+is a simulated lab.
 """
