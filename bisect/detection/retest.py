@@ -27,6 +27,7 @@ from netbisect.bisect.model.results import (
 from netbisect.bisect.stats.boot_modes import modes_of, to_fast_mode
 from netbisect.bisect.stats.effect import effects, yields_no_sample
 from netbisect.bisect.stats.information import boots_of_search
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD
 from netbisect.bisect.stats.sequential import (
     BLOCK,
     COMPARES_ENDS,
@@ -43,6 +44,9 @@ from netbisect.bisect.stats.sequential import (
 
 _PRICE = 2.0
 """Maximum price of a retest, relative to the expected price of the search."""
+_RUNS_SHARE, _MOST_RUNS = 0.5, 12
+"""Runs of a boot: share of their optimal number, and maximum. The optimum is that of long retests;
+a quiet program is decided by the fewest boots, whatever their runs."""
 _LEAST_BLOCKS, _MOST_BLOCKS = 4, 100
 """Blocks that a retest may always take, and its most."""
 
@@ -69,12 +73,13 @@ def next_move(
     seed = f"{job.good} {job.bad}"
     blocks = blocks_of(_in_fast_mode(job, boots, modes))
     tested = _tested(job, blocks, modes)
+    runs = _runs(job, evidence, prices)
     if tested is not None:
         pairs = tested.pairs
         lead = Effect(job.lead, tested.mean, tested.low, tested.high, tested.p, pairs, pairs)
         others = effects(good, bad, job.lead, job.scenarios)
         found = (lead, *(one for one in others if one.scenario != job.lead))
-        why = _reason_to_end(job, tested, prices, modes)
+        why = _reason_to_end(job, tested, prices, modes, runs)
         if why is not None:
             return NotConfirmed(found, why) if why else Confirmed(found)
     testbed = in_flight.testbed or job.testbed
@@ -83,7 +88,7 @@ def next_move(
     if fast is None:
         return Wait.WAIT
     side = job.good if fast else job.bad
-    return Trial(side, COMPARES_ENDS, testbed=in_flight.testbed)
+    return Trial(side, COMPARES_ENDS, runs=runs, testbed=in_flight.testbed)
 
 
 def _not_comparable(
@@ -139,8 +144,20 @@ def _tested(
     return block_test(blocks, lambda _: noise, boot_sd, PRIOR_WEIGHT, mixture)
 
 
+def _runs(job: CompareJob, evidence: Evidence, prices: Prices) -> int:
+    """Runs of a boot: `_RUNS_SHARE` of the optimal allocation (Cochran 1977, section 10.6)."""
+    if job.noise is None or not job.noise.run:
+        return 1
+    boot = prices.boot
+    if len(evidence.kernels) <= 1:  # every second boot sets up the other kernel
+        boot += prices.build / 2
+    ratio = boot / max(prices.run * len(job.scenarios), 1e-9)
+    best = job.noise.run / max(job.noise.boot, LEAST_BOOT_SD) * math.sqrt(ratio)
+    return min(max(round(_RUNS_SHARE * best), 1), _MOST_RUNS)
+
+
 def _reason_to_end(
-    job: CompareJob, tested: SequentialTest, prices: Prices, modes: BootModes | None
+    job: CompareJob, tested: SequentialTest, prices: Prices, modes: BootModes | None, runs: int
 ) -> str | None:
     """Why the change is not confirmed; "" if it is, None if more boots are needed."""
     sign = math.copysign(1.0, job.suspected)
@@ -148,7 +165,7 @@ def _reason_to_end(
     least = f"{-100 * math.expm1(-job.min_effect):.3g}"
     word = "gain" if sign > 0 else "drop"
     counts = f"{tested.pairs} good and {tested.pairs} bad boots"
-    over = 2 * tested.pairs >= max(BLOCK * _LEAST_BLOCKS, _most_boots(job, tested, prices))
+    over = 2 * tested.pairs >= max(BLOCK * _LEAST_BLOCKS, _most_boots(job, tested, prices, runs))
     shown = tested.shown and seen >= job.min_effect and not _may_be_mode(tested, modes)
     # A search assumes that its effect is at least half the confirmed one.
     if shown and (tested.is_precise or over):
@@ -169,13 +186,13 @@ def _may_be_mode(tested: SequentialTest, modes: BootModes | None) -> bool:
     return bool((modes.share * (1 - modes.share)) ** tested.pairs >= ALPHA**2)
 
 
-def _most_boots(job: CompareJob, tested: SequentialTest, prices: Prices) -> float:
+def _most_boots(job: CompareJob, tested: SequentialTest, prices: Prices, runs: int) -> float:
     """Boots that cost `_PRICE` times the expected price of the search, with a build per bit.
 
     A search verifies effects from half the suspected one on.
     """
     effect = max(job.min_effect, abs(tested.mean), abs(job.suspected) / 2)
-    boot = prices.boot + prices.run * len(job.scenarios)
+    boot = prices.boot + prices.run * len(job.scenarios) * runs
     boots = boots_of_search(job.commits, Noise(tested.boot_sd), effect)
     price = math.log2(job.commits + 1) * prices.build + boots * boot
     # Without a device that keeps both, every second boot of the ends takes a set-up.

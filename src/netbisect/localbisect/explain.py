@@ -82,8 +82,8 @@ def search_status(entries: Sequence[Entry]) -> SearchStatus:
     )
     after = _searching(follows, known, prices)
     done = sum(len(evidence.of(revision)) for revision in (job.good, job.bad))
-    runs = float(BLOCK - done % BLOCK)  # until the next look at the two ends
-    setups = math.ceil(runs / 2)
+    trials = BLOCK - done % BLOCK  # until the next look at the two ends
+    setups, runs = math.ceil(trials / 2), float(trials * move.runs)
     return SearchStatus(
         move,
         None,

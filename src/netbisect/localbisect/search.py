@@ -165,7 +165,7 @@ def comparison_of_ends(spec: SearchSpec) -> CompareJob:
         lead=METRIC,
         suspected=-spec.drop(spec.effect or spec.min_effect),
         min_effect=spec.drop(spec.min_effect),
-        noise=Noise(boot=spec.noise / 100) if spec.noise else Noise(_NOISE, boot_weight=0),
+        noise=_noise(spec, (spec.noise or 100 * _NOISE) / 100, several_runs=bool(spec.setup)),
         commits=len(spec.line),
     )
 
@@ -185,7 +185,10 @@ def next_job(spec: SearchSpec, finding: Result, entries: Sequence[Entry]) -> Bis
 
 def bisection_for(spec: SearchSpec, effect: float, entries: Sequence[Entry]) -> BisectJob:
     """The bisection for an effect: an ln ratio, negative for a deterioration."""
-    noise = _noise(spec, effect, entries)
+    known = prices(spec, entries)
+    several_runs = bool(spec.setup) and known.build > _LONG_SETUP * known.run
+    noise = _noise(spec, _scatter(spec, entries), several_runs=several_runs)
+    noise = replace(noise, **_image_noise(spec, effect))
     return BisectJob(
         branch="",
         testbed=spec.names[0],
@@ -200,37 +203,43 @@ def bisection_for(spec: SearchSpec, effect: float, entries: Sequence[Entry]) -> 
     )
 
 
-def _noise(spec: SearchSpec, effect: float, entries: Sequence[Entry]) -> Noise:
-    """The noise between trials, and between runs of a trial if set-ups are long.
+def _noise(spec: SearchSpec, scatter: float, *, several_runs: bool) -> Noise:
+    """The noise between trials, and between the runs of a trial if it may have several.
 
     With short set-ups, single runs are better: a decision follows each.
+
+    Args:
+        spec: The search.
+        scatter: Standard deviation of ln between runs of different trials.
+        several_runs: Whether trials may have several runs.
     """
-    scatter, known = _scatter(spec, entries), prices(spec, entries)
-    noise = _image_noise(spec, effect)
-    if not spec.noise:
-        noise = replace(noise, boot_weight=0)
-    if spec.setup and known.build > _LONG_SETUP * known.run:
-        share = _TRIAL_SHARE
-        boot, run = math.sqrt(share) * scatter, math.sqrt(1 - share) * scatter
-        return replace(noise, boot=boot, run=run)
-    return replace(noise, boot=scatter)
+    share = _TRIAL_SHARE if several_runs else 1.0
+    noise = Noise(math.sqrt(share) * scatter, run=math.sqrt(1 - share) * scatter)
+    return noise if spec.noise else replace(noise, boot_weight=0)
 
 
-def _image_noise(spec: SearchSpec, effect: float) -> Noise:
-    """The noise between equivalent builds."""
+def _image_noise(spec: SearchSpec, effect: float) -> dict[str, float]:
+    """The noise between equivalent builds, as fields of `Noise`."""
     if spec.image_noise is not None:
-        return Noise(image=spec.image_noise / 100)
+        return {"image": spec.image_noise / 100}
     if spec.layouts:
-        return Noise(image=_IMAGE_SHUFFLED, image_weight=_IMAGE_WEIGHT)
-    return Noise(image=min(_IMAGE_MOST, _IMAGE_SHARE * abs(effect)))
+        return {"image": _IMAGE_SHUFFLED, "image_weight": _IMAGE_WEIGHT}
+    return {"image": min(_IMAGE_MOST, _IMAGE_SHARE * abs(effect))}
 
 
 def _scatter(spec: SearchSpec, entries: Sequence[Entry]) -> float:
     """Standard deviation of ln between runs of one revision: prior and measured, pooled."""
     seen: dict[tuple[str, str], list[float]] = {}
-    for reading in evidence(spec, entries).observations:
-        alike = reading.identity, reading.testbed
-        seen.setdefault(alike, []).append(reading.ln_pps[METRIC])
+    kernels: dict[str, str] = {}
+    for entry in entries:
+        match entry:
+            case Boot():
+                kernels[entry.id] = entry.kernel
+            case Sample():
+                alike = kernels[entry.boot], entry.testbed
+                seen.setdefault(alike, []).append(math.log(entry.pps))
+            case _:
+                pass
     given = spec.noise is not None
     weight = _GIVEN_WEIGHT if given else _NOISE_WEIGHT
     freedom = sum(len(values) - 1 for values in seen.values())

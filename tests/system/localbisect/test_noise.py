@@ -55,6 +55,26 @@ def searched(
             entries.append(following)
 
 
+def test_noise_of_a_search_is_that_of_single_runs() -> None:
+    """The trials of both ends have equal means, their runs scatter by 2 %."""
+    commit = CandidateCommit("1" * 40, "", 1.0)
+    spec = SearchSpec("0" * 40, commit.revision, ("true",), (commit,), 1, setup="make")
+    entries: list[Entry] = [spec, search.comparison_of_ends(spec)]
+    for revision in (spec.good, spec.bad, spec.bad, spec.good):
+        boot = f"{revision} {len(entries)}"
+        entries.append(Kernel(revision, "", "", revision, revision, "", 0, 0.0, 60.0))
+        entries.append(Boot(boot, "", revision, revision, 0.0, 0.0))
+        entries += [
+            Sample(f"{boot} {rate}", boot, "", METRIC, rate, 0.0, (rate,), (), (), "", 0.0, 1.0)
+            for rate in (97.4, 99.0, 100.0, 101.0, 102.6)
+        ]
+
+    noise = search.bisection_for(spec, -0.05, entries).noise
+
+    assert math.sqrt(noise.variance_of_boot(runs=1)) == pytest.approx(0.02, rel=0.3)
+    assert noise.run > 2 * noise.boot
+
+
 @pytest.mark.long
 def test_real_drop_is_never_called_nothing() -> None:
     """16 searches for a drop of 5 %, with 2 % noise: the culprit, or no answer."""

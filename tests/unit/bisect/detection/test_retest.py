@@ -146,6 +146,22 @@ def test_dearer_search_allows_a_longer_retest() -> None:
     assert few < many
 
 
+def test_boot_after_a_long_set_up_has_several_runs() -> None:
+    prices, job = Prices(build=80.0, boot=0.0, run=1.0), replace(DROP, scenarios=(LEAD,))
+    split, one = replace(job, noise=Noise(0.002, run=0.006)), {"good": kernel("good", "one")}
+
+    def runs(job: CompareJob, kernels: dict[str, Kernel], prices: Prices = prices) -> int:
+        trial = next_move(job, Evidence((), kernels), prices)
+        assert isinstance(trial, Trial)
+        return trial.runs
+
+    assert runs(split, one) == 9  # half of 0.006 / 0.002 * sqrt(40 s / 1 s)
+    assert runs(split, one, replace(prices, build=1e6)) == 12
+    assert runs(split, one, replace(prices, build=1.0)) == 1
+    assert runs(split, built()) == 1  # nothing to set up
+    assert runs(job, one) == 1  # runs of a boot do not differ
+
+
 def test_drop_below_min_effect_is_not_confirmed() -> None:
     """However clear it is."""
     ended = retest(3, 0.012, Noise(0.001), replace(DROP, noise=Noise(0.001)))
