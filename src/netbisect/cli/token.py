@@ -53,15 +53,15 @@ def _who(_: click.Context, __: click.Parameter, text: str) -> str:
 )
 @click.option(
     "--days",
-    type=click.FloatRange(min=0, min_open=True),
-    default=365.0,
+    type=click.IntRange(1, 36500),
+    default=365,
     show_default=True,
     help="Days until it expires.",
 )
 @click.option("--for-ever", is_flag=True, help="Never expires.")
 @folder_option
 def create(
-    who: str, rights: frozenset[Right], days: float, folder: Path | None, *, for_ever: bool
+    who: str, rights: frozenset[Right], days: int, folder: Path | None, *, for_ever: bool
 ) -> None:
     """Create a token for WHO and print it; it cannot be printed again."""
     made, text = tokens.create(

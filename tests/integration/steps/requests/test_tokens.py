@@ -92,6 +92,8 @@ def test_revoked_and_expired_tokens_are_rejected(folder: Path, ledger: Ledger) -
         (("ann", "--rights", "everything"), "unknown right 'everything'"),
         (("ann", "--rights", ""), "unknown right ''"),
         (("ann", "--days", "0"), "0"),
+        (("ann", "--days", "nan"), "nan"),
+        (("ann", "--days", "99999999"), "36500"),
         (("<b>",), "letters"),
         ((" ",), "letters"),
     ],
