@@ -92,7 +92,7 @@ class _LazyGroup(click.Group):
                 sys.stdout.close()  # otherwise Python writes again at exit
             where = error.filename or "standard output or a temporary file cannot be written"
             click.echo(f"Error: {where}: {error.strerror}.", err=True)
-            sys.exit(_ERROR_STATUS)
+            sys.exit(3 if sys.argv[1:2] == ["request"] else _ERROR_STATUS)  # there, 2 is a result
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)

@@ -22,9 +22,9 @@ from netbisect.steps.policy.request_spec import (
     COMPARE,
     PRIORITIES,
     SERIES,
-    InvalidRequestError,
 )
 from netbisect.steps.queries import request_answer
+from netbisect.steps.requests.api import REFUSALS
 from netbisect.steps.requests.client_options import RequestClient, client_options
 from netbisect.steps.requests.http_client import ServerError
 from netbisect.steps.requests.service import cost_text
@@ -55,7 +55,7 @@ class _RequestGroup(click.Group):
         """Runs the command."""
         try:
             return super().invoke(ctx)
-        except (UserError, InvalidRequestError, ServerError) as error:
+        except (UserError, ServerError, *REFUSALS) as error:
             _fail(click.ClickException(str(error)))
         except click.ClickException as error:
             _fail(error)

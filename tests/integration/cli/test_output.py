@@ -12,8 +12,18 @@ from programs import captured
 LONG = 300 * "x"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["schema", "alert"], ["ministat", "numbers"]])
-def test_unwritable_output_is_one_sentence(arguments: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["--help"], 2),
+        (["schema", "alert"], 2),
+        (["ministat", "numbers"], 2),
+        (["request", "--help"], 3),
+    ],
+)
+def test_unwritable_output_is_one_sentence(
+    arguments: list[str], status: int, tmp_path: Path
+) -> None:
     numbers = tmp_path / "numbers"
     numbers.write_text("1\n2\n3\n")
     with numbers.open() as unwritable:
@@ -26,7 +36,7 @@ def test_unwritable_output_is_one_sentence(arguments: list[str], tmp_path: Path)
             check=False,
         )
 
-    assert done.returncode == 2
+    assert done.returncode == status
     assert done.stderr == (
         "Error: standard output or a temporary file cannot be written: Bad file descriptor.\n"
     )

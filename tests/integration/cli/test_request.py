@@ -1,4 +1,4 @@
-"""`netbisect request --wait`: its end by Ctrl-C."""
+"""`netbisect request`: Ctrl-C during --wait, and refused calls."""
 
 from __future__ import annotations
 
@@ -29,3 +29,12 @@ def test_ctrl_c_ends_the_wait_without_a_verdict(own_service: Path) -> None:
     assert waiting.returncode == 130
     assert said.strip() == "Interrupted. Request 1 continues: `netbisect request show 1 --wait`."
     assert "open" in netbisect("request", "show", "1", *place).output
+
+
+def test_refused_call_is_one_sentence_with_status_3(own_service: Path) -> None:
+    done = netbisect("request", "audit", "--after", 2**31, "--folder", own_service)
+
+    assert (done.exit_code, done.output) == (
+        3,
+        "Error: after: expected a number from 0 to 2147483647\n",
+    )
