@@ -361,7 +361,7 @@ def sentence(result: Result, label: Name, title: Name) -> str:  # noqa: C901 - o
             effects = tuple(effect for one in held for effect in one.effects)
             text = f"{count(len(held) + 1, 'kernel')} compared{_lead(effects, title)}."
         case Unfinished(why=why):
-            text = f"The search ended without a result: {reason(why)}. No commit is named."
+            text = f"There is no result: {reason(why)}."
         case _:
             assert_never(result)
     return text

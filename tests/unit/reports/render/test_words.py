@@ -176,7 +176,7 @@ def test_clean_text_is_one_line_of_characters_that_can_be_sent(text: str) -> Non
         ),
         (
             Unfinished("the testbed\nis gone"),
-            "The search ended without a result: the testbed is gone. No commit is named.",
+            "There is no result: the testbed is gone.",
         ),
     ],
 )
