@@ -274,7 +274,7 @@ _STATES = {
     AlertState.FIXED: "reported as fixed; it reopens if the change is measured again",
     AlertState.INVALID: "invalid; no such change",
     AlertState.INFRA: "caused by the lab, not by the code",
-    AlertState.WITHDRAWN: "withdrawn; the retest did not confirm it",
+    AlertState.WITHDRAWN: "withdrawn; new measurements do not show it",
     AlertState.MERGED: "merged into an earlier alert",
 }
 

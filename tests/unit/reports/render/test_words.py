@@ -201,6 +201,12 @@ def test_the_level_is_back_only_if_it_was_measured() -> None:
     )
 
 
+def test_withdrawn_alert_may_have_passed_its_retest() -> None:
+    """A search or a user withdraws alerts, too."""
+    values = {"state": AlertState.WITHDRAWN, "muted_until": None, "merged_into": None}
+    assert "retest" not in words.state(SimpleNamespace(**values, recovery=""))
+
+
 def test_a_rise_of_a_number_that_should_be_low_is_worse() -> None:
     cpu = "inet4-cpu~cpu.percent.lower"
     rise = Effect(cpu, -math.log(1.2), -math.log(1.3), -math.log(1.1), 0.001, 5, 5)
