@@ -52,13 +52,16 @@ def pair(before: RevisionDocument, after: RevisionDocument, series: Sequence[Ser
     found = sorted(series, key=lambda one: -abs(one.distance.ln_ratio))
     labels = words.clean(before.label), words.clean(after.label)
     clear = [one for one in found if one.distance.clear]
-    mean = math.fsum(one.distance.ln_ratio for one in found) / max(len(found), 1)
     synthesis = (
         f"{words.count(len(found), 'series')} of both; in {len(clear)} of them the change is more "
-        f"than boots and images scatter. Geometric mean of all changes: {words.percent(mean)}."
+        "than boots and images scatter."
         if found
         else "No series has valid boots of both revisions under the same conditions."
     )
+    if len({metric_of(one.series.scenario) for one in found}) == 1:
+        mean = math.fsum(one.distance.ln_ratio for one in found) / len(found)
+        change = words.percent(mean, found[0].series.scenario)
+        synthesis += f" Geometric mean of all changes: {change}."
     return make_page(
         "pair.html",
         f"{labels[1]} against {labels[0]}",

@@ -1,0 +1,32 @@
+"""The page of two revisions."""
+
+from __future__ import annotations
+
+import math
+
+import report_documents
+
+from netbisect.bisect.detection.level_difference import LevelEstimate
+from netbisect.bisect.model.entities import Level
+from netbisect.reports.model.types import RevisionDocument
+from netbisect.reports.site import pair
+from netbisect.reports.site.pair import SeriesPair
+
+CPU = "fwd4~cpu.percent.lower"
+
+
+def page(*scenarios: str) -> str:
+    """Of two revisions; the second has half the number in each series."""
+    sides = [RevisionDocument(name, name, "", "", None, "") for name in ("old", "new")]
+    levels = [Level(name, name, 0.0, (0.0,)) for name in ("old", "new")]
+    found = []
+    for one in scenarios:
+        series = report_documents.series_document(levels, scenario=one)
+        half = math.log(2) if one == CPU else -math.log(2)
+        found.append(SeriesPair(series, *levels, (LevelEstimate(0, 0), LevelEstimate(half, 0))))
+    return pair.pair(*sides, found).html()
+
+
+def test_mean_change_is_of_one_metric() -> None:
+    assert "Geometric mean of all changes: -50.0 %." in page(CPU)
+    assert "Geometric mean" not in page(CPU, "fwd4")
