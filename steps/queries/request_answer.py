@@ -86,7 +86,7 @@ def answer(names: Names, parts: Sequence[JobRecord]) -> tuple[str, str]:
     """
     last = last_of(parts)
     verdict = verdict_of(last)
-    return verdict, _sentence(names, verdict, last, repeats(names, parts))
+    return verdict, _sentence(names, verdict, last, parts)
 
 
 def head_of(ledger: Ledger, request: Request) -> Head:
@@ -159,11 +159,6 @@ def _verdict(record: JobRecord) -> str:
             return FAILED if posterior is None else INCONCLUSIVE
         case _:
             return INCONCLUSIVE
-
-
-def _margin(parts: Sequence[JobRecord]) -> float:
-    first = parts[0].job
-    return first.min_effect if isinstance(first, MeasureJob | CompareJob) else 0.0
 
 
 # ---------------------------------------------------------------------------------- the lines
@@ -281,11 +276,13 @@ def _sentence(
     names: Names,
     verdict: str,
     last: Sequence[JobRecord],
-    again: Sequence[SecondRun],
+    parts: Sequence[JobRecord],
 ) -> str:
+    job = parts[0].job  # a search begins with a comparison, which has the margin
+    assert isinstance(job, MeasureJob | CompareJob)
     first = {
         REGRESSION: "There is a regression.",
-        NO_REGRESSION: f"There is no regression of {_percent(_margin(last))} or more.",
+        NO_REGRESSION: f"There is no regression of {words.drop(job.min_effect)} or more.",
         INCONCLUSIVE: _unsettled(last),
         FAILED: "Nothing could be measured.",
     }[verdict]
@@ -298,7 +295,7 @@ def _sentence(
     ]
     if verdict in {REGRESSION, NO_REGRESSION}:
         more = [*_largest(names, last, drop=verdict == REGRESSION), *more]
-    if any(not one.consistent for one in again):
+    if any(not one.consistent for one in repeats(names, parts)):
         more.append("The second run does not agree with the first.")
     return " ".join([first, *more])
 
@@ -337,10 +334,6 @@ def _largest(names: Names, last: Sequence[JobRecord], *, drop: bool) -> list[str
     return [f"{most}{pair}, {words.change(effect)} in {place}."]
 
 
-def _percent(margin: float) -> str:
-    return words.percent(-margin).lstrip("-+\N{MINUS SIGN}") if margin else "note"
-
-
 def remarks_of(names: Names, record: JobRecord) -> list[str]:
     """Remarks that a reader of a measurement needs."""
     remarks = []
@@ -354,7 +347,7 @@ def remarks_of(names: Names, record: JobRecord) -> list[str]:
 
 def _why_open(job: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
     """Reason of an undecided difference, and what would decide it."""
-    margin = _percent(job.min_effect)
+    margin = words.drop(job.min_effect)
     noise = job.noise.get(effect.scenario)
     if measurement.classify(effect, None, job.min_effect) is DifferenceVerdict.SLOWER:
         metric = metric_of(effect.scenario)

@@ -10,9 +10,11 @@ import pytest
 from real_master import RealMaster, case
 from twisted.internet import reactor, task
 
-from netbisect.bisect.model.jobs import MeasureJob
+from netbisect.bisect.model import serialization
+from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, MeasureJob
 from netbisect.bisect.model.mail import Mail
-from netbisect.bisect.model.results import MeasureResult
+from netbisect.bisect.model.results import Confirmed, MeasureResult, NotReproduced, Posterior
 from netbisect.bisect.model.revision_key import with_patch
 from netbisect.reports.documents import api
 from netbisect.steps.queries import request_answer, request_files
@@ -20,7 +22,7 @@ from netbisect.steps.queries.request_status import RequestQueries
 from netbisect.steps.requests.service import RequestService
 from netbisect.steps.service.rights import Right, User
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.records import Outcome, Request, RequestState
+from netbisect.store.db.records import JobRecord, Outcome, Request, RequestState
 from netbisect.store.git.history import History
 from netbisect.workers.build.patches import PatchStore, read
 
@@ -323,3 +325,18 @@ class Requests(RealMaster):
 
         built = [call[6] for call in self.calls() if call.startswith("build")]
         assert built.index("c") < built.index("e")
+
+
+def test_a_search_without_a_change_names_the_margin() -> None:
+    pair = CompareJob("main", "c2558", OLD, NEW, (FORWARDING,), FORWARDING, -0.02, 1)
+    commits = (Candidate(NEW),)
+    search = BisectJob("main", "c2558", OLD, commits, (FORWARDING,), FORWARDING, -0.02, Noise())
+    unchanged = NotReproduced(Posterior({NEW: 0.0}, 1.0), "noise")
+    more: dict[str, Any] = {"key": "", "priority": 0, "requested_by": "", "opened_at": 0.0}
+    parts = [
+        JobRecord.of(job, result_json=serialization.dumps(result), **more)
+        for job, result in ((pair, Confirmed(())), (search, unchanged))
+    ]
+    _, sentence = request_answer.answer(request_answer.Names(str, str), parts)
+
+    assert sentence.startswith("There is no regression of 2.0 % or more. No commit in this range")
