@@ -59,7 +59,7 @@ def _headline(digest: DigestDocument, day: str) -> str:
     if digest.unchanged:
         sentence += f" No new commits for {words.clean(words.listing(list(digest.unchanged)))}."
     new = [*digest.drops, *digest.gains, *digest.other, *digest.over]
-    stand = len(digest.drops) + len(digest.standing)
+    stand = sum(one.state.active for one in (*digest.drops, *digest.standing))
     sentence += "" if new else " No changes."
     if stand:
         return f"{sentence} {words.count(stand, 'open drop')}."

@@ -189,6 +189,14 @@ def test_digest_can_be_disabled(case: DigestCase) -> None:
     assert case.digests() == []
 
 
+def test_an_acknowledged_drop_is_not_open() -> None:
+    known = replace(report_cases.alert_summary(), state=AlertState.ACKNOWLEDGED)
+    day = DigestDocument(since=0.0, until=MORNING, planned=1, measured=1, drops=(known,))
+    letter = digest.mail(day)
+    assert "No open drops." in letter.text
+    assert "acknowledged" in letter.text
+
+
 def test_a_long_day_fits_the_columns() -> None:
     """Whatever things are called, and however many there are."""
     item = replace(
