@@ -23,6 +23,8 @@ _Row = TypeVar("_Row", bound=Base)
 
 _NOUNS = {"questions": "job", "decisions": "action"}
 """Nouns that are not the name of the table."""
+_BEYOND = 2**31
+"""Databases raise an error of their own for a larger id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class WriteTransaction:
 
 def get_row(session: Session, table: type[_Row], identifier: int) -> _Row:
     """The row with this id. Raises NotFoundError."""
-    row = session.get(table, identifier)
+    row = session.get(table, identifier) if abs(identifier) < _BEYOND else None
     if row is None:
         name = table.__tablename__
         noun = _NOUNS.get(name, name.removesuffix("s"))

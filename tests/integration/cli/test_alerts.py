@@ -193,6 +193,7 @@ def test_closed_alert_is_not_withdrawn(address: str, ledger: Ledger) -> None:
     ("arguments", "message"),
     [
         (["show", "9"], "there is no alert 9; `netbisect alerts --all` lists all"),
+        (["show", str(10**20)], f"there is no alert {10**20}; `netbisect alerts --all` lists all"),
         (["ack", "9", "--why", "x"], "there is no alert 9; `netbisect alerts --all` lists"),
         (["ack", "seven", "--why", "x"], "'seven' is not a valid integer"),
         (["ack", "1"], "Missing option '--why'"),
