@@ -123,7 +123,7 @@ def _describe(error: BaseException, _: type | None = None) -> str:
     if isinstance(error, KeyError):
         return "this key is missing"
     if not isinstance(error, ForbiddenExtraKeysError):
-        return str(error)
+        return str(error).replace("not in literal typing.Literal", "is not one of ")
     known = [field.name for field in fields(cast("Any", error.cl))]
     unknown = sorted(error.extra_fields)
     near = difflib.get_close_matches(unknown[0], known, n=1)

@@ -195,3 +195,10 @@ def test_errors_have_the_name_of_their_field(sent: dict[str, Any], faults: dict[
     with pytest.raises(InvalidRequestError) as caught:
         api_bodies.parse_body(json.dumps(sent).encode(), api.CancelBody)
     assert caught.value.faults == faults
+
+
+def test_an_unknown_choice_is_reported_without_python() -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        api_bodies.parse_body(b'{"priority": "urgent"}', api.PriorityBody)
+    fault = "urgent is not one of ['low', 'normal', 'high']"
+    assert caught.value.faults == {"priority": fault}
