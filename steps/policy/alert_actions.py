@@ -13,6 +13,9 @@ from netbisect.reports.render import words
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 
+_WHY_MAX = 500
+"""Longest reason, as in answers by mail and in the form."""
+
 
 class AlertActionError(UserError):
     """The action is incomplete; the text says what is missing."""
@@ -78,12 +81,14 @@ def act(ledger: Ledger, number: int, verb: str, *, who: str, why: str, until: st
         until: Last day of muting, YYYY-MM-DD in UTC; only for `mute`.
 
     Raises:
-        AlertActionError: The verb or the day is wrong.
+        AlertActionError: The verb or the day is wrong, or the reason too long.
         NotFoundError: There is no such alert.
         StoreError: The reason is missing, or the alert cannot change to this state.
     """
     if verb not in ACTIONS:
         raise AlertActionError(f"{verb!r}: expected one of {', '.join(ACTIONS)}")
+    if len(why) > _WHY_MAX:
+        raise AlertActionError(f"a reason of {len(why)} characters; expected at most {_WHY_MAX}")
     state = ACTIONS[verb].state
     end = _future_day(until, ledger.clock()) if state is AlertState.MUTED else None
     return change_by_hand(ledger, number, state, who=who, why=why, until=end)

@@ -198,6 +198,7 @@ def test_closed_alert_is_not_withdrawn(address: str, ledger: Ledger) -> None:
         (["ack", "seven", "--why", "x"], "'seven' is not a valid integer"),
         (["ack", "1"], "Missing option '--why'"),
         (["ack", "1", "--why", " "], "a change of alert 1 needs a reason, and none was given"),
+        (["ack", "1", "--why", 501 * "x"], "a reason of 501 characters; expected at most 500"),
         (["ack", "3", "--why", "x"], "alert 3 is fixed; only an alert that is open, bisecting"),
         (["reopen", "1", "--why", "x"], "alert 1 is culprit-found; only an alert that is"),
         (["mute", "1", "--why", "x"], "Missing option '--until'"),
