@@ -78,7 +78,7 @@ def act(ledger: Ledger, number: int, verb: str, *, who: str, why: str, until: st
         verb: One of ACTIONS.
         who: Author.
         why: Reason, kept in the history.
-        until: Last day of muting, YYYY-MM-DD in UTC; only for `mute`.
+        until: Day on which a muted alert reopens, YYYY-MM-DD in UTC; only for `mute`.
 
     Raises:
         AlertActionError: The verb or the day is wrong, or the reason too long.

@@ -219,7 +219,7 @@ def _add(name: str, action: AlertCommand) -> None:
     if action.state is AlertState.MUTED:
         options.append(
             click.option(
-                "--until", metavar="YYYY-MM-DD", required=True, help="Last day of muting, UTC."
+                "--until", metavar="YYYY-MM-DD", required=True, help="Day on which it reopens, UTC."
             )
         )
     for option in reversed(options):
