@@ -84,7 +84,7 @@ def news(head: Head, headline: str, address: str) -> Mail:
 def mail(found: RequestDocument) -> Mail:
     """The mail with the result."""
     text = [wrap(words.clean(found.sentence)), *_tables(found)]
-    text += [wrap(words.clean(one)) for one in (*consistency(found), *found.remarks)]
+    text += _remarks(found)
     text.append(wrap(f"Cost: {cost(found)}."))
     places = [one for one in (found.address, *found.values) if one]
     if places:
@@ -100,6 +100,10 @@ def _tables(found: RequestDocument) -> Iterator[str]:
     if found.settings:
         yield wrap(SETTINGS_NOTE)
         yield table(setting_rows(found))
+
+
+def _remarks(found: RequestDocument) -> list[str]:
+    return [wrap(words.clean(one)) for one in (*consistency(found), *found.remarks)]
 
 
 def cost(found: RequestDocument) -> str:
@@ -204,10 +208,7 @@ def as_text(found: RequestDocument) -> str:
     if found.state == "open":
         lines += [wrap(part_line(one), indent=2) for one in found.parts if one.state == "open"]
     lines += _tables(found)
-    for again in found.repeats:
-        agrees = "agrees with" if again.consistent else "differs from"
-        sentence = f"The second run on {again.testbed} {agrees} the first: {again.subject} in"
-        lines.append(wrap(words.clean(f"{sentence} {again.scenario}.")))
+    lines += _remarks(found)
     history = [
         (words.moment(one.at), words.clean(f"{one.what} by {one.who}")) for one in found.history
     ]

@@ -9,7 +9,7 @@ import report_documents
 from netbisect.bisect.model.metric import SeriesMetric
 from netbisect.bisect.model.results import Effect
 from netbisect.reports.model.types import ComparedRevision, ComparedSetting, Difference
-from netbisect.reports.pages.requests import hidden, setting_rows
+from netbisect.reports.pages.requests import as_text, hidden, setting_rows
 
 CPU = SeriesMetric("cpu", "%", lower=True).of("inet4-fixed-rate")
 
@@ -28,3 +28,8 @@ def test_interval_of_hidden_change_ascends_if_lower_numbers_are_better() -> None
     found = Difference.of(Effect(CPU, 0.0, -0.001, 0.001, 0.9, 5, 5))
     line = ComparedRevision("c2558", 1, "CPU use", "a2", found, -0.02, 0.03, "no regression", "")
     assert "between -3.0 % and +2.0 % is not excluded" in hidden(line)
+
+
+def test_terminal_has_the_reasons_of_undecided_differences() -> None:
+    found = replace(report_documents.request_document(), remarks=("More boots may decide it.",))
+    assert "\nMore boots may decide it.\n" in as_text(found)
