@@ -14,6 +14,7 @@ from netbisect.cli.listing import day, json_option, print_json, print_table
 from netbisect.errors import UserError
 from netbisect.login import login_name
 from netbisect.reports.documents import api, json_schema
+from netbisect.reports.documents.openapi import MOST_LISTED
 from netbisect.reports.model import types
 from netbisect.reports.pages import requests
 from netbisect.reports.render import words
@@ -314,8 +315,9 @@ def _print(found: types.RequestDocument, *, as_json: bool) -> None:
 @json_option
 @client_options
 def list_requests(client: RequestClient, *, mine: bool, everything: bool, as_json: bool) -> None:
-    """List requests, newest first."""
-    query = {"who": client.get("caller", api.Caller).who} if mine else {}
+    """List the latest 1000 requests, newest first."""
+    query = {"limit": str(MOST_LISTED)}
+    query |= {"who": client.get("caller", api.Caller).who} if mine else {}
     query |= {} if everything else {"state": "open"}
     found = client.get("requests", api.RequestList, query).requests
     if as_json:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from programs import netbisect
+
+from netbisect.bisect.model.mail import Mail
+from netbisect.steps.service.control import SETTINGS
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.settings import load_settings
 
 
 def test_ctrl_c_ends_the_wait_without_a_verdict(own_service: Path) -> None:
@@ -38,3 +45,17 @@ def test_refused_call_is_one_sentence_with_status_3(own_service: Path) -> None:
         3,
         "Error: after: expected a number from 0 to 2147483647\n",
     )
+
+
+def test_list_has_more_requests_than_the_api_by_default(own_service: Path) -> None:
+    ledger = open_service_ledger(load_settings(own_service / SETTINGS))
+    options: dict[str, Any] = {"who": "ann", "address": "", "via": "command", "priority": 150}
+    wish = {"subjects": [], "testbeds": []}
+    for _ in range(101):
+        ledger.requests.open(
+            "compare", wish, [], most_open=200, letter=lambda _: Mail("", ""), **options
+        )
+
+    done = netbisect("request", "list", "--json", "--folder", own_service)
+
+    assert len(json.loads(done.output)) == 101
