@@ -11,6 +11,7 @@ from netbisect.reports.render import words
 
 SAFE = re.compile(r"[^A-Za-z0-9_]+")
 _SLUG_MAX = 40
+_HASH = re.compile(r"[0-9a-f]{40}")
 JOB_KINDS = ("comparison", "bisection")
 """Kinds of jobs that have a page."""
 LISTED = 60
@@ -26,6 +27,11 @@ def slug(name: str) -> str:
         return plain
     digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:6]
     return f"{plain}-{digest}".lstrip("-")
+
+
+def _short(revision: str) -> str:
+    """The beginning of a hash, or the slug of another name, such as release-14.2."""
+    return revision[:HASH_LENGTH] if _HASH.fullmatch(revision) else slug(revision)
 
 
 def when(at: float) -> str:
@@ -51,7 +57,7 @@ def revisions_page(testbed: str, branch: str) -> str:
 
 def pair_page(before: str, after: str) -> str:
     """The file that compares two revisions."""
-    return f"compare-{slug(before)[:HASH_LENGTH]}.{slug(after)[:HASH_LENGTH]}.html"
+    return f"compare-{_short(before)}.{_short(after)}.html"
 
 
 def alert_page(number: int | str) -> str:
@@ -71,7 +77,7 @@ def document_file(page: str) -> str:
 
 def revision_page(revision: str) -> str:
     """The file of a revision."""
-    return f"revision-{slug(revision)[:HASH_LENGTH]}.html"
+    return f"revision-{_short(revision)}.html"
 
 
 def badge_file(branch: str, testbed: str = "") -> str:
