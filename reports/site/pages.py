@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import Any
 
 from netbisect.bisect.model.detection_results import STALE_DAYS, STALE_NIGHTS
+from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import AlertSummary, Difference
 from netbisect.reports.render import words
@@ -23,7 +24,7 @@ from netbisect.reports.site.frame import (
     short_distance,
 )
 from netbisect.reports.site.overview import NightProgress, Overview, RunningJob
-from netbisect.reports.site.plots import SPARK, spark
+from netbisect.reports.site.plots import spark
 
 _DAY = 86400.0
 _TESTBED = attrgetter("testbed")
@@ -171,11 +172,17 @@ def _map_cell(
         "page": series_file(one),
         "look": " ".join(looks),
         "level": words.level(one.estimates[-1].mean, one.scenario),
-        "spark": spark([each.mean for each in one.estimates[-SPARK:]]),
+        "spark": _spark(one),
         "remark": f"{remark}, {words.day(one.latest.at)}"
         if old and one.latest.at > _DAY
         else remark,
     }
+
+
+def _spark(one: SeriesDocument) -> str:
+    """Goes up where the number rises, as in the figures of the series."""
+    sign = -1 if metric_of(one.scenario).lower else 1
+    return spark([sign * each.mean for each in one.estimates])
 
 
 def alerts(view: Overview) -> Page:
@@ -250,7 +257,7 @@ def _line(one: SeriesDocument) -> dict[str, Any]:
         "page": series_file(one),
         "title": one.title,
         "level": words.level(one.estimates[-1].mean, one.scenario),
-        "spark": spark([each.mean for each in one.estimates[-SPARK:]]),
+        "spark": _spark(one),
         "against": distance_text(one.against, one.scenario) or "learning",
         "one": words.drop(one.smallest_drop),
         "five": words.drop(one.health.smallest_lasting_drop),

@@ -215,7 +215,7 @@ def spark(means: Sequence[float]) -> str:
     large.
 
     Args:
-        means: ln pps of levels, oldest first, at least one.
+        means: ln numbers of levels, oldest first, at least one.
     """
     shown = list(means[-SPARK:])
     low, high = min(shown), max(shown)
