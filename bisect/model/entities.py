@@ -213,9 +213,11 @@ class Commit:
 
     @property
     def label(self) -> str:
-        """Display name: `n302145-0a1b2c3d4e5f`, or r311849 from Subversion."""
-        short = self.revision[:12]
-        return short if short == self.revision else f"n{self.number}-{short}"
+        """Display name: n302145-0a1b2c3d4e5f, n9-release-14.2.0, or r311849 from Subversion."""
+        name = self.revision
+        if len(name) == 40:  # noqa: PLR2004 - a hash
+            name = name[:12]
+        return f"n{self.number}-{name}" if self.revision[12:] else name
 
 
 @dataclass(frozen=True, slots=True)
