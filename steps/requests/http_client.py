@@ -66,7 +66,9 @@ class HttpClient:
             raise ServerError("expected a token as printed by `netbisect token create`")
         self._address = f"{address.rstrip('/')}/{openapi.PREFIX}"
         self._token = token
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        # The token does not leave this host in plain text, not to a proxy either.
+        proxies = [urllib.request.ProxyHandler({})] if local else []
+        self._opener = urllib.request.build_opener(_NoRedirects, *proxies)
 
     def get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
         """Reads a document, such as `requests/7`."""

@@ -121,6 +121,16 @@ def test_redirects_are_not_followed(elsewhere: str) -> None:
     assert not any("other" in path for path in _Elsewhere.seen)
 
 
+def test_no_proxy_gets_the_token_of_the_local_host(
+    elsewhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", elsewhere)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(ServerError, match="cannot be reached"):
+        HttpClient("http://127.0.0.1:1/", "t").get("caller", api.Caller)
+    assert not any(":1/" in path for path in _Elsewhere.seen)
+
+
 @pytest.mark.parametrize(
     "address", ["http://lab.invalid/", "ftp://lab.invalid/", "lab.invalid", "https://", ""]
 )
