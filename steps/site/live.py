@@ -36,8 +36,8 @@ _ALERT = re.compile(r"alert-([0-9]{1,9})[.]")
 _JOB = re.compile(r"(?:comparison|bisection)-([0-9]{1,9})[.]")
 _REQUEST = re.compile(r"request-([0-9]{1,9})[.]")
 _PROFILE = re.compile(r"profile-([0-9]{1,9})[.]")
-_REVISION = re.compile(r"revision-([0-9A-Za-z]{1,40})[.]html")
-_PAIR = re.compile(r"compare-([0-9A-Za-z]{1,40})[.]([0-9A-Za-z]{1,40})[.]html")
+_REVISION = re.compile(r"revision-([0-9A-Za-z_-]{1,50})[.]html")
+_PAIR = re.compile(r"compare-([0-9A-Za-z_-]{1,50})[.]([0-9A-Za-z_-]{1,50})[.]html")
 _Place = tuple[str, str]
 _Maker = Callable[[int], dict[str, File]]
 
@@ -113,11 +113,12 @@ class LivePages:
             return many.testbed(found)
         if found := many.by_branch().get(name):
             return revisions.page(found)
+        named = many.revisions()  # a name that is no hash is not in the name of its page
         try:
             if pair := _PAIR.fullmatch(name):
-                return many.pair(pair[1], pair[2])
+                return many.pair(*(named.get(f"revision-{one}.html", one) for one in pair.groups()))
             if one := _REVISION.fullmatch(name):
-                return many.revision(self.commit(one[1]))
+                return many.revision(self.commit(named.get(name, one[1])))
         except SiteRevisionError:
             pass
         return None

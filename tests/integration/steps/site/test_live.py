@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from ledger_facts import comparison, intend, measured
+from programs import netbisect
 from site_fixtures import Page
 
 from netbisect.bisect.model.entities import Noise
@@ -280,3 +281,18 @@ def test_external_text_is_escaped(live: LiveCase) -> None:
     assert [one.get("src") for one in page.all("script")] == ["live.js"]
     assert "<script>alert(1)</script>" in page.text
     assert not set(text) & {"\x07", "\u202e"}
+
+
+def test_imported_revisions_have_pages(live: LiveCase, tmp_path: Path) -> None:
+    """Their names are not in the names of the files."""
+    names = [f"release-14.0.{i}" for i in range(3)]
+    rows = [f"new,ci,boot,time,{one},{i},5,s,lower\n" for i, one in enumerate(names)]
+    measurements = tmp_path / "boot.csv"
+    head = "branch,testbed,scenario,metric,revision,time,value,unit,direction\n"
+    measurements.write_text(head + "".join(rows))
+    place = ("--database", live.settings.database)
+    done = netbisect("import", "measurements", measurements, *place)
+    assert done.exit_code == 0, done.output
+
+    assert names[1] in live.page(live.pages.search([names[1]]))
+    assert "1 series of both" in live.page(live.pages.search(names[1:]))
