@@ -16,10 +16,12 @@ def resolve(ledger: Ledger, name: str) -> Commit:
     """
     measured = ledger.commits.booted()
     like = [name] if name in measured else [one for one in measured if one.startswith(name)]
-    if not like and name.lstrip("n").split("-")[0].isdigit():
-        number = int(name.lstrip("n").split("-")[0])
+    number, _, start = name.lstrip("n").partition("-")
+    if not like and number.isdecimal():
         like = [
-            one.revision for one in ledger.commits.find(measured).values() if one.number == number
+            one.revision
+            for one in ledger.commits.find(measured).values()
+            if one.number == int(number) and one.revision.startswith(start)
         ]
     if len(like) != 1:
         known = f"{len(like)} of them begin so" if like else "no kernel of it was measured"

@@ -248,8 +248,10 @@ def test_a_search_leads_to_a_revision_or_to_a_comparison(live: LiveCase) -> None
     assert one in Page(live.page(page)).text
     pair = live.pages.search([one, other])
     assert "against" in Page(live.page(pair)).text
-    with pytest.raises(SiteRevisionError, match="no kernel of it was measured"):
-        live.pages.search(["nothing"])
+    number = live.ledger.commits.label(one).partition("-")[0]
+    for name in ("nothing", f"{number}-{other[:12]}", "\N{SUPERSCRIPT TWO}"):
+        with pytest.raises(SiteRevisionError, match="no kernel of it was measured"):
+            live.pages.search([name])
 
 
 @pytest.mark.parametrize(
