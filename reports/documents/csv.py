@@ -27,7 +27,7 @@ COLUMNS = (
     "seconds",
     "sample",
 )
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@")
 """First characters of a cell that a spreadsheet evaluates as a formula."""
 
 
