@@ -263,7 +263,10 @@ class RequestService:
         """Resumes a cancelled request. Raises MissingRightError and StoreError."""
         self._check_owner(user, number, "resuming a request")
         letter = self._news(number, f"{user.name} has resumed request {number}.")
-        self.ledger.requests.resume(number, who=user.name, via=user.via, letter=letter)
+        most_open = self.settings.requests.open_per_person
+        self.ledger.requests.resume(
+            number, who=user.name, via=user.via, most_open=most_open, letter=letter
+        )
 
     def extend(self, user: User, number: int, body: ExtendBody) -> None:
         """Adds boots per revision, or hours of a search.
@@ -296,7 +299,13 @@ class RequestService:
         amount = f"{words.count(boots, 'boot')} of each revision" if boots else f"{hours:g} hours"
         letter = self._news(number, f"{user.name} has extended request {number}: {amount}.")
         self.ledger.requests.extend(
-            number, more, who=user.name, via=user.via, data=data, letter=letter
+            number,
+            more,
+            who=user.name,
+            via=user.via,
+            most_open=self.settings.requests.open_per_person,
+            data=data,
+            letter=letter,
         )
 
     def priority(self, user: User, number: int, body: PriorityBody) -> None:

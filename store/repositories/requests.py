@@ -20,7 +20,7 @@ from netbisect.store.db.records import (
     RequestJob,
     RequestState,
 )
-from netbisect.store.db.sessions import LedgerRepository, get_row, transaction
+from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row, transaction
 from netbisect.store.db.tables import BootRow
 from netbisect.store.repositories import request_changes
 from netbisect.store.repositories.jobs import add_job
@@ -55,15 +55,7 @@ class RequestRepository(LedgerRepository):
             TooManyError: the person has `most_open` open requests.
         """
         with self.writing() as writing:
-            query = select(func.count()).select_from(Request)
-            still = writing.session.scalar(
-                query.where(Request.who == who, Request.state == RequestState.OPEN)
-            )
-            if (still or 0) >= most_open:
-                raise TooManyError(
-                    f"{who} has {still} open requests, and may have {most_open}; "
-                    "one of them must end or be cancelled first"
-                )
+            _check_open(writing, who, most_open)
             row = Request(
                 kind=kind,
                 wish=wish,
@@ -134,10 +126,11 @@ class RequestRepository(LedgerRepository):
 
     cancel = transaction(request_changes.cancel)
 
-    def resume(self, request: int, *, who: str, via: str, letter: Mail) -> Request:
+    def resume(self, request: int, *, who: str, via: str, most_open: int, letter: Mail) -> Request:
         """Resumes a cancelled request, with its measurements.
 
         Raises:
+            TooManyError: its requester has `most_open` open requests.
             StoreError: there is none, it was not cancelled, or an action is still being cancelled.
         """
         with self.writing() as writing:
@@ -146,6 +139,7 @@ class RequestRepository(LedgerRepository):
                 raise StoreError(
                     f"request {request} is {row.state}: only one that was cancelled is resumed"
                 )
+            _check_open(writing, row.who, most_open)
             jobs = request_changes.job_rows(writing.session, request)
             ordered = select(Action.external_id).where(
                 Action.job.in_([one.id for one in jobs]),
@@ -170,6 +164,7 @@ class RequestRepository(LedgerRepository):
         *,
         who: str,
         via: str,
+        most_open: int,
         data: dict[str, Any],
         letter: Mail,
     ) -> Request:
@@ -178,12 +173,15 @@ class RequestRepository(LedgerRepository):
         `change` returns the changed job, or None to leave it; `data` is that of the audit entry.
 
         Raises:
+            TooManyError: it has ended, and its requester has `most_open` open requests.
             StoreError: there is none, it was cancelled, or no job was changed.
         """
         with self.writing() as writing:
             row = get_row(writing.session, Request, request)
             if row.state == RequestState.CANCELLED:
                 raise StoreError(f"request {request} is cancelled: it must be resumed first")
+            if row.state != RequestState.OPEN:
+                _check_open(writing, row.who, most_open)
             changed = 0
             for job in request_changes.job_rows(writing.session, request):
                 wanted = change(serialization.loads(job.job_json))
@@ -216,3 +214,16 @@ class RequestRepository(LedgerRepository):
                 job.priority = priority
             data = {"priority": priority}
             return request_changes.audited(writing, row, "priority", who, via, data, letter)
+
+
+def _check_open(writing: WriteTransaction, who: str, most: int) -> None:
+    """Raises TooManyError if a user has as many open requests."""
+    query = select(func.count()).select_from(Request)
+    still = writing.session.scalar(
+        query.where(Request.who == who, Request.state == RequestState.OPEN)
+    )
+    if (still or 0) >= most:
+        raise TooManyError(
+            f"{who} has {still} open requests, and may have {most}; "
+            "one of them must end or be cancelled first"
+        )

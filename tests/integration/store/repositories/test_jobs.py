@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from ledger_facts import COMPARISON, NIGHT, POSTERIOR, decide
@@ -14,8 +15,9 @@ from ledger_facts import COMPARISON, NIGHT, POSTERIOR, decide
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.store.db.database import StoreError, open_database
-from netbisect.store.db.records import JobState, Outcome
+from netbisect.store.db.records import JobState, Outcome, RequestState
 from netbisect.store.ledger import Ledger
+from netbisect.store.repositories.requests import TooManyError
 
 pytestmark = pytest.mark.both_databases
 
@@ -163,6 +165,26 @@ def test_an_extended_job_is_open_without_a_result(ledger: Ledger) -> None:
         pass
 
     longer = replace(COMPARISON, commits=99)
-    ledger.requests.extend(request, lambda _: longer, **change, data={}, letter=Mail("", ""))
+    ledger.requests.extend(
+        request, lambda _: longer, **change, most_open=5, data={}, letter=Mail("", "")
+    )
     [record] = ledger.requests.jobs(request)
     assert (record.job, record.state, record.result) == (longer, JobState.OPEN, None)
+
+
+def test_a_resumed_or_extended_request_counts_as_open(ledger: Ledger) -> None:
+    letter = Mail("", "")
+    change: dict[str, Any] = {"who": "ann", "via": "command"}
+    wish = {"priority": 10, "most_open": 1, "address": "", "letter": lambda _: letter}
+    answered = ledger.requests.open("series", {}, [COMPARISON], **change, **wish).id
+    with ledger.jobs.closing(ledger.requests.jobs(answered)[0], Unfinished("")) as closing:
+        closing.end_request(state=RequestState.FAILED, verdict="", why="", letter=letter)
+    cancelled = ledger.requests.open("series", {}, [], **change, **wish).id
+    ledger.requests.cancel(cancelled, **change, why="", letter=letter)
+    ledger.requests.open("series", {}, [], **change, **wish)
+
+    more = {**change, "most_open": 1, "letter": letter}
+    with pytest.raises(TooManyError):
+        ledger.requests.resume(cancelled, **more)
+    with pytest.raises(TooManyError):
+        ledger.requests.extend(answered, lambda job: job, data={}, **more)
