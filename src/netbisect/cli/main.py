@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
+import io
 import sys
 from typing import Any, NamedTuple
 
@@ -83,6 +84,8 @@ class _LazyGroup(click.Group):
     """A group that imports only the command that is called."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack the letters of an author
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return super().main(*args, **kwargs)
         except OSError as error:

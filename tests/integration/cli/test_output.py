@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -58,3 +59,14 @@ def test_refused_file_is_one_sentence(arguments: list[str], tmp_path: Path) -> N
 
     assert done.returncode == 2
     assert done.stderr == f"Error: {LONG}: File name too long.\n"
+
+
+def test_letters_that_the_locale_lacks_are_escaped(tmp_path: Path) -> None:
+    """The variable stands for such a locale, which the host may not have."""
+    (tmp_path / "n").write_text("1\n2\n3\n")
+    command = ["report", "compare", "--set", "a=n", "--set", "b=n", "--title", "T", "-o", "\u65e5"]
+    environment = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    done = captured([NETBISECT, *command], cwd=tmp_path, env=environment)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("\\u65e5: README.md")
