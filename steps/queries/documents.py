@@ -41,8 +41,6 @@ KINDS: Mapping[type[Job], types.Kind] = {
     ProfileJob: "Profiling",
     MeasureJob: "Measurement",
 }
-_SHOWN = 50
-"""Alerts and jobs of a status, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +197,10 @@ class DocumentQueries:
     def status(self, *, everything: bool = False) -> types.StatusDocument:
         """Open jobs with their last action, and alerts: those in effect, or all."""
         alerts = self.ledger.alerts.all() if everything else self.ledger.alerts.all_open()
-        alerts = alerts[: -_SHOWN - 1 : -1]
         return types.StatusDocument(
             at=self.ledger.clock(),
-            jobs=tuple(map(self._open, self.ledger.jobs.all_open()[:_SHOWN])),
-            alerts=alert_summaries(self.ledger, alerts),
+            jobs=tuple(map(self._open, self.ledger.jobs.all_open())),
+            alerts=alert_summaries(self.ledger, alerts[::-1]),
             quarantines=quarantines(self.ledger),
         )
 

@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 import report_cases
 import report_documents
+from ledger_facts import NIGHT
 from programs import netbisect as run
 
 from netbisect.bisect.model.alert_state import AlertState
@@ -26,6 +27,7 @@ from netbisect.reports.render import words
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.health import judge
 from netbisect.store.db.records import SeriesName
+from netbisect.store.ledger import Ledger
 
 HOSTILE = "]]> \ud800 \x00 <b>"
 
@@ -209,3 +211,9 @@ def test_a_missing_database_is_not_created(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "there is no database" in result.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_status_has_the_whole_queue(empty_ledger: Ledger) -> None:
+    for number in range(60):
+        empty_ledger.jobs.add(NIGHT, key=f"{number}")
+    assert len(DocumentQueries(empty_ledger).status().jobs) == 60
