@@ -43,41 +43,41 @@ STATES = st.sampled_from(AlertState)
 ACTIONS = st.sampled_from(AlertAction)
 
 
-def alive(state: AlertState, **properties: object) -> AlertStatus:
-    """An alert in this state, with what goes with it."""
-    life = AlertStatus(AlertKind.DROP, state)
+def status_in(state: AlertState, **properties: object) -> AlertStatus:
+    """The status of an alert in this state, with consistent fields."""
+    status = AlertStatus(AlertKind.DROP, state)
     if state not in {AlertState.CANDIDATE, AlertState.CONFIRMING}:
-        life = replace(life, announced_at=1.0)
+        status = replace(status, announced_at=1.0)
     if state.ended:
-        life = replace(life, closed_at=2.0)
+        status = replace(status, closed_at=2.0)
     if state is AlertState.MUTED:
-        life = replace(life, muted_until=10 * DAY)
+        status = replace(status, muted_until=10 * DAY)
     if state is AlertState.CULPRIT_FOUND:
-        life = replace(life, culprit="r15")
+        status = replace(status, culprit="r15")
     if state is AlertState.MERGED:
-        life = replace(life, merged_into=3)
-    return replace(life, **properties)
+        status = replace(status, merged_into=3)
+    return replace(status, **properties)
 
 
 def change(action: AlertAction, at: float = 100.0, **properties: object) -> StatusChange:
-    """An action with all that belongs to it."""
-    given: dict[str, object] = {
+    """An action with all required fields."""
+    required: dict[str, object] = {
         AlertAction.NAME: {"culprit": "r15"},
         AlertAction.MUTE: {"until": at + DAY},
         AlertAction.FIX: {"recovery": "r30"},
         AlertAction.MERGE: {"into": 3},
     }.get(action, {})
-    return StatusChange(action, at, "olga", "because", **{**given, **properties})
+    return StatusChange(action, at, "olga", "because", **{**required, **properties})
 
 
 @given(state=STATES, action=ACTIONS)
 def test_transition_is_allowed_or_rejected(state: AlertState, action: AlertAction) -> None:
-    life = alive(state)
+    status = status_in(state)
     if state in ALLOWED[action]:
-        assert apply_change(7, life, change(action)).state is ALLOWED[action][state]
+        assert apply_change(7, status, change(action)).state is ALLOWED[action][state]
         return
     with pytest.raises(AlertTransitionError) as caught:
-        apply_change(7, life, change(action))
+        apply_change(7, status, change(action))
 
     message = str(caught.value)
     assert message.startswith("alert 7 ")
@@ -91,26 +91,26 @@ def test_transition_is_allowed_or_rejected(state: AlertState, action: AlertActio
 
 @given(st.lists(st.tuples(ACTIONS, st.floats(0, 40 * DAY)), max_size=25))
 def test_status_is_always_consistent(steps: list[tuple[AlertAction, float]]) -> None:
-    """Its times and names fit its state, after any sequence of changes."""
-    life, now = AlertStatus(AlertKind.DROP, AlertState.CANDIDATE), 0.0
-    for action, passes in steps:
-        now += passes
-        before = life
+    """Times and revisions match the state after any sequence of changes."""
+    status, now = AlertStatus(AlertKind.DROP, AlertState.CANDIDATE), 0.0
+    for action, elapsed in steps:
+        now += elapsed
+        before = status
         try:
-            life = apply_change(7, life, change(action, now))
+            status = apply_change(7, status, change(action, now))
         except AlertTransitionError:
-            assert life is before
+            assert status is before
             continue
-        assert life.state in ALLOWED[action].values()
-        assert (life.closed_at is not None) == life.state.ended
-        assert (life.muted_until is not None) == (life.state is AlertState.MUTED)
-        assert (life.merged_into is not None) == (life.state is AlertState.MERGED)
-        assert not life.recovery or life.state.ended
-        assert not life.state.standing or life.announced_at is not None
-        if life.state is AlertState.CULPRIT_FOUND:
-            assert life.culprit
+        assert status.state in ALLOWED[action].values()
+        assert (status.closed_at is not None) == status.state.ended
+        assert (status.muted_until is not None) == (status.state is AlertState.MUTED)
+        assert (status.merged_into is not None) == (status.state is AlertState.MERGED)
+        assert not status.recovery or status.state.ended
+        assert not status.state.standing or status.announced_at is not None
+        if status.state is AlertState.CULPRIT_FOUND:
+            assert status.culprit
         if before.announced_at is not None:
-            assert life.announced_at == before.announced_at
+            assert status.announced_at == before.announced_at
 
 
 @given(state=STATES, action=ACTIONS)
@@ -122,7 +122,7 @@ def test_only_ending_actions_end_an_alert(state: AlertState, action: AlertAction
 
 
 def test_states_are_reachable_and_only_merged_is_final() -> None:
-    """From the first suspicion on; and from everywhere something leads on."""
+    """All states are reachable from `candidate`, and all but `merged` have a transition."""
     reached, waiting = {AlertState.CANDIDATE}, [AlertState.CANDIDATE]
     while waiting:
         state = waiting.pop()
@@ -151,7 +151,7 @@ def test_incomplete_change_is_rejected(
 ) -> None:
     wrong = replace(change(action, 1.0), **more)  # type: ignore[arg-type] # on purpose
     with pytest.raises(AlertTransitionError, match=why):
-        apply_change(7, alive(AlertState.OPEN), wrong)
+        apply_change(7, status_in(AlertState.OPEN), wrong)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_incomplete_change_is_rejected(
         ("culprit-found", "merged", False),
     ],
 )
-def test_end_is_mailed_if_the_beginning_was(before: str, after: str, mailed: bool) -> None:
+def test_mailed_transitions(before: str, after: str, mailed: bool) -> None:
     assert is_mailed(AlertState(before), AlertState(after)) is mailed
 
 
@@ -196,7 +196,7 @@ CULPRIT = Culprit("r15", "r14", POSTERIOR, (Effect("s", -0.1, -0.2, -0.05, 0.01,
     ],
 )
 def test_state_after_a_search(result: Result, state: AlertState) -> None:
-    """A change that is there stands, with or without a commit."""
+    """A confirmed change keeps the alert open, with or without a culprit."""
     assert after_search(result) is state
 
 
@@ -231,7 +231,7 @@ BEFORE = levels(100, 100.1, 99.9, 100, 100.2)
 def test_recovery_after_three_levels(
     after: tuple[float, ...], noise: Noise, back: str | None
 ) -> None:
-    """Within 1 % or one standard deviation between images, whichever is more."""
+    """Tolerance: 1 % or one standard deviation between images, whichever is larger."""
     effect = math.log(0.9)
 
     assert recovery(BEFORE, levels(*after), noise, effect) == back

@@ -24,7 +24,7 @@ NO_REASON = "by mail, without a reason"
         ("\tinvalid the fan failed\r", MailCommand(AlertState.INVALID, "the fan failed")),
     ],
 )
-def test_a_command_stands_on_a_line_of_its_own(line: str, command: MailCommand) -> None:
+def test_command_is_parsed_from_its_own_line(line: str, command: MailCommand) -> None:
     assert parse(f"Hello,\nI have looked at it.\n\n{line}\n\nRegards, Ann\n") == command
 
 
@@ -53,13 +53,13 @@ def test_other_text_is_not_a_command(text: str) -> None:
         parse(text)
 
 
-def test_a_command_may_be_repeated_but_not_contradicted() -> None:
+def test_command_may_be_repeated_but_not_contradicted() -> None:
     assert parse("ack\nack\n") == MailCommand(AlertState.ACKNOWLEDGED, NO_REASON)
     with pytest.raises(MailCommandError, match="more than one command"):
         parse("ack\nmute 14d\n")
 
 
 @pytest.mark.parametrize("days", [0, 367])
-def test_a_mute_ends_within_a_year(days: int) -> None:
+def test_mute_of_more_than_a_year_or_no_days_is_rejected(days: int) -> None:
     with pytest.raises(MailCommandError, match="expected 1 to 366 days"):
         parse(f"mute {days}d")

@@ -41,8 +41,8 @@ def built(*revisions: str) -> dict[str, Kernel]:
 def play(
     job: MeasureJob, levels: dict[str, float], sd: float = 0.004, **more: object
 ) -> tuple[Move, list[str]]:
-    """Boots what is wanted until there is an answer; that, and in which order."""
-    luck = np.random.default_rng(7)
+    """Simulates trials until the job ends; returns the result and the booted revisions."""
+    rng = np.random.default_rng(7)
     evidence = Evidence(**more)  # type: ignore[arg-type]
     order: list[str] = []
     for _ in range(200):
@@ -54,24 +54,24 @@ def play(
             evidence = replace(evidence, kernels=kernels)
             continue
         order.append(move.revision)
-        rates = {one: levels[move.revision] + luck.normal(0, sd) for one in job.scenarios}
+        rates = {one: levels[move.revision] + rng.normal(0, sd) for one in job.scenarios}
         observation = Observation(f"boot {len(order)}", move.revision, move.revision, rates)
         evidence = replace(evidence, observations=(*evidence.observations, observation))
-    raise AssertionError("it never ends")
+    raise AssertionError("the job does not end")
 
 
 def test_boots_are_interleaved() -> None:
-    answer, order = play(TWO, {A: 14.0, B: 13.9})
+    result, order = play(TWO, {A: 14.0, B: 13.9})
 
     assert order == [A, B, B, A, A, B, B, A, A, B]
-    assert isinstance(answer, MeasureResult)
-    [held] = answer.held
+    assert isinstance(result, MeasureResult)
+    [held] = result.held
     assert (held.revision, held.effects[0].good_boots, held.effects[0].bad_boots) == (B, 5, 5)
     assert held.effects[0].ln_ratio == pytest.approx(-0.1, abs=0.01)
 
 
 def test_settings_are_compared_on_the_same_kernel_trial_by_trial() -> None:
-    """Boots differ by several per cent, and cancel; trials with one of the two are left out."""
+    """Differences between boots cancel; trials with only one of the settings are left out."""
     slow = f"{FORWARDING}@sysctl:net.inet.ip.redirect=1"
     job = replace(TWO, revisions=(A, B), scenarios=(FORWARDING, slow, PF), boots=3)
     boots = {A: (14.0, 14.1, 14.05), B: (13.9, 13.95, 14.0)}
@@ -82,14 +82,14 @@ def test_settings_are_compared_on_the_same_kernel_trial_by_trial() -> None:
     ]
     odd = Observation("odd", A, A, {slow: 9.0})
     evidence = Evidence(observations=(*found, odd), kernels=built(A, B))
-    answer = plan.next_move(job, evidence, Prices())
+    result = plan.next_move(job, evidence, Prices())
 
-    assert isinstance(answer, MeasureResult)
-    assert [(one.revision, one.effect.scenario) for one in answer.settings] == [
+    assert isinstance(result, MeasureResult)
+    assert [(one.revision, one.effect.scenario) for one in result.settings] == [
         (A, slow),
         (B, slow),
     ]
-    for one in answer.settings:
+    for one in result.settings:
         assert one.effect.ln_ratio == pytest.approx(-0.1)
         assert one.effect.bad_boots == 3
         # t(0.975, 2) = 4.303; the standard deviation of the differences is 0.001.
@@ -100,33 +100,33 @@ def test_settings_are_compared_on_the_same_kernel_trial_by_trial() -> None:
 
 @pytest.mark.parametrize(("bad", "named"), [(A, A), (B, B)])
 def test_one_unmeasurable_of_two_is_unfinished(bad: str, named: str) -> None:
-    answer, order = play(TWO, {}, skipped={bad: "the patch does not apply"})
+    result, order = play(TWO, {}, skipped={bad: "the patch does not apply"})
 
-    assert isinstance(answer, Unfinished)
-    assert answer.why == f"{named[:12]} cannot be measured: the patch does not apply"
+    assert isinstance(result, Unfinished)
+    assert result.why == f"{named[:12]} cannot be measured: the patch does not apply"
     assert order == []
 
 
 def test_unmeasurable_revision_is_skipped() -> None:
     job = replace(TWO, revisions=(A, B, C))
-    answer, order = play(job, {A: 14.0, C: 14.0}, skipped={B: "it does not build"})
+    result, order = play(job, {A: 14.0, C: 14.0}, skipped={B: "it does not build"})
 
-    assert isinstance(answer, MeasureResult)
+    assert isinstance(result, MeasureResult)
     assert Counter(order) == {A: 5, C: 5}
-    assert [(one.revision, len(one.effects)) for one in answer.held] == [(B, 0), (C, 1)]
-    assert answer.held[0].why == "it cannot be measured: it does not build"
-    assert measurement.worst_verdict(job, answer) is DifferenceVerdict.OPEN
+    assert [(one.revision, len(one.effects)) for one in result.held] == [(B, 0), (C, 1)]
+    assert result.held[0].why == "it cannot be measured: it does not build"
+    assert measurement.worst_verdict(job, result) is DifferenceVerdict.OPEN
 
 
 def test_identical_kernels_are_not_booted() -> None:
     same = {A: kernel(A, "one"), B: kernel(B, "one")}
-    answer, order = play(TWO, {}, kernels=same)
+    result, order = play(TWO, {}, kernels=same)
 
     assert order == []
-    assert answer == MeasureResult(
+    assert result == MeasureResult(
         (RevisionComparison(B, (), "it builds the same kernel as the first one", True),)
     )
-    assert measurement.worst_verdict(TWO, answer) is DifferenceVerdict.SAME
+    assert measurement.worst_verdict(TWO, result) is DifferenceVerdict.SAME
 
 
 def effect(ln_ratio: float, reach: float) -> Effect:
@@ -139,8 +139,8 @@ def effect(ln_ratio: float, reach: float) -> Effect:
         (-0.10, 0.01, 0.01, DifferenceVerdict.SLOWER),
         (0.10, 0.01, 0.01, DifferenceVerdict.FASTER),
         (-0.03, 0.005, 0.0, DifferenceVerdict.SLOWER),
-        (-0.03, 0.005, 0.02, DifferenceVerdict.OPEN),  # images of the same code differ as much
-        (-0.01, 0.005, 0.0, DifferenceVerdict.SAME),  # slower, by less than what matters
+        (-0.03, 0.005, 0.02, DifferenceVerdict.OPEN),  # within the noise between images
+        (-0.01, 0.005, 0.0, DifferenceVerdict.SAME),  # slower by less than min_effect
         (0.0, 0.005, 0.02, DifferenceVerdict.SAME),
         (0.0, 0.05, 0.0, DifferenceVerdict.OPEN),  # too few boots to exclude anything
         (-0.015, 0.01, 0.0, DifferenceVerdict.OPEN),
@@ -172,13 +172,13 @@ def test_repeated_runs_are_compared(second: float, consistent: bool) -> None:
 
 
 def test_error_rate_of_equal_kernels() -> None:
-    """Of 200 pairs without a difference hardly any is said to be slower or faster."""
-    luck = np.random.default_rng(11)
+    """At most 8 of 200 pairs of equal kernels are reported as slower or faster."""
+    rng = np.random.default_rng(11)
     verdicts = Counter()
     for _ in range(200):
-        offsets = luck.normal(14, 0.01, 2)
+        offsets = rng.normal(14, 0.01, 2)
         observations = tuple(
-            Observation(f"{name} {i}", name, name, {FORWARDING: level + luck.normal(0, 0.009)})
+            Observation(f"{name} {i}", name, name, {FORWARDING: level + rng.normal(0, 0.009)})
             for name, level in zip((A, B), offsets, strict=True)
             for i in range(5)
         )
@@ -190,7 +190,7 @@ def test_error_rate_of_equal_kernels() -> None:
     assert verdicts[DifferenceVerdict.SLOWER] + verdicts[DifferenceVerdict.FASTER] <= 8
 
 
-def test_the_interval_narrows_with_every_boot() -> None:
+def test_interval_narrows_with_every_boot() -> None:
     levels = {A: (13.80, 13.81, 13.79, 13.80), B: (13.70, 13.71, 13.69)}
     observations = tuple(
         Observation(f"{name} {at}", name, name, {FORWARDING: ln})
@@ -204,7 +204,7 @@ def test_the_interval_narrows_with_every_boot() -> None:
     assert found[1].high - found[1].low < found[0].high - found[0].low
 
 
-def test_counted_numbers_are_those_of_the_series() -> None:
+def test_counted_numbers_are_values_of_the_metric() -> None:
     cpu = "inet4~cpu.percent.lower"
     job = replace(TWO, scenarios=(cpu,), boots=2)
     observations = tuple(

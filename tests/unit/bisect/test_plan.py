@@ -1,4 +1,4 @@
-"""Every job has a next move."""
+"""Next moves of jobs."""
 
 from __future__ import annotations
 

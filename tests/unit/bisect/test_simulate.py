@@ -1,4 +1,4 @@
-"""Simulated jobs: two steps, drift, builders and budgets."""
+"""Simulated bisections: two culprits, a changed good end, builders and budgets."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_two_culprits_are_found() -> None:
 
 @pytest.mark.long
 def test_changed_good_end_is_detected() -> None:
-    """Inherited boots were fast, all fresh ones are slow."""
+    """Inherited boots of the good end are fast, and all fresh boots are slow."""
     simulated = lab({})
     evidence = ends_built(simulated, COMMITS)
     for _ in range(6):
@@ -57,9 +57,11 @@ def test_changed_good_end_is_detected() -> None:
 
 @pytest.mark.long
 def test_builders_save_time_and_cost_builds() -> None:
-    alone, helped = lab({20: EFFECT}), lab({20: EFFECT})
-    one = simulate_job(bisection(), alone, ends_built(alone, COMMITS))
-    three = simulate_job(bisection(), helped, ends_built(helped, COMMITS), builders=3)
+    one_builder, three_builders = lab({20: EFFECT}), lab({20: EFFECT})
+    one = simulate_job(bisection(), one_builder, ends_built(one_builder, COMMITS))
+    three = simulate_job(
+        bisection(), three_builders, ends_built(three_builders, COMMITS), builders=3
+    )
 
     assert isinstance(one.result, Culprit)
     assert isinstance(three.result, Culprit)

@@ -40,7 +40,7 @@ def exceeds(ln_ratio: float, image_sd: float, min_effect: float = MIN_EFFECT) ->
         (-0.015, 0.0005, 0.01, True),
         (-0.015, 0.0005, 0.02, False),
         (-0.7, 0.03, MIN_EFFECT, True),
-        (-1.0, 0.05, MIN_EFFECT, True),  # far beyond the expected effects
+        (-1.0, 0.05, MIN_EFFECT, True),  # larger than the effects of the prior
         (-4.0, 0.05, MIN_EFFECT, True),
         (2.3, 0.05, 0.005, True),
     ],
@@ -61,7 +61,7 @@ def test_more_image_noise_is_never_more_significant(
 
 
 def test_images_of_equal_performance_are_rarely_a_change() -> None:
-    """Pairs that differ by 1 % each: 4 of 400."""
+    """At most 4 of 400 pairs with an image noise of 1 % are called different."""
     rng = np.random.default_rng(1)
     differences = rng.normal(0, 0.01 * np.sqrt(2), 400)
 
@@ -69,7 +69,7 @@ def test_images_of_equal_performance_are_rarely_a_change() -> None:
 
 
 def test_small_difference_needs_the_images_of_the_history() -> None:
-    """Their effect is reported, because two images add their offsets."""
+    """The effect of the history is reported, because two images add their offsets."""
     result = Confirmed((effect(-0.05), effect(-0.04, "inet6")))
     alone = judge(replace(JOB, noise=Noise(BOOT_SD, 0.03)), result)
     agreed = judge(replace(JOB, agreed=effect(-0.03)), result)

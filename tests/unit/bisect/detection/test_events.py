@@ -36,7 +36,7 @@ def shift(
     score: float = 10.0,
     images: tuple[int, int] = (10, 10),
 ) -> SeriesShift:
-    """Of a series between the revisions of these numbers."""
+    """The shift of a series between two revisions."""
     return SeriesShift(
         testbed=testbed,
         scenario=scenario,
@@ -59,7 +59,7 @@ def summaries(found: Sequence[ShiftEvent]) -> list[tuple[str, str, str, int]]:
 
 
 def series(seed: int, *shape: tuple[int, float], slope: float = 0.0) -> list[Level]:
-    """Levels of `count` images each at 14 + `shift`, five boots each; a day apart."""
+    """One image per day with five boots; `shape` lists counts of images and levels above 14."""
     rng = np.random.default_rng(seed)
     levels = []
     for count, level in shape:
@@ -73,7 +73,7 @@ def series(seed: int, *shape: tuple[int, float], slope: float = 0.0) -> list[Lev
 
 def detect(branch: Mapping[SeriesKey, Sequence[Level]]) -> list[ShiftEvent]:
     found = find_shifts(branch)
-    return group_shifts("main", [one for of_place in found.values() for one in of_place], ORDER)
+    return group_shifts("main", [one for of_series in found.values() for one in of_series], ORDER)
 
 
 def test_overlapping_ranges_form_one_event() -> None:
@@ -105,12 +105,12 @@ def test_overlapping_ranges_form_one_event() -> None:
 @settings(max_examples=40, deadline=None)
 def test_every_shift_is_in_one_event(raw: list[tuple[int, int, float, int]], rng: object) -> None:
     found = [
-        shift(first, first + wide, ratio, testbed=f"testbed {i}", score=3 + score)
-        for i, (first, wide, ratio, score) in enumerate(raw)
+        shift(first, first + width, ratio, testbed=f"testbed {i}", score=3 + score)
+        for i, (first, width, ratio, score) in enumerate(raw)
     ]
     result = group_shifts("main", found, ORDER)
     shuffled = list(found)
-    rng.shuffle(shuffled)  # type: ignore[attr-defined]  # random.Random, as hypothesis makes it
+    rng.shuffle(shuffled)  # type: ignore[attr-defined]  # random.Random of hypothesis
 
     members = [one.testbed for event in result for one in event.shifts]
     assert sorted(members) == sorted(one.testbed for one in found)
@@ -123,7 +123,7 @@ def test_every_shift_is_in_one_event(raw: list[tuple[int, int, float, int]], rng
 
 
 def test_single_slow_image_is_a_dip() -> None:
-    """With the next image the level is back: a dip, and the way back is not an improvement."""
+    """The next image has the old level; its return is not an improvement."""
     branch = {
         SeriesKey("apu2", scenario): series(seed, (15, 0.0), (1, -0.15), (15, 0.0))
         for seed, scenario in enumerate(["inet4-forwarding", "inet4-pf-stateful"])
@@ -162,7 +162,7 @@ def test_partial_return_is_a_drop_and_an_improvement() -> None:
 
 
 def test_few_images_of_a_noisy_metric_have_few_steps() -> None:
-    """Images that scatter by 8 %: the noise of packet rates is known to be less."""
+    """Images scatter by 8 %, which exceeds the usual noise of packet rates."""
     counts = {"x": 0, "x~latency.ms.lower": 0}
     for seed in range(30):
         levels = history(seed, (8, 0.0), image=0.08, stray=0)
@@ -175,7 +175,7 @@ def test_few_images_of_a_noisy_metric_have_few_steps() -> None:
 
 @pytest.mark.parametrize("slope", [-0.0004, -0.0006, -0.001])
 def test_gradual_drop_is_a_drift(slope: float) -> None:
-    """Half a thousandth a day adds up; it is not cut into steps, for no revision made it."""
+    """A slope of 0.04 to 0.1 % per day is one drift and no steps."""
     (event,) = detect({SeriesKey("apu2", "x"): series(9, (110, 0.0), slope=slope)})
 
     assert event.kind is EventKind.DRIFT

@@ -21,7 +21,7 @@ from netbisect.bisect.model.jobs import NightlyJob
 ORDER = {f"r{i}": i for i in range(20)}
 
 
-def off(
+def suspicion(
     scenario: str,
     good: int | str,
     *suspects: int,
@@ -48,7 +48,7 @@ def names(found: list[Group]) -> list[list[str]]:
 
 
 def test_overlapping_ranges_form_one_group() -> None:
-    one, other = off("faint", 4, 7, 6, p=1e-3), off("clear", 5, 6, p=1e-9)
+    one, other = suspicion("faint", 4, 7, 6, p=1e-3), suspicion("clear", 5, 6, p=1e-9)
 
     for order in ([one, other], [other, one]):
         (group,) = group_suspicions(order, ORDER)
@@ -57,18 +57,20 @@ def test_overlapping_ranges_form_one_group() -> None:
 
 
 def test_disjoint_ranges_are_separate_groups() -> None:
-    """What lies after r5 cannot have changed r5."""
-    assert names(group_suspicions([off("a", 3, 5), off("b", 5, 8, p=1e-2)], ORDER)) == [
+    """Commits after r5 cannot have changed r5."""
+    assert names(group_suspicions([suspicion("a", 3, 5), suspicion("b", 5, 8, p=1e-2)], ORDER)) == [
         ["a"],
         ["b"],
     ]
-    assert names(group_suspicions([off("a", 3, 5), off("b", 4, 8, p=1e-2)], ORDER)) == [["a", "b"]]
+    assert names(group_suspicions([suspicion("a", 3, 5), suspicion("b", 4, 8, p=1e-2)], ORDER)) == [
+        ["a", "b"]
+    ]
 
 
 def test_unknown_revision_is_a_separate_group() -> None:
-    unknown = off("a", "enamed", 5), off("b", 3, 99, p=1e-2), off("c", 3, p=1e-1)
+    unknown = suspicion("a", "enamed", 5), suspicion("b", 3, 99, p=1e-2), suspicion("c", 3, p=1e-1)
 
-    assert names(group_suspicions([*unknown, off("d", 3, 5, p=0.5)], ORDER)) == [
+    assert names(group_suspicions([*unknown, suspicion("d", 3, 5, p=0.5)], ORDER)) == [
         ["a"],
         ["b"],
         ["c"],
@@ -78,7 +80,7 @@ def test_unknown_revision_is_a_separate_group() -> None:
 
 
 def test_retests_are_limited_smallest_p_first() -> None:
-    many = [Group((off(str(i), 3, 5, p=1e-3 / (1 + i)),)) for i in range(RETESTS + 4)]
+    many = [Group((suspicion(str(i), 3, 5, p=1e-3 / (1 + i)),)) for i in range(RETESTS + 4)]
 
     assert names(choose_retests(many)) == [[str(i)] for i in range(RETESTS + 3, 3, -1)]
     assert names(choose_retests(many, 1)) == [[str(RETESTS + 3)]]
@@ -87,19 +89,19 @@ def test_retests_are_limited_smallest_p_first() -> None:
 
 
 def test_drops_are_retested_before_gains() -> None:
-    gain = Group((off("gain", 3, 5, p=1e-9, kind=AlertKind.IMPROVEMENT, ln_ratio=0.2),))
-    drop = Group((off("drop", 3, 5, p=1e-2),))
+    gain = Group((suspicion("gain", 3, 5, p=1e-9, kind=AlertKind.IMPROVEMENT, ln_ratio=0.2),))
+    drop = Group((suspicion("drop", 3, 5, p=1e-2),))
 
     assert names(choose_retests([gain, drop])) == [["drop"], ["gain"]]
 
 
 @pytest.mark.parametrize("kind", [AlertKind.MODES, AlertKind.DRIFT])
 def test_modes_and_drifts_are_not_retested(kind: AlertKind) -> None:
-    assert choose_retests([Group((off("a", 3, 5, kind=kind),))]) == []
+    assert choose_retests([Group((suspicion("a", 3, 5, kind=kind),))]) == []
 
 
 def test_q_values_agree_with_benjamini_and_hochberg() -> None:
-    """The example of their paper: four of fifteen are found at 5 %."""
+    """In the example of their paper, four of fifteen are significant at 5 %."""
     p = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344]
     p += [0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0]
 
@@ -125,7 +127,7 @@ def test_images_of_the_lead_confirm_its_effect() -> None:
 
 @pytest.mark.parametrize(("change", "lead"), [(0.3, "cpu"), (-0.3, "pps")])
 def test_metrics_of_one_run_are_one_comparison(change: float, lead: str) -> None:
-    """A drop leads, however clear a gain; of two drops, the clearer one."""
+    """Drops lead before gains, and the clearer of two drops leads."""
     series = {"cpu": history(1, (20, 0.0), (1, -0.1)), "pps": history(2, (20, 0.0), (1, change))}
     numbers = {f"r{place}": place for place in range(21)}
     night = NightlyJob("main", "apu", "r20", ("cpu", "pps"), 5)

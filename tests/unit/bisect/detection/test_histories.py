@@ -30,7 +30,7 @@ def test_step_is_found_at_its_position(shift: float) -> None:
 
 
 def test_false_steps_are_rare() -> None:
-    """At most two in 60 histories with outliers."""
+    """At most two false steps in 60 histories with outliers."""
     false = [
         step
         for seed in range(60)
@@ -65,7 +65,7 @@ def test_revisions_with_one_kernel_are_one_image() -> None:
 
 
 def test_modes_are_not_steps() -> None:
-    """At most two in 20 histories."""
+    """At most two false steps in 20 bimodal histories."""
     false = [
         one
         for seed in range(20)
@@ -77,21 +77,21 @@ def test_modes_are_not_steps() -> None:
 
 @pytest.mark.long
 def test_clear_step_in_another_series_reveals_a_faint_one() -> None:
-    alone, beside, elsewhere = 0, 0, 0
+    alone, same_place, other_place = 0, 0, 0
     for seed in range(30):
         faint = history(seed, (10, 0.0), (4, -0.03))
         here = history(seed + 100, (10, 0.0), (10, -0.3))
         later = history(seed + 100, (12, 0.0), (10, -0.3))
         alone += at(find_steps(faint)) == ["r10"]
-        beside += at(analyze_jointly({1: faint, 2: here})[1].steps) == ["r10"]
-        elsewhere += at(analyze_jointly({1: faint, 2: later})[1].steps) == ["r10"]
+        same_place += at(analyze_jointly({1: faint, 2: here})[1].steps) == ["r10"]
+        other_place += at(analyze_jointly({1: faint, 2: later})[1].steps) == ["r10"]
 
-    assert beside > alone
-    assert elsewhere <= alone
+    assert same_place > alone
+    assert other_place <= alone
 
 
 def similar(noise: float, drop: float) -> dict[int, list[Level]]:
-    """16 series of eight images; every fourth has a drop at r4."""
+    """16 series of eight images, of which every fourth has a drop at r4."""
     shapes = [((4, 0.0), (4, 0.0 if seed % 4 else -drop)) for seed in range(16)]
     return {
         seed: history(seed, *shape, boot=noise / 3, image=noise, stray=0)
@@ -102,7 +102,7 @@ def similar(noise: float, drop: float) -> dict[int, list[Level]]:
 def count_steps(
     series: dict[int, list[Level]], noise_group: Callable[[int], Hashable]
 ) -> list[int]:
-    """Drops found, and false steps."""
+    """Numbers of detected drops and of false steps."""
     found = {
         key: at(one.steps) for key, one in analyze_jointly(series, noise_group=noise_group).items()
     }
@@ -131,7 +131,7 @@ def test_similar_quiet_series_reveal_faint_steps() -> None:
     ("hardware", "documented"), [("Atom_C2558", -0.112), ("AMD_GX-412TC", -0.255)]
 )
 def test_iflib_migration_is_found(hardware: str, documented: float) -> None:
-    """r311849 made e1000 routers slower; seven revisions of five boots show it."""
+    """r311849 made e1000 routers slower; the series has seven revisions of five boots."""
     found = {step.at: step for step in find_steps(measured(hardware, "", "bisect-set"))}
 
     assert found["r311849"].before == "r311848"
@@ -144,7 +144,7 @@ def test_iflib_migration_is_found(hardware: str, documented: float) -> None:
     [("fastforwarding", -11.6, 27), ("ipfw-statefull", -5, 13), ("pf-statefull", -4, 9)],
 )
 def test_documented_steps_of_an_atom_are_found(config: str, backoff: int, fib: int) -> None:
-    """r303643 and r309257, and at most one more in a year of 55 revisions."""
+    """r303643, r309257 and at most one other step are found in 55 revisions."""
     levels = measured("Atom_C2558", config, "history")
     found = {step.at: 100 * math.expm1(step.ln_ratio) for step in find_steps(levels)}
 
@@ -155,7 +155,7 @@ def test_documented_steps_of_an_atom_are_found(config: str, backoff: int, fib: i
 
 @pytest.mark.data
 def test_documented_step_of_an_apu_is_found() -> None:
-    """r309257 made it faster; in its other two series the images scatter by 3 and 4 %."""
+    """r309257 made it faster; the images of its other series scatter by 3 and 4 %."""
     found = {s.at: s.ln_ratio for s in find_steps(measured("AMD_GX", "fastforwarding", "history"))}
 
     assert math.expm1(found["r309257"]) == pytest.approx(0.176, abs=0.02)
@@ -163,8 +163,8 @@ def test_documented_step_of_an_apu_is_found() -> None:
     assert estimate_noise(measured("AMD_GX", "ipfw-statefull", "history")).image > 0.03
 
 
-def test_noise_of_few_boots_is_little_known() -> None:
-    """Boots beyond the first of each image count."""
+def test_weight_of_the_noise_grows_with_the_boots() -> None:
+    """The weight is the number of boots beyond the first of each image."""
     assert estimate_noise([]).boot_weight == 0
     assert estimate_noise([]).image_weight == 4
     assert estimate_noise(history(1, (3, 0.0))).boot_weight == 12

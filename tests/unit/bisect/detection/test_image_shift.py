@@ -28,7 +28,7 @@ def evidence_of(y: NDArray[np.float64], effect: float = -MIN_EFFECT) -> ImageShi
 
 @pytest.mark.parametrize(("drop", "after", "least"), [(0.1, 3, 19), (0.05, 12, 18)])
 def test_lasting_drop_is_shown_at_its_place(drop: float, after: int, least: int) -> None:
-    """With images that scatter by 2 %."""
+    """The images scatter by 2 %."""
     found = [evidence_of(images(seed, 30, after, drop, 0.02)) for seed in range(20)]
 
     assert sum(one.shown for one in found) >= least
@@ -38,7 +38,7 @@ def test_lasting_drop_is_shown_at_its_place(drop: float, after: int, least: int)
 
 @pytest.mark.long
 def test_drop_two_images_after_another_change_is_shown_at_its_place() -> None:
-    """Of 10 %, with images that scatter by 2 %: the baseline has two images."""
+    """The baseline has two images; the drop is 10 %, and images scatter by 2 %."""
     found = []
     for seed in range(40):
         y = images(seed, 2, 14, 0.1, 0.02)
@@ -50,13 +50,13 @@ def test_drop_two_images_after_another_change_is_shown_at_its_place() -> None:
 
 
 @pytest.mark.parametrize("percent", [13, 14, 20])
-def test_drop_is_shown_if_only_large_ones_matter(percent: float) -> None:
+def test_drop_is_shown_with_a_large_min_effect(percent: float) -> None:
     y = images(4, 30, 5, 0.3, 0.02)
 
     assert evidence_of(y, math.log1p(-percent / 100)).shown
 
 
-def test_odd_image_is_no_shift() -> None:
+def test_single_outlier_is_not_a_shift() -> None:
     y = images(1, 30, 1, 0.0, 0.01)
     y[-1] = 14 - 0.07
 
@@ -65,7 +65,7 @@ def test_odd_image_is_no_shift() -> None:
 
 
 def test_few_images_are_uncertain() -> None:
-    """A drop that thirty images show leaves a doubt after four."""
+    """Thirty images before the drop show it, and four do not."""
     y = images(2, 30, 4, 0.05, 0.008)
 
     assert evidence_of(y).shown
@@ -74,15 +74,15 @@ def test_few_images_are_uncertain() -> None:
 
 
 def test_correlated_images_need_more_evidence() -> None:
-    """A level that wanders is no shift: the same images in random order are one sooner."""
+    """The same images in random order are stronger evidence than a random walk."""
     rng = np.random.default_rng(3)
-    wander = np.zeros(40)
+    walk = np.zeros(40)
     for i in range(1, 40):
-        wander[i] = 0.5 * wander[i - 1] + rng.normal(0, 0.03)
-    wander[-4:] -= 0.08
-    shuffled = np.concatenate([rng.permutation(wander[:-4]), wander[-4:]])
+        walk[i] = 0.5 * walk[i - 1] + rng.normal(0, 0.03)
+    walk[-4:] -= 0.08
+    shuffled = np.concatenate([rng.permutation(walk[:-4]), walk[-4:]])
 
-    assert evidence_of(wander).log_ratio < evidence_of(shuffled).log_ratio
+    assert evidence_of(walk).log_ratio < evidence_of(shuffled).log_ratio
 
 
 def test_gains_and_drops_are_symmetric() -> None:
@@ -96,7 +96,7 @@ def test_gains_and_drops_are_symmetric() -> None:
 
 @pytest.mark.long
 def test_false_calls_are_rare() -> None:
-    """60 histories of 40 nights, 0.8 false calls allowed on average."""
+    """At most one false call in 60 histories of 40 nights; 0.8 are expected."""
     called = 0
     for seed in range(60):
         y = images(seed, 40, 0, 0.0, 0.03)

@@ -24,8 +24,8 @@ def tonight(levels: list[Level], **known: BootModes) -> ScreenResult:
 @pytest.mark.parametrize(
     ("nights", "drop", "least"), [(1, 0.11, 38), (7, 0.05, 35), (20, 0.03, 20)]
 )
-def test_a_drop_shows_after_as_many_levels(nights: int, drop: float, least: int) -> None:
-    """In so many of 40 seeded histories at least."""
+def test_drop_is_suspicious_after_a_number_of_nights(nights: int, drop: float, least: int) -> None:
+    """At least `least` of 40 histories are suspicious."""
     seen = [
         screen(levels[:nights], levels[nights]).suspicious
         for levels in (history(seed, (nights, 0.0), (1, math.log(1 - drop))) for seed in range(40))
@@ -38,7 +38,7 @@ def test_a_drop_shows_after_as_many_levels(nights: int, drop: float, least: int)
 @pytest.mark.parametrize("nights", [1, 3, 7, 20])
 @pytest.mark.parametrize("image", [0.0, 0.008, 0.015])
 def test_false_suspicions_are_rare(nights: int, image: float) -> None:
-    """At most 3 of 100."""
+    """At most 3 of 100 histories without a change are suspicious."""
     false = [
         screen(levels[:nights], levels[nights]).suspicious
         for levels in (history(seed, (nights + 1, 0.0), image=image) for seed in range(100))
@@ -67,8 +67,8 @@ def test_single_outlier_does_not_shorten_the_baseline() -> None:
     assert tonight(levels).threshold == pytest.approx(tonight(without).threshold, rel=0.2)
 
 
-def test_images_show_a_lasting_drop_until_it_becomes_the_baseline() -> None:
-    """No retest that refutes one pair of images silences it; the range is that of the drop."""
+def test_images_confirm_a_lasting_drop_until_it_becomes_the_baseline() -> None:
+    """Every night is suspicious, and the range is that of the drop."""
     found = [
         tonight(history(32, (15, 0.0), (lower, -0.1), image=0.003, stray=0))
         for lower in range(1, 31)
@@ -85,7 +85,7 @@ def test_images_show_a_lasting_drop_until_it_becomes_the_baseline() -> None:
 
 
 def test_drop_two_images_after_another_change_is_confirmed() -> None:
-    """The baseline begins at the earlier change. One pair of images would leave a doubt."""
+    """The baseline begins at the earlier change; one pair of images would not decide."""
     levels = history(33, (2, 0.0), (14, -0.1), image=0.015, stray=0)
     found = [tonight(levels[:length]) for length in range(3, 17)]
     shown = [one for one in found if one.agreed is not None]
@@ -96,7 +96,7 @@ def test_drop_two_images_after_another_change_is_confirmed() -> None:
 
 
 def test_slow_boots_of_a_known_mode_are_not_a_drop() -> None:
-    """Three of five came up slow, in a series that is known for it."""
+    """Three of five boots are slow in a series with known modes."""
     for seed in range(20):
         levels = history(seed, (30, 0.0), share=0.3, boot=0.005, image=0.004, stray=0)
         fast = np.random.default_rng(seed).normal(14, 0.005, 5)
@@ -113,7 +113,7 @@ def test_known_modes_apply_from_the_second_night() -> None:
 
 
 def test_vanished_slow_mode_is_of_kind_modes() -> None:
-    """Half of the boots were slow, and none of the latest three images."""
+    """Half of the earlier boots were slow, and no boot of the latest three images is."""
     shape = {"boot": 0.005, "image": 0.004, "stray": 0.0}
     before = history(38, (40, 0.0), share=0.5, boots=8, **shape)
     after = [
@@ -143,7 +143,7 @@ def test_saturated_levels_are_not_suspicious() -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("config", ["ipfw-statefull", "pf-statefull"])
 def test_images_of_a_published_year_show_its_documented_changes(config: str) -> None:
-    """r303643 and r309257, and no other; every range includes the commit."""
+    """Only r303643 and r309257 are found, and every range includes the commit."""
     levels = measured("Atom_C2558", config, "history")
     order = [level.revision for level in levels]
     changes = [order.index(name) for name in ("r303643", "r309257")]

@@ -1,4 +1,4 @@
-"""Retest: blocks of interleaved boots, verdicts, price, modes and gains."""
+"""Retests: blocks of interleaved boots, verdicts, prices, modes and gains."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def built(good: str = "one", bad: str = "other") -> dict[str, Kernel]:
 def blocks(
     good: Sequence[float], bad: Sequence[float], *, fresh: bool = True, testbed: str = "apu"
 ) -> list[Observation]:
-    """Boots of both sides in the order that the retest asks for."""
+    """Boots of both sides in the order of a retest."""
     left = {True: iter(good), False: iter(bad)}
     found = []
     for i in range(len(good) + len(bad)):
@@ -57,7 +57,7 @@ def decide(job: CompareJob, observations: Sequence[Observation], **kernels: Kern
 
 
 def side(boots: int, slow: int = 0, by: float = 0.0) -> list[float]:
-    """The first `slow` of them boot into the slow mode."""
+    """Levels of the boots of one side, of which the first `slow` are in the slow mode."""
     values = (14.0, 14.004, 13.996, 14.001, 13.999, 14.003, 13.997, 14.002)
     return [x + by - GAP * (i < slow) for i, x in enumerate(values[:boots])]
 
@@ -87,11 +87,11 @@ def test_boots_are_interleaved_in_blocks_of_random_order() -> None:
 
 
 def test_large_drop_is_confirmed_within_two_blocks() -> None:
-    ended = retest(2, 0.11)
+    played = retest(2, 0.11)
 
-    assert isinstance(ended.result, Confirmed)
-    assert ended.boots <= 2 * BLOCK
-    lead, other = ended.result.effects
+    assert isinstance(played.result, Confirmed)
+    assert played.boots <= 2 * BLOCK
+    lead, other = played.result.effects
     assert (lead.scenario, other.scenario) == (LEAD, "pf")
     assert lead.low < math.log(0.89) < lead.high
 
@@ -105,13 +105,13 @@ def test_equal_kernels_are_not_confirmed() -> None:
 
 
 def test_drop_of_five_percent_is_confirmed() -> None:
-    """With two stray boots in a hundred."""
-    endings = Counter(type(retest(seed, 0.05, outliers=0.02).result) for seed in range(60))
+    """At least 58 of 60 drops are confirmed, with 2 % of outliers."""
+    results = Counter(type(retest(seed, 0.05, outliers=0.02).result) for seed in range(60))
 
-    assert endings[Confirmed] >= 58
+    assert results[Confirmed] >= 58
 
 
-def test_noise_larger_than_known_is_undecided_at_worst() -> None:
+def test_noise_larger_than_known_is_confirmed_or_undecided() -> None:
     prices, job = Prices(build=0.0, boot=0.0, run=1.0), replace(DROP, commits=128, noise=Noise())
     for boot, least in ((0.02, 38), (0.03, 34)):
         played = [retest(seed, 0.05, Noise(boot), job, prices=prices) for seed in range(40)]
@@ -131,7 +131,7 @@ def test_undecided_retest_gives_the_price_of_a_decision() -> None:
 
 
 @pytest.mark.long
-def test_dearer_search_allows_a_longer_retest() -> None:
+def test_more_expensive_search_allows_a_longer_retest() -> None:
     prices = Prices(build=0.0, boot=0.0, run=30.0)
     few, many = (
         np.mean(
@@ -163,16 +163,15 @@ def test_boot_after_a_long_set_up_has_several_runs() -> None:
 
 
 def test_drop_below_min_effect_is_not_confirmed() -> None:
-    """However clear it is."""
-    ended = retest(3, 0.012, Noise(0.001), replace(DROP, noise=Noise(0.001)))
+    played = retest(3, 0.012, Noise(0.001), replace(DROP, noise=Noise(0.001)))
 
-    assert isinstance(ended.result, NotConfirmed)
-    assert "no room for a drop of 2 %" in ended.result.why
-    assert ended.result.effects[0].high < 0
+    assert isinstance(played.result, NotConfirmed)
+    assert "no room for a drop of 2 %" in played.result.why
+    assert played.result.effects[0].high < 0
 
 
-def test_disturbed_boot_takes_one_more_block() -> None:
-    """A job on the router slows one boot down by 60 %; its block hardly counts."""
+def test_disturbed_boot_extends_the_retest_by_one_block() -> None:
+    """One boot is 60 % slower; its block has little weight."""
     job, good, bad = replace(DROP, noise=Noise(0.005)), side(4), side(4, by=-0.05)
     bad[0] += math.log(0.4)
     found = decide(job, blocks(good, bad))
@@ -189,7 +188,7 @@ def test_inherited_boots_do_not_count() -> None:
 
 
 def test_boots_out_of_order_do_not_count() -> None:
-    """A block is ABBA; what the retest did not ask for gives no difference."""
+    """Boots that do not fit into an ABBA block give no difference."""
     order = blocks([14.0] * 4, [13.9] * 4)
     bad = [one for one in order if one.revision == "bad"]
 
@@ -209,7 +208,6 @@ def test_confirmed_drop_is_significant(good: list[float], bad: list[float], boot
 
 @given(SIDE, SIDE)
 def test_gains_and_drops_are_symmetric(good: list[float], bad: list[float]) -> None:
-    """The other way round, the same."""
     drop = decide(DROP, blocks(good, bad))
     gain = decide(GAIN, blocks([28 - x for x in good], [28 - x for x in bad]))
 
@@ -221,12 +219,12 @@ def test_gains_and_drops_are_symmetric(good: list[float], bad: list[float]) -> N
 @pytest.mark.parametrize(("job", "by"), [(DROP, -0.1), (GAIN, 0.1)])
 def test_only_the_suspected_sign_is_confirmed(job: CompareJob, by: float) -> None:
     found = decide(job, blocks(side(8), side(8, by=by)))
-    opposite = decide(job, blocks(side(8), side(8, by=-by)))
+    opposite_sign = decide(job, blocks(side(8), side(8, by=-by)))
 
     assert isinstance(found, Confirmed)
     assert found.effects[0].ln_ratio == pytest.approx(by)
-    assert isinstance(opposite, NotConfirmed)
-    assert "no room for a " in opposite.why
+    assert isinstance(opposite_sign, NotConfirmed)
+    assert "no room for a " in opposite_sign.why
 
 
 def test_identical_kernels_need_no_boot() -> None:
@@ -247,7 +245,7 @@ def test_unmeasurable_side_is_unfinished(revision: str) -> None:
 
 
 def test_boots_without_samples_are_unfinished() -> None:
-    """After three in vain; before that it tries again."""
+    """The retest ends after three boots without samples."""
     order = blocks([14.0] * 4, [13.9] * 4)
     bad = [replace(one, ln_pps={"pf": 13.9}) for one in order if one.revision == "bad"]
     good = [one for one in order if one.revision == "good"]
@@ -259,7 +257,7 @@ def test_boots_without_samples_are_unfinished() -> None:
 
 
 def test_boots_are_compared_within_their_testbed() -> None:
-    """However far apart the levels of the testbeds are."""
+    """The levels of the testbeds differ by 50 %."""
     far = blocks(side(4, by=-0.5), side(4, by=-0.56), testbed="2")
     found = decide(DROP, [*blocks(side(4), side(4, by=-0.06)), *far])
 
@@ -275,7 +273,7 @@ def test_testbed_waits_for_the_end_of_a_running_block() -> None:
 
 
 def test_slow_boots_of_one_side_are_not_a_change() -> None:
-    """Four of four, where three of ten are expected; eight of eight are."""
+    """With a slow mode of 30 %, four of four slow boots stay open, and eight of eight do not."""
     job = replace(DROP, noise=MODES)
 
     assert isinstance(decide(DROP, blocks(side(4), side(4, 4))), Confirmed)
@@ -285,26 +283,26 @@ def test_slow_boots_of_one_side_are_not_a_change() -> None:
     assert isinstance(decide(job, blocks(side(4, 4), side(4))), Trial)
 
 
-def test_one_fast_boot_shows_the_mode() -> None:
-    """The two kernels are as fast as each other, in their fast mode."""
-    ended = decide(replace(DROP, noise=MODES), blocks(side(8), side(8, 7)))
+def test_one_fast_boot_reveals_the_slow_mode() -> None:
+    """Both kernels are equally fast in the fast mode."""
+    played = decide(replace(DROP, noise=MODES), blocks(side(8), side(8, 7)))
 
-    assert isinstance(ended, NotConfirmed)
-    assert ended.effects[0].ln_ratio == pytest.approx(0, abs=0.01)
+    assert isinstance(played, NotConfirmed)
+    assert played.effects[0].ln_ratio == pytest.approx(0, abs=0.01)
 
 
 @pytest.mark.parametrize(("good", "bad"), [(0, 2), (2, 0), (2, 1), (2, 2)])
 def test_slow_boots_do_not_hide_a_drop(good: int, bad: int) -> None:
-    """Of a third of the gap, whichever boots were slow."""
+    """The drop is a third of the gap."""
     job = replace(DROP, noise=MODES)
-    ended = decide(job, blocks(side(4, good), side(4, bad, by=-0.04)))
+    played = decide(job, blocks(side(4, good), side(4, bad, by=-0.04)))
 
-    assert isinstance(ended, Confirmed)
-    assert ended.effects[0].ln_ratio == pytest.approx(-0.04, abs=0.005)
+    assert isinstance(played, Confirmed)
+    assert played.effects[0].ln_ratio == pytest.approx(-0.04, abs=0.005)
 
 
 def test_drop_unlike_the_gap_is_confirmed_at_once() -> None:
-    """No mode explains it."""
+    """The slow mode cannot explain drops much smaller or larger than the gap."""
     for drop in (-0.05, -0.2):
         job = replace(DROP, noise=MODES)
         assert isinstance(decide(job, blocks(side(4), side(4, by=drop))), Confirmed)
@@ -317,7 +315,7 @@ def test_modes_are_not_a_drop() -> None:
 
 
 def test_two_unknown_modes_are_no_change() -> None:
-    """Runs of a program that is in either of two modes, with a gap of 20 %."""
+    """Half of the runs of a program are 20 % faster."""
     wrong: Counter[int] = Counter()
     for weight in (0, 100):
         job = replace(DROP, noise=Noise(boot=0.02, boot_weight=weight))
@@ -331,4 +329,4 @@ def test_two_unknown_modes_are_no_change() -> None:
                     break
 
     assert wrong[0] == 0
-    assert wrong[100] >= 3  # two runs of each side agree by chance
+    assert wrong[100] >= 3  # two runs of each side are equal by chance

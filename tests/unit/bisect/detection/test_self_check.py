@@ -26,7 +26,7 @@ NOISE = Noise(boot=0.009, image=0.008)
 @pytest.mark.long
 @pytest.mark.parametrize("images", [10, 30])
 def test_smallest_drop_has_80_percent_power(images: int) -> None:
-    """By the screen, with the noise that the screen finds; somewhat more or less."""
+    """The screen finds this drop in 80 % of cases, with its own estimate of the noise."""
     seen = []
     for seed in range(120):
         *levels, last = history(seed, (images + 1, 0.0), stray=0)
@@ -66,7 +66,7 @@ def test_boots_do_not_average_image_noise_out() -> None:
 
 
 def test_split_half_error_rates() -> None:
-    """Of 400: ministat calls about 5 % of them, a retest 0.3 %."""
+    """Ministat calls about 5 % of 400 equal halves different; a retest calls 0.3 %."""
     found = split_half_test(history(1, (400, 0.0), boots=12, stray=0))
 
     assert found.images == 400
@@ -74,8 +74,8 @@ def test_split_half_error_rates() -> None:
     assert found.called <= 5
 
 
-def test_drift_within_a_night_is_called() -> None:
-    """Later boots were slower: something is wrong in the lab."""
+def test_drift_within_a_night_is_detected() -> None:
+    """The second half of the boots is slower, which indicates a fault of the lab."""
     rows = 14 + np.random.default_rng(3).normal(0, 0.001, (20, 6))
     rows[:, 3:] -= 0.05
 
@@ -89,7 +89,7 @@ def test_sign_test_of_balanced_changes() -> None:
 
 
 def test_overlap_is_the_mean_over_pairs() -> None:
-    """Two of three, none of two, and a pair of quiet nights that does not count."""
+    """The pairs overlap by 2/3 and 0; a pair of nights without suspicions does not count."""
     quiet: frozenset[str] = frozenset()
     suspicious = [frozenset("ab"), frozenset("abc"), quiet, quiet]
 

@@ -23,14 +23,14 @@ from netbisect.bisect.model.entities import Level
 
 
 def again(level: Level, seed: int, by: float = 0.0, boot: float = 0.009) -> Level:
-    """Another night of the same image, whose own level is the mean of this one."""
+    """Another night of the same image, at the mean of its level plus `by`."""
     rng = np.random.default_rng(seed)
     mean = np.mean(level.ln_pps) + by
     return replace(level, ln_pps=tuple(float(x) for x in mean + rng.normal(0, boot, 5)))
 
 
 def pairs(count: int, by: float = 0.0) -> list[RepeatedNight]:
-    """Repeated nights, each after a history of its own."""
+    """Repeated nights, each with a different history."""
     found = []
     for seed in range(count):
         *levels, first = history(seed, (21, 0.0), stray=0)
@@ -40,7 +40,7 @@ def pairs(count: int, by: float = 0.0) -> list[RepeatedNight]:
 
 @pytest.mark.long
 def test_false_call_rates_are_nominal() -> None:
-    """No more often than the screen and the retest promise for two images."""
+    """The rates do not exceed the levels of significance of screen and retest."""
     found = count_repeated_nights(pairs(150))
 
     assert found.nights == 150
@@ -50,7 +50,7 @@ def test_false_call_rates_are_nominal() -> None:
     assert found.night_sd < 0.005
 
 
-def test_slower_second_night_is_called() -> None:
+def test_slower_second_night_is_detected() -> None:
     found = count_repeated_nights(pairs(10, by=-0.1))
 
     assert (found.screened, found.retested) == (10, 10)

@@ -15,14 +15,14 @@ NOISE = Noise(boot=0.009, image=0.005)
 
 
 def sliding(total: float, seed: int = 1) -> list[Level]:
-    """One image a night; by the last one the level has moved by `total`."""
+    """One image per night; the level changes linearly by `total`."""
     rng = np.random.default_rng(seed)
     level = 14 + np.linspace(0, total, 90) + rng.normal(0, 0.005, 90)
     return nights(level[:, None] + rng.normal(0, 0.009, (90, 5)))
 
 
 def test_gradual_drop_is_a_drift() -> None:
-    """6 % in a quarter, of which no night shows more than 0.07 %."""
+    """The level falls by 6 % in a quarter, and by 0.07 % per night."""
     found = drift(sliding(-0.06), NOISE)
 
     assert found is not None
@@ -39,7 +39,7 @@ def test_small_drop_is_not_a_drift(total: float) -> None:
 
 
 def test_image_noise_needs_a_larger_drift() -> None:
-    """Four standard errors at least."""
+    """A drift has at least four standard errors."""
     levels = sliding(-0.06)
 
     assert drift(levels, NOISE) is not None
@@ -47,7 +47,7 @@ def test_image_noise_needs_a_larger_drift() -> None:
 
 
 def test_scatter_beyond_the_noise_is_not_a_drift() -> None:
-    """Twelve images of one level scatter by 5 %; the noise says 0.5 %."""
+    """Twelve images of one level scatter by 5 %; the known noise is 0.5 %."""
     for seed in range(20):
         images = 14 + np.random.default_rng(seed).normal(0, 0.05, (12, 1))
         assert drift(nights(images.repeat(5, axis=1)), NOISE) is None
@@ -61,7 +61,7 @@ def test_no_drift_after_a_gap_of_half_a_year() -> None:
 
 
 def test_slow_mode_is_not_a_drift() -> None:
-    """Most boots of the latest week came up slow."""
+    """Most boots of the latest nights are slow."""
     rng = np.random.default_rng(2)
     share = np.where(np.arange(90) < 80, 0.2, 0.8)[:, None]
     slow = rng.random((90, 5)) < share

@@ -1,4 +1,4 @@
-"""Labels of commits, and digests of conditions."""
+"""Digests of conditions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from netbisect.bisect.model.entities import Commit, Conditions
 def test_digest_of_conditions() -> None:
     values = {"processors": "4", "cpu": "Atom C2558"}
     one = Conditions.of("c2558", "inet4-forwarding", values)
-    turned = Conditions.of("c2558", "inet4-forwarding", dict(reversed(values.items())))
+    reordered = Conditions.of("c2558", "inet4-forwarding", dict(reversed(values.items())))
     other = Conditions.of("c2558", "inet4-forwarding", {**values, "processors": "8"})
 
-    assert one.digest == turned.digest == "c5d2dc015d9d746a"
+    assert one.digest == reordered.digest == "c5d2dc015d9d746a"
     assert other.digest != one.digest
     assert one == Conditions(one.digest, "c2558", "inet4-forwarding", values)
 

@@ -17,7 +17,9 @@ CPU = SeriesMetric("cpu", "%", lower=True)
         (SeriesMetric("throughput", "bit/s"), "inet4~throughput.bit-per-s"),
     ],
 )
-def test_series_name_gives_the_metric_back(metric: SeriesMetric, name: str) -> None:
+def test_metric_survives_a_round_trip_through_the_series_name(
+    metric: SeriesMetric, name: str
+) -> None:
     assert metric.of("inet4") == name
     assert metric_of(name) == metric
     assert scenario_of(name) == "inet4"
@@ -31,11 +33,11 @@ def test_tunables_belong_to_the_scenario() -> None:
     assert split_settings("inet4") == ("inet4", "")
 
 
-def test_a_rise_of_a_number_that_should_be_low_is_a_fall_of_the_level() -> None:
+def test_level_falls_when_a_lower_is_better_value_rises() -> None:
     assert CPU.level(22.0) < CPU.level(20.0)
     assert CPU.number(CPU.level(22.0)) == pytest.approx(22.0)
 
 
-def test_any_other_name_is_that_of_packets_per_second() -> None:
+def test_name_without_a_valid_metric_means_packets_per_second() -> None:
     assert metric_of("a~b") == SeriesMetric()
     assert scenario_of("a~b") == "a~b"

@@ -69,9 +69,9 @@ def test_invalid_text_is_rejected_with_its_line(text: str, message: str) -> None
 
 def test_deep_stack_is_parsed() -> None:
     lines = [f"{' ' * depth}100.0% [2] f{depth}" for depth in range(10_000)]
-    [(stack, many)] = profile_stacks.parse("@ a [2 samples]\n" + "\n".join(lines)).items()
+    [(stack, count)] = profile_stacks.parse("@ a [2 samples]\n" + "\n".join(lines)).items()
 
-    assert (len(stack), stack[-1], many) == (10_000, "f0", 2)
+    assert (len(stack), stack[-1], count) == (10_000, "f0", 2)
 
 
 def test_shares_exclude_callees() -> None:

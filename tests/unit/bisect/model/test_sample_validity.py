@@ -15,7 +15,7 @@ from netbisect.bisect.model.sample_validity import MachineState, PortState, RunR
 LINE_RATE = 1_488_095.0
 GENERATOR, RECEIVER = "the generator", "the receiver"
 PORTS = ("the router's ingress", "the router's egress", GENERATOR, RECEIVER)
-LOOK = MachineState(
+STATE = MachineState(
     ports={part: PortState("igb2", "active", 1_000, 0, 0) for part in PORTS},
     settings={"net.inet.ip.redirect": "0"},
     clock=2400.0,
@@ -28,16 +28,16 @@ GOOD = RunRecord(
     line_rate=LINE_RATE,
     offered={GENERATOR: (0.36 * LINE_RATE, *(28 * [LINE_RATE]), 0.5 * LINE_RATE, 0.1 * LINE_RATE)},
     received={RECEIVER: (0.0, 0.0, 300_000.0, *(28 * [940_000.0]), 20_000.0, 0.0)},
-    before=LOOK,
+    before=STATE,
     after=replace(
-        LOOK, ports={part: PortState("igb2", "active", 40_001_000, 0, 0) for part in PORTS}
+        STATE, ports={part: PortState("igb2", "active", 40_001_000, 0, 0) for part in PORTS}
     ),
     wanted={"net.inet.ip.redirect": "0"},
 )
 
 
 def port(part: str, **changes: object) -> MachineState:
-    """How it looks after the run when one port is another."""
+    """The state of the machine after the run, with changes to one port."""
     ports = GOOD.after.ports
     return replace(GOOD.after, ports={**ports, part: replace(ports[part], **changes)})  # type: ignore[arg-type] # of a field
 
@@ -47,7 +47,7 @@ def test_a_good_run_has_no_problem() -> None:
 
 
 def test_unknown_values_are_accepted() -> None:
-    """An older system has no counters, no sensors and no names for its clocks."""
+    """Older systems lack counters, sensors and clock frequencies."""
     assert (
         sample_validity.problems(replace(GOOD, before=MachineState(), after=MachineState())) == []
     )
@@ -95,7 +95,7 @@ DOWN = "dut igb2 2x"
             "the router's ingress (igb2) counted 12,345 packets with a wrong CRC during the run",
         ),
         (
-            replace(GOOD, before=replace(LOOK, settings={"net.inet.ip.redirect": "1"})),
+            replace(GOOD, before=replace(STATE, settings={"net.inet.ip.redirect": "1"})),
             "net.inet.ip.redirect was '1' before the run, ordered was '0'",
         ),
         (
@@ -115,7 +115,7 @@ DOWN = "dut igb2 2x"
             "the router was too hot after the run: dev.cpu.0 101 of 100 C",
         ),
         (
-            replace(GOOD, before=replace(LOOK, programs={"sshd": 1.0, "cc": 85.0, "make": 3.0})),
+            replace(GOOD, before=replace(STATE, programs={"sshd": 1.0, "cc": 85.0, "make": 3.0})),
             "other programs took 89 % of a processor of the router before the run, cc most of it",
         ),
     ],
@@ -129,18 +129,18 @@ def test_problems(run: RunRecord, sentence: str) -> None:
 SIZES = {"the generator (60 bytes)": 7 / 12, "the generator (1514 bytes)": 5 / 12}
 
 
-def of_a_mix(**changes: float) -> RunRecord:
-    """A good run of two pkt-gens on one port, with other rates of some of them."""
-    rates = {who: LINE_RATE * share * changes.get(who, 1.0) for who, share in SIZES.items()}
-    offered = {who: 30 * [rate] for who, rate in rates.items()}
+def mixed_run(**changes: float) -> RunRecord:
+    """A good run of two pkt-gens on one port; `changes` are factors of their rates."""
+    rates = {name: LINE_RATE * share * changes.get(name, 1.0) for name, share in SIZES.items()}
+    offered = {name: 30 * [rate] for name, rate in rates.items()}
     return replace(GOOD, offered_pps=rates, offered=offered, shares=SIZES)
 
 
 def test_each_size_of_a_mix_has_its_share() -> None:
-    """A sum that is right does not hide that a few large packets are missing."""
-    assert sample_validity.problems(of_a_mix()) == []
+    """Missing large packets are reported even if the sum of the rates is right."""
+    assert sample_validity.problems(mixed_run()) == []
     changed = {"the generator (60 bytes)": 1.01, "the generator (1514 bytes)": 0.985}
-    problems = sample_validity.problems(of_a_mix(**changed))
+    problems = sample_validity.problems(mixed_run(**changed))
     assert problems == [
         "the generator (1514 bytes) offered 610,739 pps, less than 99 % of 620,040",
     ]
@@ -148,7 +148,7 @@ def test_each_size_of_a_mix_has_its_share() -> None:
 
 
 def test_drift_of_the_generator_is_a_warning() -> None:
-    """A router beyond its limit forwards as much of a load that is a little lower."""
+    """An overloaded router forwards the same rate at a slightly lower load."""
     run = replace(GOOD, offered={GENERATOR: FADING})
     assert sample_validity.problems(run) == []
     assert sample_validity.warnings(run) == [
@@ -156,18 +156,21 @@ def test_drift_of_the_generator_is_a_warning() -> None:
     ]
 
 
-def with_queues(way: str, packets: tuple[int, ...]) -> RunRecord:
-    """A good run with these packets by queue."""
-    part = {"tx": "the router's egress", "rx": "the router's ingress"}[way]
-    before = {f"{way} {number}": 5 for number in range(len(packets))}
-    after = {f"{way} {number}": 5 + count for number, count in enumerate(packets)}
+def with_queues(direction: str, packets: tuple[int, ...]) -> RunRecord:
+    """A good run with these numbers of packets per queue."""
+    part = {"tx": "the router's egress", "rx": "the router's ingress"}[direction]
+    before = {f"{direction} {number}": 5 for number in range(len(packets))}
+    after = {f"{direction} {number}": 5 + count for number, count in enumerate(packets)}
     return replace(GOOD, before=port(part, queues=before), after=port(part, queues=after))
 
 
-def of_two(late: int = 0, lost: int = 0, ends: int = 0) -> RunRecord:
-    """A run of two generators and receivers.
+def two_generators(late: int = 0, lost: int = 0, ends: int = 0) -> RunRecord:
+    """A run of two generators and two receivers.
 
-    The second generator begins `late`, sends nothing for `lost` seconds, and `ends` early.
+    Args:
+        late: Seconds by which the second generator starts later.
+        lost: Seconds for which it sends nothing.
+        ends: Seconds by which it ends earlier.
     """
     half, offered = LINE_RATE / 2, GOOD.offered[GENERATOR]
     gap = range(10, 10 + lost)
@@ -187,36 +190,38 @@ def of_two(late: int = 0, lost: int = 0, ends: int = 0) -> RunRecord:
 
 
 def test_each_of_several_generators_offers_its_share() -> None:
-    assert sample_validity.problems(of_two()) == []
-    slow = replace(of_two(), offered_pps={"generator 1 on a": 8e5, "generator 2 on b": 7e5})
+    assert sample_validity.problems(two_generators()) == []
+    slow = replace(two_generators(), offered_pps={"generator 1 on a": 8e5, "generator 2 on b": 7e5})
     assert sample_validity.problems(slow) == [
         "generator 2 on b offered 700,000 pps, less than 99 % of 744,048"
     ]
-    unknown = replace(of_two(), offered_pps={"generator 1 on a": 8e5, "generator 2 on b": 0.0})
-    assert sample_validity.problems(unknown) == [], "why it is unknown is a problem of its own"
+    unknown = replace(
+        two_generators(), offered_pps={"generator 1 on a": 8e5, "generator 2 on b": 0.0}
+    )
+    assert sample_validity.problems(unknown) == [], "unknown rates are reported elsewhere"
 
 
 def test_generators_send_at_the_same_time() -> None:
-    """Up to some seconds at both ends, which the medians do not see."""
-    assert sample_validity.problems(of_two(late=1, ends=2)) == []
-    assert sample_validity.problems(of_two(ends=8)) == [
+    """Offsets of a few seconds at either end are tolerated; the medians ignore them."""
+    assert sample_validity.problems(two_generators(late=1, ends=2)) == []
+    assert sample_validity.problems(two_generators(ends=8)) == [
         "generator 2 on b offered less than 95 % of 744,048 pps in 6 of 28 seconds"
     ]
     assert (
         "the generators did not send at the same time: each sent for at most 31 seconds, and "
         "packets arrived for 38"
-    ) in sample_validity.problems(of_two(late=7))
+    ) in sample_validity.problems(two_generators(late=7))
 
 
-def test_stray_packets_do_not_belong_to_the_run() -> None:
-    """As those of a tunnel that asks for a handshake before the traffic."""
+def test_stray_packets_before_and_after_the_run_are_ignored() -> None:
+    """Tunnels send handshake packets before the traffic."""
     rates = [7.0, *9 * [0.0], *GOOD.received[RECEIVER], 0.0, 3.0]
     run = replace(GOOD, received={RECEIVER: rates}, link_changes=(DOWN,))
     assert sample_validity.problems(run) == []
 
 
 def test_missing_packets_of_one_generator_are_found() -> None:
-    assert sample_validity.problems(of_two(lost=2)) == [
+    assert sample_validity.problems(two_generators(lost=2)) == [
         f"packets were missing for 2 seconds, and links went down: {DOWN}"
     ]
 
@@ -225,8 +230,8 @@ def test_missing_packets_of_one_generator_are_found() -> None:
     ("packets", "share"),
     [((700_000, 100_000, 100_000, 100_000), 70), ((1_000_000, 0), 100), ((760_000, 240_000), 76)],
 )
-def test_flows_that_meet_on_one_queue_are_a_warning(packets: tuple[int, ...], share: int) -> None:
-    """From the middle between an even share and all packets."""
+def test_uneven_use_of_queues_is_a_warning(packets: tuple[int, ...], share: int) -> None:
+    """The threshold is halfway between an even share and all packets."""
     run = with_queues("tx", packets)
     assert sample_validity.warnings(run) == [
         (
@@ -250,7 +255,7 @@ def test_saturation_starts_at_98_percent() -> None:
     assert sample_validity.saturated(1.004e6, 1e6)
     assert not sample_validity.saturated(0.979e6, 1e6)
     assert not sample_validity.saturated(0.0, 0.0)
-    assert not sample_validity.saturated(2e6, 1e6), "what was offered is not known then"
+    assert not sample_validity.saturated(2e6, 1e6), "the offered rate is unknown"
 
 
 rates = st.lists(st.floats(min_value=0, max_value=1e8), max_size=60)

@@ -23,8 +23,8 @@ def test_every_class_has_a_tag() -> None:
     }
 
 
-def test_stored_tags_stay() -> None:
-    """Databases and logs of earlier versions hold these tags."""
+def test_stored_tags_are_unchanged() -> None:
+    """Databases and logs of earlier versions contain these tags."""
     assert " ".join(CLASSES) == (
         "kernel boot conditions sample dud profile mark night comparison bisection profiling "
         "measurement visit nightdone confirmed notconfirmed culprit several suspects drift "

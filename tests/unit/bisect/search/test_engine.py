@@ -48,7 +48,7 @@ def fresh_boots(played: JobSimulation, revision: str) -> int:
 
 @pytest.mark.parametrize("culprit", [1, 9, 20])
 def test_culprit_is_found_and_verified(culprit: int) -> None:
-    """By whole blocks of boots that were ordered for it, with a significant difference."""
+    """The verification uses whole blocks of boots and shows a significant difference."""
     played = simulated(culprit, 20, culprit)
 
     assert isinstance(played.result, Culprit)
@@ -68,7 +68,7 @@ def test_culprit_is_found_and_verified(culprit: int) -> None:
 
 @pytest.mark.long
 def test_overestimated_effect_does_not_hide_the_culprit() -> None:
-    """A drop of 3 %, with 9 % confirmed: the search continues for half the effect."""
+    """The retest confirmed 9 %, and the drop is 3 %."""
     noise, count = Noise(0.02, 0.0), 16
     lab = LabSimulation(stepped(count, 11, -0.03), noise, np.random.default_rng(0))
     played = simulate_job(bisection(count, 0.086, noise), lab, ends_built(lab, count))
@@ -78,8 +78,8 @@ def test_overestimated_effect_does_not_hide_the_culprit() -> None:
 
 
 @pytest.mark.parametrize(("boots", "ends"), [(2, False), (3, True)])
-def test_drift_needs_the_probability_of_a_culprit(boots: int, ends: bool) -> None:
-    """Five kernels on a slope: two boots each give a probability of 98 %."""
+def test_drift_needs_the_same_probability_as_a_culprit(boots: int, ends: bool) -> None:
+    """Two boots of each of five kernels on a slope give a probability of 98 %."""
     slope = {f"r{k}": [14 - 0.0508 * k / 64 + 0.001 * (b % 2) for b in range(boots)]
              for k in (0, 16, 32, 48, 64)}  # fmt: skip
 
@@ -90,8 +90,8 @@ def test_drift_needs_the_probability_of_a_culprit(boots: int, ends: bool) -> Non
 
 @pytest.mark.long
 def test_named_culprits_are_right() -> None:
-    """60 searches for drops of 5 and 3.2 %, with outliers."""
-    endings = Counter(
+    """At least 57 of 60 searches for drops of 5 and 3.2 % with outliers find the culprit."""
+    results = Counter(
         "wrong"
         if isinstance(played.result, Culprit) and played.result.revision != f"r{culprit}"
         else type(played.result).__name__
@@ -102,13 +102,13 @@ def test_named_culprits_are_right() -> None:
         ]
     )
 
-    assert endings["wrong"] <= 1
-    assert endings["Culprit"] >= 57
+    assert results["wrong"] <= 1
+    assert results["Culprit"] >= 57
 
 
 @pytest.mark.long
 def test_image_noise_gives_ranges_instead_of_wrong_culprits() -> None:
-    """1 % image noise and drops of 5 %."""
+    """With 1 % image noise, drops of 5 % are narrowed down to at most five commits."""
     noise = Noise(0.009, 0.01)
     played = [
         (f"r{1 + seed % 32}", simulated(seed, culprit=1 + seed % 32, noise=noise).result)
@@ -126,7 +126,7 @@ def test_image_noise_gives_ranges_instead_of_wrong_culprits() -> None:
 
 @pytest.mark.long
 def test_no_culprit_without_a_change() -> None:
-    """80 searches after a wrong retest; most need no build."""
+    """At least 76 of 80 searches after a wrong retest are NotReproduced, mostly without builds."""
     played = [
         simulated(seed, drop=(0.11, 0.05)[seed % 2], outliers=0.02, retest=0) for seed in range(80)
     ]
@@ -136,8 +136,8 @@ def test_no_culprit_without_a_change() -> None:
     assert np.mean([one.builds for one in played]) < 0.5
 
 
-def test_nothing_changed_takes_a_test_of_the_ends() -> None:
-    """Boots that the search chose do not count, for the level may have wandered meanwhile."""
+def test_no_change_is_concluded_from_a_comparison_of_the_ends() -> None:
+    """Earlier boots of the ends do not count, because the level may have drifted."""
     job = bisection(8, drop=0.1)
     alike = evidence_of({"r0": [13.9, 13.901], "r8": [13.9, 13.899]}).observations
     equal, apart = (
@@ -154,8 +154,8 @@ def test_nothing_changed_takes_a_test_of_the_ends() -> None:
     assert posterior_of(job, apart).none < 1e-6
 
 
-def test_undecided_ends_are_not_called_equal() -> None:
-    """Thirty pairs of boots see a drop of 4 %, give or take 8 %."""
+def test_undecided_comparison_of_the_ends_is_unfinished() -> None:
+    """Thirty pairs of boots differ by 4 %, with a scatter of 8 %."""
     level = [13.9 + i * 1e-3 for i in range(20)]
     alike = evidence_of({"r0": level, "r8": level}).observations
     boots = proof("r0", "r8", (13.94, 13.9), blocks=15, why=COMPARES_ENDS)
@@ -183,7 +183,7 @@ NO_POSTERIOR = Posterior({}, 0.0)
 @settings(deadline=None, max_examples=15)
 @given(st.lists(st.floats(-4, 0), min_size=9, max_size=9))
 def test_credible_range_is_the_shortest_with_95_percent(powers: list[float]) -> None:
-    """At least two candidates, at most five."""
+    """A credible range has two to five candidates."""
     space = RANGE_SPACE
     chances = np.zeros(41)
     chances[15:24] = np.power(10.0, powers)
@@ -225,7 +225,7 @@ def test_skipped_revisions_are_not_booted_and_suspects_include_the_culprit(
             assert revision == f"r{culprit}"
         case Suspects(revisions=revisions):
             assert f"r{culprit}" in revisions
-            # All but the last suspect cannot be measured.
+            # None of the suspects but the last can be measured.
             assert set(revisions[:-1]) <= skipped
             numbers = [int(name[1:]) for name in revisions]
             assert numbers == list(range(numbers[0], numbers[-1] + 1))
@@ -282,13 +282,15 @@ def test_search_without_measurable_revisions_is_unfinished() -> None:
     assert "none of the revisions can be measured" in move.why
 
 
-def test_revision_without_samples_is_given_up_after_three_boots() -> None:
+def test_revision_is_skipped_after_three_boots_without_samples() -> None:
     known = evidence_of({"r0": [14.0] * 4, "r32": [13.95] * 4})
-    silent = tuple(Observation(f"silent {i}", "r16", "", {"pf": 12.0}) for i in range(3))
+    without_samples = tuple(Observation(f"boot {i}", "r16", "", {"pf": 12.0}) for i in range(3))
 
-    again = next_move(bisection(32), Evidence((*known.observations, *silent[:2])), PRICES)
-    given_up = next_move(bisection(32), Evidence((*known.observations, *silent)), PRICES)
+    third_trial = next_move(
+        bisection(32), Evidence((*known.observations, *without_samples[:2])), PRICES
+    )
+    next_trial = next_move(bisection(32), Evidence((*known.observations, *without_samples)), PRICES)
 
-    assert isinstance(again, Trial)
-    assert isinstance(given_up, Trial)
-    assert again.revision == "r16" != given_up.revision
+    assert isinstance(third_trial, Trial)
+    assert isinstance(next_trial, Trial)
+    assert third_trial.revision == "r16" != next_trial.revision

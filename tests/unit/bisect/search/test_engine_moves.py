@@ -41,7 +41,7 @@ def test_identical_kernels_are_booted_under_one_revision(culprit: int, seed: int
 
 
 def test_parent_with_a_measured_kernel_is_not_booted_again() -> None:
-    """r2 builds the kernel of r1, so boots of r1 verify r3."""
+    """r2 builds the kernel of r1, so that boots of r1 verify r3."""
     known = evidence_of(
         {"r1": [14.0, 14.001, 14.002], "r3": [13.95, 13.951, 13.952]}, r1="a", r2="a", r3="b"
     )
@@ -60,8 +60,8 @@ def test_parent_with_a_measured_kernel_is_not_booted_again() -> None:
     assert (found.revision, found.parent) == ("r3", "r2")
 
 
-def test_disturbed_boot_of_a_verification_takes_one_more_block() -> None:
-    """Nor does it count in the effect of the culprit."""
+def test_disturbed_boot_extends_a_verification_by_one_block() -> None:
+    """The disturbed boot is left out of the effect."""
     known = evidence_of({"r2": [14.0, 14.001, 14.002], "r3": [13.95, 13.951, 13.952]})
     boots = list(proof("r2", "r3", (14.0, 13.95), blocks=2))
     index = next(i for i, r in enumerate(boots) if r.revision == "r3")
@@ -98,7 +98,7 @@ def observations_of(facts: Iterable[tuple[str, float, bool]]) -> tuple[Observati
 @given(FACTS, st.sets(st.sampled_from(names(6)), max_size=3))
 @settings(max_examples=12)
 def test_every_move_is_valid(facts, skips) -> None:  # noqa: ANN001
-    """Trials are of revisions that are not skipped; a culprit is verified."""
+    """Trials exclude skipped revisions, and culprits are verified."""
     observations = observations_of(facts)
     skipped = dict.fromkeys(skips, "it does not build")
     evidence = Evidence(observations, skipped=skipped)
@@ -106,7 +106,7 @@ def test_every_move_is_valid(facts, skips) -> None:  # noqa: ANN001
 
     assert not isinstance(move, Trial) or move.revision in set(names(6)) - skips
     assert not isinstance(move, Trial) or move.why
-    assert move.posterior == posterior_of(bisection(6), evidence)  # type: ignore[union-attr] - all of a search have one
+    assert move.posterior == posterior_of(bisection(6), evidence)  # type: ignore[union-attr] - all moves of a search have it
     if isinstance(move, Culprit):
         for name in (move.revision, move.parent):
             assert sum(r.order.startswith("verifies") for r in evidence.of(name)) >= 2
@@ -126,17 +126,17 @@ def test_verification_is_interleaved() -> None:
             evidence = lab.boot(evidence, name, SCENARIOS, fresh=False)
 
     played = simulate_job(job, lab, evidence)
-    turns = [trial.revision for trial in played.trials]
+    order = [trial.revision for trial in played.trials]
 
     assert isinstance(played.result, Culprit)
-    assert len(turns) > 8
-    for first, second, third, last in zip(*(turns[i:8:4] for i in range(4)), strict=True):
+    assert len(order) > 8
+    for first, second, third, last in zip(*(order[i:8:4] for i in range(4)), strict=True):
         assert first == last
         assert {first} != {second} == {third}
 
 
 def failing_verification(good: str, bad: str, old: int) -> Evidence:
-    """The inherited boots differ, ten fresh ones of each side do not."""
+    """Inherited boots of both sides differ, and ten fresh boots of each side do not."""
     inherited = [
         Observation(f"old {name} {i}", name, "", {LEAD: level + 1e-3 * (i % 3)}, fresh=False)
         for name, level in ((good, 14.0), (bad, 13.9))
@@ -152,10 +152,10 @@ def test_failed_verification_names_no_culprit() -> None:
     assert not isinstance(move, Culprit)
     assert not (isinstance(move, Trial) and move.why.startswith("verifies r3"))
 
-    alone = next_move(bisection(1), failing_verification("r0", "r1", 90), PRICES)
+    single = next_move(bisection(1), failing_verification("r0", "r1", 90), PRICES)
 
-    assert isinstance(alone, Unfinished)
-    assert alone.why == "boots of r1 and of its parent do not differ as the search expects"
+    assert isinstance(single, Unfinished)
+    assert single.why == "boots of r1 and of its parent do not differ as the search expects"
 
 
 @pytest.mark.long
@@ -164,4 +164,4 @@ def test_boots_of_a_search_are_limited() -> None:
     played = simulated(6, 8, 4, drop=0.02, noise=Noise(0.1, 0.0), retest=1)
 
     assert isinstance(played.result, Unfinished)
-    assert played.boots <= 600 + 2  # one of either end before the search
+    assert played.boots <= 600 + 2  # one boot of each end precedes the search

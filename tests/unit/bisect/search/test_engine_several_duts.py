@@ -30,9 +30,9 @@ def bisection(count: int = 24, others: int = 1) -> BisectJob:
     return BisectJob("main", "dut1", "r0", candidates, ("v4",), "v4", EFFECT, NOISE, others=names)
 
 
-def lab(culprit: int, seed: int, apart: dict[str, float]) -> LabSimulation:
+def lab(culprit: int, seed: int, offsets: dict[str, float]) -> LabSimulation:
     levels = stepped(24, culprit, EFFECT)
-    return LabSimulation(levels, NOISE, np.random.default_rng(seed), offsets=apart)
+    return LabSimulation(levels, NOISE, np.random.default_rng(seed), offsets=offsets)
 
 
 def observations(boots: list[tuple[str, float, str]], runs: int = 1) -> tuple[Observation, ...]:
@@ -54,24 +54,26 @@ boots = st.lists(
 def test_single_testbed_gives_the_same_moves(measured: list[tuple[int, float, int]]) -> None:
     job = replace(bisection(12), others={})
     plain = tuple(
-        Observation(f"b{i}", f"r{at}", f"k{at}", {"v4": 14 + EFFECT * (at > 5) + luck}, runs=runs)
-        for i, (at, luck, runs) in enumerate(measured)
+        Observation(
+            f"b{i}", f"r{at}", f"k{at}", {"v4": 14 + EFFECT * (at > 5) + deviation}, runs=runs
+        )
+        for i, (at, deviation, runs) in enumerate(measured)
     )
     named = tuple(replace(observation, testbed="dut1") for observation in plain)
     move = engine.next_move(job, Evidence(plain), PRICES)
 
     assert engine.next_move(job, Evidence(named), PRICES) == move
     assert engine.next_move_on(job, Evidence(named), PRICES, InFlight()) == move
-    there = InFlight(testbed="dut1")
-    again = engine.next_move_on(job, Evidence(named), PRICES, there)
-    if isinstance(move, Trial) and isinstance(again, Trial):
-        again = replace(again, testbed="", why=again.why.removesuffix(" on dut1"))
-    assert again == move
+    in_flight = InFlight(testbed="dut1")
+    on_dut1 = engine.next_move_on(job, Evidence(named), PRICES, in_flight)
+    if isinstance(move, Trial) and isinstance(on_dut1, Trial):
+        on_dut1 = replace(on_dut1, testbed="", why=on_dut1.why.removesuffix(" on dut1"))
+    assert on_dut1 == move
 
 
 @pytest.mark.long
 def test_culprit_is_found_with_large_testbed_offsets() -> None:
-    """The offsets exceed the effect."""
+    """The offsets of the testbeds exceed the effect."""
     simulated = lab(14, 1, {"dut2": 0.05, "dut3": -0.05})
     evidence = ends_built(simulated, 24)
     played = simulate_shared_job(bisection(others=2), simulated, evidence, builders=2)
@@ -83,7 +85,7 @@ def test_culprit_is_found_with_large_testbed_offsets() -> None:
 
 
 def test_testbed_offset_is_not_a_drop() -> None:
-    """The good end was measured on the fast testbed only."""
+    """Only the fast testbed measured the good end."""
     simulated = lab(99, 4, {"dut2": EFFECT})
     found = simulate_shared_job(bisection(), simulated, ends_built(simulated, 24)).result
 
@@ -99,15 +101,15 @@ SPREAD = [
 
 
 def test_testbed_waits_for_the_last_boots_of_a_verification() -> None:
-    """The running boot ends a block, which may be enough."""
+    """The running boot completes a block, which may decide the verification."""
     clear = [("r11", 14.0, "dut1"), ("r12", 13.96, "dut1")] * 3
     names = "kernel of r11", "kernel of r12"
     begun = proof("r11", "r12", (14.0, 13.96), testbed="dut1", lead="v4", identities=names)
     evidence = Evidence((*observations([*SPREAD[:3], *clear], runs=4), *begun[:3]))
     alone = engine.next_move_on(bisection(), evidence, PRICES, InFlight(testbed="dut2"))
     last = (Trial(begun[3].revision, begun[3].order, testbed="dut1"),)
-    there = InFlight(testbed="dut2", under_way=last)
+    in_flight = InFlight(testbed="dut2", under_way=last)
 
     assert isinstance(alone, Trial)
     assert alone.why == begun[3].order
-    assert engine.next_move_on(bisection(), evidence, PRICES, there) is Wait.WAIT
+    assert engine.next_move_on(bisection(), evidence, PRICES, in_flight) is Wait.WAIT

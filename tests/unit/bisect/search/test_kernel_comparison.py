@@ -34,7 +34,7 @@ def runs(noise: Noise, prices: Prices) -> int:
     return ordered.runs
 
 
-def test_boots_have_as_many_runs_as_are_cheapest() -> None:
+def test_number_of_runs_per_boot_minimizes_the_cost() -> None:
     dear, cheap = Prices(build=600, boot=180, run=30), Prices(build=600, boot=0, run=30)
     noise = Noise(boot=0.0, run=0.011)
 
@@ -57,7 +57,7 @@ def test_smaller_effects_allow_more_boots() -> None:
     ("scatter", "outlier", "shown"), [(0.0, 0.0, True), (0.03, 0.0, False), (0.0, 0.1, True)]
 )
 def test_noise_is_learned_from_the_search(scatter: float, outlier: float, shown: bool) -> None:
-    """Twenty boots scatter by three times the noise of the job, or by nothing but an outlier."""
+    """Twenty boots scatter by three times the noise of the job, or have one outlier."""
     seen = evidence_of(
         {
             "r0": [14.0 + scatter * (-1) ** i for i in range(10)],
@@ -98,8 +98,8 @@ def test_boots_without_an_order_do_not_count() -> None:
     assert compared.result(space) is None
 
 
-def test_searches_of_cheap_runs_may_take_ten_minutes() -> None:
+def test_cheap_runs_are_limited_to_ten_minutes() -> None:
     job = bisection(127, 0.05, Noise(0.011))
 
-    assert max_boots(job, Prices(build=0, boot=0, run=4)) == 75  # of two scenarios
+    assert max_boots(job, Prices(build=0, boot=0, run=4)) == 75  # each boot runs two scenarios
     assert max_boots(job, Prices(build=0, boot=0, run=0.1)) == 600

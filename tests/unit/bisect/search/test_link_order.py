@@ -1,4 +1,4 @@
-"""Further layouts of a revision average its image noise out."""
+"""Further link orders of a revision average out its image noise."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def lab_of(
 
 
 def simulated(job: BisectJob, lab: LabSimulation) -> JobSimulation:
-    """A search with both ends built."""
+    """Simulates a search whose ends are built."""
     return simulate_job(job, lab, ends_built(lab, len(job.candidates)))
 
 
-def seen(rehearsal: JobSimulation, revision: str) -> set[int]:
+def seen(simulation: JobSimulation, revision: str) -> set[int]:
     """Booted layouts of a revision."""
-    return {trial.layout for trial in rehearsal.trials if trial.revision == revision}
+    return {trial.layout for trial in simulation.trials if trial.revision == revision}
 
 
 def read(*boots: tuple[str, int, float]) -> Evidence:
-    """Fresh boots: revision, layout, and level above 14."""
+    """Evidence of fresh boots: revision, layout, and level above 14."""
     return Evidence(
         tuple(
             Observation(str(i), name, f"{name} {layout}", {LEAD: 14 + off}, layout=layout)

@@ -32,10 +32,10 @@ def test_fast_bad_end_means_no_change() -> None:
 )
 @settings(max_examples=2, deadline=None)
 def test_posterior_agrees_with_numerical_integration(facts: list[tuple[str, float]]) -> None:
-    """Over levels, offsets, step heights, outliers and noise."""
+    """The integral is over levels, offsets, step heights, outliers and noise."""
     noise = Noise(0.012, 0.01)
     job = bisection(2, noise=noise)
-    # Boots of the same level, so that one integral over the offset does for all of them.
+    # All boots have the same level, so that one integral over the offset suffices.
     levels = dict(facts)
     if not levels:
         return
@@ -78,16 +78,16 @@ def test_posterior_agrees_with_numerical_integration(facts: list[tuple[str, floa
 
 
 def test_one_outlier_is_not_conclusive() -> None:
-    """A second boot with the same level is."""
+    """Two boots with the same level are conclusive."""
 
     def doubt_of(boots: list[float]) -> float:
         chances = posterior_of(bisection(4), evidence_of({"r0": [14.0] * 3, "r2": boots})).chances
         return chances["r3"] + chances["r4"]
 
-    doubt, settled = doubt_of([13.92]), doubt_of([13.92, 13.92])
+    one_boot, two_boots = doubt_of([13.92]), doubt_of([13.92, 13.92])
 
-    assert doubt > 0.002
-    assert settled < doubt / 10
+    assert one_boot > 0.002
+    assert two_boots < one_boot / 10
 
 
 def test_commit_with_its_parents_kernel_is_not_a_candidate() -> None:

@@ -65,7 +65,7 @@ def test_unknown_paths_have_average_weight() -> None:
     )
 
 
-def test_the_sources_of_the_driver_are_the_most_relevant_ones() -> None:
+def test_driver_sources_are_most_relevant() -> None:
     paths = ["share/man/man4/em.4", "sys/dev/e1000/a.c", "sys/fs/b.c", "sys/dev/e1000/b.c"]
 
     assert most_relevant(paths, ["igb"]) == ["sys/dev/e1000/a.c", "sys/dev/e1000/b.c"]
@@ -84,7 +84,7 @@ COMMITS = st.lists(
 
 
 @given(COMMITS)
-def test_every_candidate_keeps_15_percent(commits: list[Commit]) -> None:
+def test_every_candidate_has_at_least_15_percent_of_the_mean_weight(commits: list[Commit]) -> None:
     found = candidates(commits, ["igb"])
 
     assert [candidate.revision for candidate in found] == [one.revision for one in commits]

@@ -1,4 +1,4 @@
-"""Search: commits that a user has marked."""
+"""Search: commits marked by users."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_candidates_contradicted_by_a_mark_are_unlikely() -> None:
     assert posterior.chances["r3"] + posterior.chances["r6"] < 0.01
 
 
-def test_a_mark_alone_verifies_nothing() -> None:
-    """Both sides of r4 are marked; it is still booted against its parent."""
+def test_marks_do_not_replace_verification() -> None:
+    """r4 and its parent are marked, and are booted nevertheless."""
     move = next_move(bisection(8), marked(ENDS, r3="good", r4="bad"), PRICES)
 
     assert isinstance(move, Trial)
@@ -45,11 +45,11 @@ def test_a_mark_alone_verifies_nothing() -> None:
     "verdicts", [{"r3": "good", "r6": "bad"}, {"r6": "good"}, {"r2": "bad"}, {"r3": "skip"}]
 )
 def test_measurements_outweigh_a_wrong_mark(verdicts: dict[str, str]) -> None:
-    ended = simulated(1, 8, 5, drop=0.1, marks=marks(verdicts))
+    simulation = simulated(1, 8, 5, drop=0.1, marks=marks(verdicts))
 
-    assert isinstance(ended.result, Culprit)
-    assert ended.result.revision == "r5"
-    assert not {trial.revision for trial in ended.trials} & {
+    assert isinstance(simulation.result, Culprit)
+    assert simulation.result.revision == "r5"
+    assert not {trial.revision for trial in simulation.trials} & {
         revision for revision, verdict in verdicts.items() if verdict == "skip"
     }
 

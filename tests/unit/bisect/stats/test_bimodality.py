@@ -14,7 +14,7 @@ def logs(*kpps: float) -> list[float]:
 
 
 def test_gap_between_two_groups() -> None:
-    """An Atom C2758 that came up in either of two modes."""
+    """Boots of an Atom C2758 in two modes."""
     gap = widest_gap(logs(1252, 853, 855, 865, 1215))
 
     assert gap is not None

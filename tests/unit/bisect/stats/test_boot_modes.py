@@ -26,7 +26,7 @@ def two_modes(seed: int, images: int = 40, *, boots: int = 5, share: float = 0.3
     )
 
 
-def test_modes_may_begin_and_end() -> None:
+def test_bimodal_stretch_is_located() -> None:
     boots = np.concatenate([two_modes(1, 20, share=0), two_modes(2, 20), two_modes(3, 20, share=0)])
     found = local_modes(boots)
     changes = [i for i in range(1, 60) if found[i] != found[i - 1]]
@@ -37,7 +37,7 @@ def test_modes_may_begin_and_end() -> None:
     assert changes == pytest.approx([20, 40], abs=3)
 
 
-def test_gap_may_change() -> None:
+def test_changed_gap_between_modes_is_followed() -> None:
     boots = np.concatenate([two_modes(4, 25), two_modes(5, 25)])
     near = boots[25:] < np.nanmax(boots[25:], axis=1)[:, None] - 0.06
     boots[25:] += np.where(near, 0.06, 0.0)
@@ -49,7 +49,7 @@ def test_gap_may_change() -> None:
 
 
 @pytest.mark.parametrize("images", [0, 1, 40])
-def test_one_mode_is_local_too(images: int) -> None:
+def test_unimodal_series_has_no_local_modes(images: int) -> None:
     assert local_modes(two_modes(6, 40, share=0)[:images]) == [None] * images
 
 
@@ -59,7 +59,7 @@ def test_two_modes_are_learned(share: float, boots: int) -> None:
     found = learn_modes(two_modes(1, 60, boots=boots, share=share))
 
     assert found is not None
-    # Of few boots, all of an image may have been slow, and are taken for fast ones.
+    # With few boots, all boots of an image may be slow, and are counted as fast.
     assert found.share == pytest.approx(share, abs=0.18 if boots == 3 else 0.1)
     assert found.gap == pytest.approx(0.12, rel=0.1)
     assert found.boot == pytest.approx(0.005, rel=0.3)
@@ -67,17 +67,17 @@ def test_two_modes_are_learned(share: float, boots: int) -> None:
 
 @pytest.mark.parametrize(("stray", "most"), [(0.0, 0), (0.02, 0), (0.04, 2)])
 def test_single_mode_is_rarely_split(stray: float, most: int) -> None:
-    """In none of 40 histories or so, with stray boots and steps, unlike images and odd numbers."""
-    taken = 0
+    """At most `most` of 40 unimodal histories with outliers, steps and image noise are split."""
+    split = 0
     for seed in range(40):
         scatter = (0.0, 0.008, 0.03)[seed % 3]
         shape = ((30, 0.0), (30, -0.1), (1 + seed % 5, 0.2))
         boots = boot_matrix(history(seed, *shape, image=scatter, stray=0, boots=3 + seed % 4))
         rng = np.random.default_rng(seed)
-        astray = rng.random(boots.shape) < stray
-        taken += learn_modes(boots - astray * rng.uniform(0.03, 0.15, boots.shape)) is not None
+        outliers = rng.random(boots.shape) < stray
+        split += learn_modes(boots - outliers * rng.uniform(0.03, 0.15, boots.shape)) is not None
 
-    assert taken <= most
+    assert split <= most
 
 
 def test_modes_of_a_noise() -> None:
@@ -88,16 +88,16 @@ def test_modes_of_a_noise() -> None:
 
 
 def test_mostly_slow_series_keeps_its_level() -> None:
-    """It is that of the fast mode, seen or not."""
-    always = BootModes(share=0.999, gap=0.12, boot=0.005)
+    """The level is that of the fast mode, even without fast boots."""
+    mostly_slow = BootModes(share=0.999, gap=0.12, boot=0.005)
 
-    assert fast_levels(np.array([[13.88, 13.881, 13.879]]), always) == pytest.approx(
+    assert fast_levels(np.array([[13.88, 13.881, 13.879]]), mostly_slow) == pytest.approx(
         [14.0], abs=0.002
     )
 
 
 def test_image_with_slow_boots_only_has_the_level_of_its_neighbours() -> None:
-    """Even next to the latest one, and with a share at which this is unlikely."""
+    """This holds near the end of the history and for an unlikely share of slow boots."""
     boots = 14 + np.random.default_rng(1).normal(0, 0.005, (20, 5))
     boots[[8, 18]] -= 0.12
     level = fast_levels(boots, BootModes(share=0.2, gap=0.12, boot=0.005))

@@ -11,14 +11,14 @@ from netbisect.bisect.stats import partition
 from netbisect.bisect.stats.changepoints import boot_matrix, boot_sd, merge_levels, segment
 
 
-def of(identity: str, *ln_pps: float, saturated: bool = False) -> Level:
+def level(identity: str, *ln_pps: float, saturated: bool = False) -> Level:
     return Level(f"r of {identity}", identity, 1.0, ln_pps, saturated)
 
 
 def test_merged_level_is_saturated_by_majority() -> None:
-    """Otherwise the screen could not know."""
-    assert merge_levels([of("a", 14.0, saturated=True)]).saturated
-    assert merge_levels([of("a", 14.0, 14.0, saturated=True)] * 2).saturated
+
+    assert merge_levels([level("a", 14.0, saturated=True)]).saturated
+    assert merge_levels([level("a", 14.0, 14.0, saturated=True)] * 2).saturated
 
 
 def test_boot_sd_is_robust() -> None:
@@ -29,7 +29,9 @@ def test_boot_sd_is_robust() -> None:
     assert boot_sd(spoiled) == pytest.approx(boot_sd(boots), rel=0.1)
 
 
-def every_place(monkeypatch: pytest.MonkeyPatch, levels: list[Level]) -> tuple[int, ...]:
+def cuts_without_preselection(
+    monkeypatch: pytest.MonkeyPatch, levels: list[Level]
+) -> tuple[int, ...]:
     with monkeypatch.context() as patch:
         patch.setattr(partition, "_PLAUSIBLE", -1.0)
         return segment(levels).cuts
@@ -43,13 +45,13 @@ def test_candidate_cuts_find_clear_steps(seed: int, monkeypatch: pytest.MonkeyPa
     levels = history(seed, *shape)
     found = segment(levels).cuts
 
-    assert found == every_place(monkeypatch, levels)
+    assert found == cuts_without_preselection(monkeypatch, levels)
     assert set(np.cumsum([count for count, _ in shape[:-1]])) <= set(found)
 
 
 @pytest.mark.long
 def test_candidate_cuts_find_most_faint_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same in 25 of 30 histories at least, and as many cuts or one more or less in all."""
+    """At least 25 of 30 histories agree; the numbers of cuts differ by at most one."""
     same = 0
     for seed in range(30):
         rng = np.random.default_rng(seed)
@@ -57,8 +59,9 @@ def test_candidate_cuts_find_most_faint_steps(monkeypatch: pytest.MonkeyPatch) -
             (int(rng.integers(5, 90)), float(shift)) for shift in np.cumsum(rng.normal(0, 0.03, 5))
         ]
         levels = history(seed, *shape, (70, 0.0))
-        some, every = segment(levels).cuts, every_place(monkeypatch, levels)
-        same += some == every
-        assert abs(len(some) - len(every)) <= 1
+        preselected = segment(levels).cuts
+        exact = cuts_without_preselection(monkeypatch, levels)
+        same += preselected == exact
+        assert abs(len(preselected) - len(exact)) <= 1
 
     assert same >= 25

@@ -31,11 +31,11 @@ OF_RETEST = -log_uniform_effects(0.02)
 def differences_of(
     random: np.random.Generator, blocks: int, effect: float, outlier: NDArray[np.float64] | float
 ) -> list[float]:
-    """Of boots in the order good, bad, bad, good.
+    """Differences of boots in the order good, bad, bad, good.
 
     Args:
-        random: Of the noise.
-        blocks: Their number.
+        random: Generator of the noise.
+        blocks: Number of blocks.
         effect: Ln ratio.
         outlier: Added to each boot, ln ratio; one row per block.
     """
@@ -65,7 +65,7 @@ def verdict_of(
 def test_disturbed_boot_takes_few_blocks_more(
     outlier: float, boot: int, effects: NDArray[np.float64]
 ) -> None:
-    """Five blocks are enough; as noise of every boot, an outlier of 60 % takes forty."""
+    """Five blocks suffice; treated as boot noise, an outlier of 60 % would take forty."""
     off = np.zeros((5, BLOCK))
     off[0, boot] = math.log1p(outlier)
     for seed in range(5):
@@ -90,7 +90,7 @@ def test_disturbed_boot_does_not_hide_that_nothing_changed() -> None:
 @pytest.mark.parametrize("effects", [OF_SEARCH, OF_RETEST])
 @pytest.mark.parametrize("outlier", [-0.05, -0.1, -0.6, 0.3])
 def test_one_outlier_does_not_decide(outlier: float, effects: NDArray[np.float64]) -> None:
-    """Neither alone, nor with a difference that may be noise."""
+    """One outlier and one difference within the noise leave the test open."""
     for other in (0.0, SD, -SD):
         found = verdict_of([math.log1p(outlier), other], effects)
 
@@ -99,7 +99,7 @@ def test_one_outlier_does_not_decide(outlier: float, effects: NDArray[np.float64
 
 
 def test_two_outliers_leave_the_effect_open() -> None:
-    """As many differences show no effect as one of 60 %: neither is the estimate."""
+    """Two differences show no effect and two show 60 %: the test stays open."""
     found = verdict_of([0.001, -0.9, -0.9, -0.001], OF_RETEST)
 
     assert not (found.shown and found.is_precise)
@@ -107,7 +107,7 @@ def test_two_outliers_leave_the_effect_open() -> None:
 
 @pytest.mark.parametrize("outliers", [0.0, pytest.param(0.05, marks=pytest.mark.long)])
 def test_equal_sides_are_called_different_at_most_once_in_a_hundred(outliers: float) -> None:
-    """At any of eight blocks; outliers of 30 %."""
+    """The rate includes looks after each of eight blocks; outliers are 30 %."""
     wrong = 0
     for seed in range(200):
         random = np.random.default_rng(seed)
@@ -118,29 +118,29 @@ def test_equal_sides_are_called_different_at_most_once_in_a_hundred(outliers: fl
     assert wrong <= 200 * ALPHA + 2
 
 
-def test_no_block_is_disturbed_while_the_noise_is_unknown() -> None:
-    """A third of the runs may be 40 % slower: two pairs that agree show nothing."""
+def test_unknown_noise_allows_no_disturbed_blocks() -> None:
+    """A third of the runs may be 40 % slower, so that two equal pairs are not evidence."""
     pairs = [-0.4, -0.41, -0.4, 0.0]
 
     assert verdict_of(pairs, OF_RETEST).log_ratio > math.log(1 / ALPHA)
     assert verdict_of(pairs, OF_RETEST, known=0.0).log_ratio < math.log(1 / ALPHA)
 
 
-def test_blocks_that_agree_are_tested_as_before() -> None:
-    """And the likelihood over many variances is that with the integral."""
+def test_consistent_blocks_use_the_plain_sequential_test() -> None:
+    """The sum over variances agrees with the integral."""
     differences = differences_of(np.random.default_rng(1), 4, EFFECT, 0.0)
     likelihood = BlockLikelihood(np.array(differences), SD, PRIOR_WEIGHT)
     expected = sequential_test(differences, SD, PRIOR_WEIGHT, OF_SEARCH)
     ratio = likelihood.log(np.array([EFFECT])) - likelihood.log(np.zeros(1))
-    alone = sequential_test(differences, SD, PRIOR_WEIGHT, np.array([EFFECT]))
+    integral = sequential_test(differences, SD, PRIOR_WEIGHT, np.array([EFFECT]))
 
     assert not likelihood.may_be_disturbed
     assert verdict_of(differences, OF_SEARCH) == expected
-    assert float(ratio[0]) == pytest.approx(alone.log_ratio, abs=0.01)
+    assert float(ratio[0]) == pytest.approx(integral.log_ratio, abs=0.01)
 
 
-def test_noise_much_larger_than_known_is_noise() -> None:
-    """Thirty blocks that scatter by ten times the noise are not all disturbed."""
+def test_noise_much_larger_than_known_is_not_disturbance() -> None:
+    """Thirty blocks scatter by ten times the known noise."""
     random = np.random.default_rng(2)
     found = verdict_of(random.normal(0, 10 * SD, 60).tolist(), OF_RETEST)
 

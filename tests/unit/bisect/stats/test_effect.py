@@ -19,7 +19,7 @@ def spread(values: list[float]) -> float:
 
 @given(BOOTS, BOOTS)
 def test_welch_agrees_with_scipy(good: list[float], bad: list[float]) -> None:
-    """Where the boots scatter, it agrees with scipy to the last digits."""
+    """Samples with a standard deviation below 0.001 are excluded."""
     if min(spread(good), spread(bad)) < 1e-3:
         return
     effect = welch(good, bad, "inet4")
@@ -38,7 +38,7 @@ def test_single_boot_is_rejected(good: list[float], bad: list[float]) -> None:
 
 
 def test_minimum_standard_deviation() -> None:
-    """Boots that repeat themselves to the last digit do not prove 0.002 %."""
+    """A difference of 0.002 % between constant samples is not significant."""
     effect = welch([14.0] * 5, [14.0 - 2e-5] * 5, "inet4")
 
     assert effect.p > 0.05
@@ -46,7 +46,7 @@ def test_minimum_standard_deviation() -> None:
 
 
 def test_yuens_test_from_eight_boots() -> None:
-    """With the extremes of each side left out."""
+    """The smallest and largest value of each side are trimmed."""
     rng = np.random.default_rng(5)
     good, bad = rng.normal(14, 0.01, 8).tolist(), rng.normal(13.98, 0.02, 8).tolist()
     reference = stats.ttest_ind(bad, good, equal_var=False, trim=1 / 8)
@@ -58,7 +58,7 @@ def test_yuens_test_from_eight_boots() -> None:
 
 
 def test_outlier_does_not_hide_a_drop() -> None:
-    """Of nine good boots one is 8 % low, as happens on real routers."""
+    """One of nine good boots is 8 % lower."""
     scatter = [-0.012, -0.008, -0.004, -0.002, 0.0, 0.002, 0.004, 0.008, 0.012]
     good = [14 + x for x in scatter[:-1]] + [14 - 0.08]
     bad = [14 - 0.032 + x for x in scatter]

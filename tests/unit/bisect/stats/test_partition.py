@@ -19,14 +19,14 @@ def cuts_of(y: Floats, correlations: tuple[float, ...] = CORRELATIONS) -> tuple[
 
 
 @pytest.mark.parametrize("place", [2, 20, 38])
-def test_lasting_shift_is_a_cut_and_odd_images_are_not(place: int) -> None:
-    """Near the ends, too."""
+def test_lasting_shift_is_a_cut_and_outliers_are_not(place: int) -> None:
+    """The shift may be near an end of the series."""
     found = []
     for seed in range(20):
-        chance = np.random.default_rng([seed, place])
-        y = 14 + chance.normal(0, 0.008, 40)
-        y[chance.integers(5, 15)] -= 0.06
-        y[chance.integers(25, 35)] -= 0.06
+        rng = np.random.default_rng([seed, place])
+        y = 14 + rng.normal(0, 0.008, 40)
+        y[rng.integers(5, 15)] -= 0.06
+        y[rng.integers(25, 35)] -= 0.06
         y[place:] -= 0.08
         found.append(cuts_of(y))
 
@@ -34,7 +34,7 @@ def test_lasting_shift_is_a_cut_and_odd_images_are_not(place: int) -> None:
 
 
 def test_scatter_of_a_noisy_metric_is_no_step() -> None:
-    """Of 20 %, as of single runs of a latency: few false cuts in 20 histories."""
+    """At most 15 false cuts in 20 histories that scatter by 20 %, like a latency."""
     found = [cuts_of(np.random.default_rng(seed).normal(14, 0.2, 40)) for seed in range(20)]
 
     assert sum(len(cuts) for cuts in found) <= 15
@@ -42,7 +42,7 @@ def test_scatter_of_a_noisy_metric_is_no_step() -> None:
 
 @pytest.mark.parametrize("quiet_first", [True, False])
 def test_noise_of_a_stretch_is_no_step(quiet_first: bool) -> None:
-    """A noise of 0.5 % that rises to 5 %, or falls; a step in the quiet part is found."""
+    """The noise changes between 0.5 % and 5 %; the step in the quiet half is found."""
     sd = np.where(np.arange(80) < 40, 0.005, 0.05)
     false = 0
     for seed in range(20):
@@ -58,20 +58,20 @@ def test_noise_of_a_stretch_is_no_step(quiet_first: bool) -> None:
 
 def test_correlated_level_has_fewer_cuts() -> None:
     """AR(1) with a correlation of 0.7 and a standard deviation of 1.2 %."""
-    independent = alike = 0
+    independent = correlated = 0
     for seed in range(20):
-        chance = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         y = np.zeros(80)
         for i in range(1, 80):
-            y[i] = 0.7 * y[i - 1] + chance.normal(0, 0.012 * np.sqrt(1 - 0.49))
+            y[i] = 0.7 * y[i - 1] + rng.normal(0, 0.012 * np.sqrt(1 - 0.49))
         independent += len(cuts_of(y, (0.0,)))
-        alike += len(cuts_of(y))
+        correlated += len(cuts_of(y))
 
-    assert alike < independent / 2
+    assert correlated < independent / 2
 
 
-def test_scatter_is_that_of_normal_offsets() -> None:
-    """Within 10 %, on average over 10 histories of 120 images."""
+def test_estimated_scatter_equals_that_of_normal_offsets() -> None:
+    """The mean estimate over 10 histories of 120 images is within 10 %."""
     n, scales = 120, []
     for seed in range(10):
         y = np.random.default_rng(seed).normal(0, 0.02, n)

@@ -13,7 +13,6 @@ BOOTS = st.lists(st.floats(13, 15), min_size=1, max_size=9)
 
 
 def test_outlier_has_bounded_influence() -> None:
-    """However far off it is."""
     near, far = location([14, 14, 14, 14, 13.9], 0.01), location([14, 14, 14, 14, 3.9], 0.01)
 
     assert near == pytest.approx(far, abs=1e-8)

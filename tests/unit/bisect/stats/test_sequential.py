@@ -29,20 +29,20 @@ MIXTURE = effects_between(EFFECT / 2, 1.5 * EFFECT)
 
 
 def difference_of_block(x: np.ndarray, effect: float) -> list[float]:
-    """Of boots in the order good, bad, bad, good."""
+    """Differences of boots in the order good, bad, bad, good."""
     return [effect + x[1] - x[0], effect + x[2] - x[3]]
 
 
-def played(
-    random: np.random.Generator, effect: float, sd: float, known: float, kept: float = 0.0
+def simulated_test(
+    random: np.random.Generator, effect: float, sd: float, known: float, correlation: float = 0.0
 ) -> SequentialTest:
-    """A test to its end, at most twelve blocks; AR(1) noise that keeps `kept` from boot to boot."""
+    """A test of at most twelve blocks with AR(1) noise of this correlation from boot to boot."""
     differences: list[float] = []
     found = None
     for _ in range(12):
         x = random.normal(0, sd, BLOCK)
         for i in range(1, BLOCK):
-            x[i] = kept * x[i - 1] + math.sqrt(1 - kept**2) * x[i]
+            x[i] = correlation * x[i - 1] + math.sqrt(1 - correlation**2) * x[i]
         differences += difference_of_block(x, effect)
         found = sequential_test(differences, known, PRIOR_WEIGHT, MIXTURE)
         if found.shown or found.refuted:
@@ -53,7 +53,7 @@ def played(
 
 @pytest.mark.parametrize("weight", [PRIOR_WEIGHT, 2 * KNOWN_WEIGHT])
 def test_a_large_effect_takes_no_more_blocks_than_a_small_one(weight: float) -> None:
-    """From a drop of 20 % to one of 98 %: two blocks, and an interval around the drop."""
+    """Drops of 20 % to 98 % are shown by two blocks, with an interval around the drop."""
     random = np.random.default_rng(1)
     for effect in np.log([0.8, 0.5, 0.38, 0.2, 0.1, 0.02]):
         blocks = Blocks(list(effect + random.normal(0, 0.014, BLOCK)), runs=1)
@@ -67,7 +67,7 @@ def test_a_large_effect_takes_no_more_blocks_than_a_small_one(weight: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("sd", "known", "kept"),
+    ("sd", "known", "correlation"),
     [
         (0.01, 0.01, 0.0),
         pytest.param(0.03, 0.03, 0.0, marks=pytest.mark.long),
@@ -75,17 +75,17 @@ def test_a_large_effect_takes_no_more_blocks_than_a_small_one(weight: float) -> 
         (0.02, 0.01, 0.0),
     ],
 )
-def test_false_positive_rate_of_repeated_looks(sd: float, known: float, kept: float) -> None:
-    """Independent and wandering noise, and noise twice as large as known: 1 % of 500, and luck."""
+def test_false_positive_rate_of_repeated_looks(sd: float, known: float, correlation: float) -> None:
+    """At most 11 of 500 tests of independent, correlated or underestimated noise."""
     random = np.random.default_rng(1)
 
-    assert sum(played(random, 0.0, sd, known, kept).shown for _ in range(500)) <= 11
+    assert sum(simulated_test(random, 0.0, sd, known, correlation).shown for _ in range(500)) <= 11
 
 
-@pytest.mark.parametrize(("sd", "kept"), [(0.009, 0.0), (0.02, 0.0), (0.04, 0.9)])
-def test_effect_is_shown(sd: float, kept: float) -> None:
+@pytest.mark.parametrize(("sd", "correlation"), [(0.009, 0.0), (0.02, 0.0), (0.04, 0.9)])
+def test_effect_is_shown(sd: float, correlation: float) -> None:
     random = np.random.default_rng(2)
-    tests = [played(random, EFFECT, sd, sd, kept) for _ in range(200)]
+    tests = [simulated_test(random, EFFECT, sd, sd, correlation) for _ in range(200)]
 
     assert sum(one.shown for one in tests) >= 198
     assert sum(one.low < EFFECT < one.high for one in tests) >= 196
@@ -116,8 +116,8 @@ def test_order_of_blocks_is_random_and_balanced() -> None:
     assert [block[0] for block in blocks] == [good_begins("seed apu", i) for i in range(100)]
 
 
-def test_boot_out_of_order_begins_another_block() -> None:
-    """Good, bad, good: the last one may be the first of the next block."""
+def test_boot_out_of_order_starts_a_new_block() -> None:
+    """In the order good, bad, good, the last boot may start the next block."""
     boots = [BlockBoot("apu", good, 14.0) for good in (True, False, True, False, False, True)]
     blocks = blocks_of(boots)["apu"]
 
@@ -127,7 +127,7 @@ def test_boot_out_of_order_begins_another_block() -> None:
     )
 
 
-def test_further_boots_shrink_the_interval_around_its_middle_to_zero() -> None:
-    """A robust mean outside the middle does not count: the interval still contains zero."""
+def test_boots_to_decide_use_the_middle_of_the_interval() -> None:
+    """The robust mean differs from the middle; the interval contains zero."""
     test = SequentialTest(-0.082, -0.155, 0.006, 3.0, -3.0, 200, 0.27)
     assert test.boots_to_decide(-0.01) == 68

@@ -1,4 +1,4 @@
-"""The test that assumes nothing of a noise but its symmetry."""
+"""The test for effects in symmetric noise of any shape."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from netbisect.bisect.stats.sequential import (
 )
 
 Floats = NDArray[np.float64]
-Noisy = Callable[[np.random.Generator, int, float], Floats]
+NoiseSampler = Callable[[np.random.Generator, int, float], Floats]
 EFFECTS = -log_uniform_effects(0.02)[::12]
 BOUND = -math.log(ALPHA)
 
 
 def two_modes(random: np.random.Generator, count: int, effect: float) -> Floats:
-    """Differences of runs that are 36 % slower in half of all cases, and scatter by 1 %."""
+    """Differences of runs of which half are 36 % slower, with a scatter of 1 %."""
     good, bad = -0.45 * (random.random((2, count)) < 0.5) + random.normal(0, 0.01, (2, count))
     return bad - good + effect
 
@@ -38,7 +38,7 @@ def heavy_tails(random: np.random.Generator, count: int, effect: float) -> Float
 
 
 @pytest.mark.parametrize("noise", [two_modes, heavy_tails])
-def test_equal_sides_are_called_different_once_in_a_hundred(noise: Noisy) -> None:
+def test_error_rate_of_equal_sides(noise: NoiseSampler) -> None:
     wrong = 0
     for seed in range(200):
         y = noise(np.random.default_rng(seed), 60, 0.0)
@@ -48,8 +48,8 @@ def test_equal_sides_are_called_different_once_in_a_hundred(noise: Noisy) -> Non
 
 
 @pytest.mark.parametrize("noise", [two_modes, heavy_tails])
-def test_a_drop_of_five_percent_is_found_in_noise_of_thirty(noise: Noisy) -> None:
-    """Where a test by the variance would need 400 pairs."""
+def test_drop_of_five_percent_is_found_in_noise_of_thirty(noise: NoiseSampler) -> None:
+    """80 pairs suffice; a test by the variance would need 400."""
     found = [
         symmetry.log_evidence(noise(np.random.default_rng(seed), 80, -0.05), 0.0, EFFECTS)
         for seed in range(40)
@@ -59,7 +59,7 @@ def test_a_drop_of_five_percent_is_found_in_noise_of_thirty(noise: Noisy) -> Non
 
 
 def test_fewer_than_seven_pairs_of_one_sign_show_nothing() -> None:
-    """Two modes of equal frequency give six of them once in 64 cases."""
+    """Two modes of equal frequency produce six equal signs once in 64 cases."""
     y = np.full(7, -0.5)
 
     assert symmetry.log_evidence(y[:6], 0.0, EFFECTS) < BOUND
@@ -70,14 +70,14 @@ def test_fewer_than_seven_pairs_of_one_sign_show_nothing() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("noise", [two_modes, heavy_tails])
-def test_an_estimate_has_the_centre_in_its_interval(noise: Noisy) -> None:
-    hit, error = 0, []
+def test_interval_of_the_estimate_has_its_coverage(noise: NoiseSampler) -> None:
+    covered, error = 0, []
     for seed in range(200):
         middle, low, high = estimate(noise(np.random.default_rng(seed), 20, -0.05))
-        hit += low <= -0.05 <= high
+        covered += low <= -0.05 <= high
         error.append(abs(middle + 0.05))
 
-    assert hit >= 184
+    assert covered >= 184
     assert np.median(error) < 0.01
 
 
@@ -93,7 +93,7 @@ def test_equal_differences_have_an_interval() -> None:
 
 
 @pytest.mark.long
-def test_the_interval_has_the_centre_at_all_times() -> None:
+def test_sequential_interval_has_its_coverage() -> None:
     missed, width = 0, []
     for seed in range(100):
         y = two_modes(np.random.default_rng(seed), 80, -0.05)

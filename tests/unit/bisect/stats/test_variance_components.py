@@ -13,16 +13,16 @@ from netbisect.bisect.stats import variance_components
 from netbisect.bisect.stats.variance_components import components, need
 
 
-def draw(luck: random.Random, sizes: list[int], image: float, boot: float) -> list[list[float]]:
+def draw(rng: random.Random, sizes: list[int], image: float, boot: float) -> list[list[float]]:
     groups = []
     for size in sizes:
-        offset = luck.gauss(13.7, image)
-        groups.append([luck.gauss(offset, boot) for _ in range(size)])
+        offset = rng.gauss(13.7, image)
+        groups.append([rng.gauss(offset, boot) for _ in range(size)])
     return groups
 
 
-def test_the_estimate_is_that_of_the_analysis_of_variance() -> None:
-    """For equal numbers of boots: MSW, and (MSB - MSW) / n."""
+def test_estimate_agrees_with_the_analysis_of_variance() -> None:
+    """With equal numbers of boots: MSW and (MSB - MSW) / n."""
     groups = draw(random.Random(1), [3] * 8, 0.01, 0.008)
     within = statistics.mean(statistics.variance(group) for group in groups)
     between = statistics.variance([statistics.mean(group) for group in groups])
@@ -36,15 +36,15 @@ def test_the_estimate_is_that_of_the_analysis_of_variance() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("image", [0.0, 0.01])
 def test_intervals_have_90_percent_coverage(image: float) -> None:
-    """Six images, two to four boots each; of 60 tries, give or take what chance gives."""
-    luck = random.Random(2)
-    held_image = held_boot = 0
+    """At least 48 of 60 intervals cover the true value; six images of two to four boots."""
+    rng = random.Random(2)
+    image_covered = boot_covered = 0
     for _ in range(60):
-        found = components(draw(luck, [2, 3, 3, 4, 2, 3], image, 0.008))
-        held_image += found.image.low <= image <= found.image.high
-        held_boot += found.boot.low <= 0.008 <= found.boot.high
-    assert held_image >= 48
-    assert held_boot >= 48
+        found = components(draw(rng, [2, 3, 3, 4, 2, 3], image, 0.008))
+        image_covered += found.image.low <= image <= found.image.high
+        boot_covered += found.boot.low <= 0.008 <= found.boot.high
+    assert image_covered >= 48
+    assert boot_covered >= 48
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_too_few_boots_are_reported(groups: list[list[float]], message: str) -> 
 
 
 def test_required_boots_follow_from_both_scatters() -> None:
-    """Checked by hand: z = 2.326 + 1.282 = 3.608; 5 % needs a variance of 0.000096 a side."""
+    """Calculated by hand: z = 2.326 + 1.282 = 3.608; 5 % needs a variance of 0.000096 per side."""
     assert need(0.05, 0.0, 0.01).boots == 2
     assert need(0.05, 0.008, 0.01).boots == 4
     assert need(0.05, 0.01, 0.01).boots is None
@@ -72,11 +72,11 @@ def test_required_boots_follow_from_both_scatters() -> None:
 
 
 def test_smallest_drop_has_its_stated_power() -> None:
-    """Four times of five, by the pooled t test that a comparison of five boots a side makes."""
+    """The power of the pooled t test with five boots per side is 80 %."""
     drop = variance_components.detectable(0.0, 0.01, 5)
-    free = 8
-    apart = drop / (0.01 * math.sqrt(2 / 5))
-    power = stats.nct.sf(stats.t.ppf(0.95, free), free, apart)
+    df = 8
+    noncentrality = drop / (0.01 * math.sqrt(2 / 5))
+    power = stats.nct.sf(stats.t.ppf(0.95, df), df, noncentrality)
     assert power == pytest.approx(0.8, abs=0.02)
     with pytest.raises(ValueError, match="1 boots a side"):
         variance_components.detectable(0.0, 0.01, 1)
