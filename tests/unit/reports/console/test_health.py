@@ -28,14 +28,14 @@ LEVELS = history(1, (12, 0.0), boot=0.005, image=0.0, stray=0.0)
 
 QUIET = DetectionRecord(0, 0, 1.0, 0, 0, 0, 0, None)
 NONE = SplitHalfTest(0, 0, 0)
-NEVER = RepeatedNights(0, 0, 0, None)
+NO_REPEATS = RepeatedNights(0, 0, 0, None)
 
 
-def judged(
+def lab_health(
     series: Sequence[SeriesReport] = (),
     record: DetectionRecord = QUIET,
     halves: SplitHalfTest = NONE,
-    repeats: RepeatedNights = NEVER,
+    repeats: RepeatedNights = NO_REPEATS,
 ) -> LabHealth:
     return LabHealth(NOW, tuple(series), record, halves, repeats)
 
@@ -49,78 +49,78 @@ def report(
     **changes: object,
 ) -> SeriesReport:
     found = replace(series_health(LEVELS), **changes)  # type: ignore[arg-type] # by field
-    return SeriesReport(testbed, scenario, "main", found, 0.5, days, up_to_date, NEVER)
+    return SeriesReport(testbed, scenario, "main", found, 0.5, days, up_to_date, NO_REPEATS)
 
 
 @pytest.mark.parametrize(
     ("health", "sentence"),
     [
         (
-            replace(judged(), mails_given_up=2),
+            replace(lab_health(), mails_given_up=2),
             (
                 "2 mails could not be sent and will not be tried again: `netbisect mails` lists "
                 "the errors, `netbisect mails retry` sends a mail again."
             ),
         ),
         (
-            judged(record=replace(QUIET, drops=12, improvements=1, one_sided=0.003)),
+            lab_health(record=replace(QUIET, drops=12, improvements=1, one_sided=0.003)),
             (
                 "12 drops and 1 improvement were announced in 90 days; probability of this "
                 "imbalance by chance: 1 in 300."
             ),
         ),
         (
-            judged(record=replace(QUIET, announced=9, taken_back=1)),
+            lab_health(record=replace(QUIET, announced=9, taken_back=1)),
             (
                 "1 of 9 alerts of the last 90 days were withdrawn or invalid; at most "
                 "10 % is acceptable."
             ),
         ),
         (
-            judged(halves=SplitHalfTest(100, 5, 9)),
+            lab_health(halves=SplitHalfTest(100, 5, 9)),
             (
                 "Halves of the boots of 5 of 100 images differ by a retest; expected: 1 %. Boots "
                 "drift within a night, or are not independent."
             ),
         ),
         (
-            judged(repeats=RepeatedNights(20, 5, 0, 0.01)),
+            lab_health(repeats=RepeatedNights(20, 5, 0, 0.01)),
             (
                 "5 of 20 repeated nights of one kernel are flagged by the screen; expected: 4 %. "
                 "The lab differs from night to night."
             ),
         ),
         (
-            judged(repeats=RepeatedNights(20, 1, 3, 0.01)),
+            lab_health(repeats=RepeatedNights(20, 1, 3, 0.01)),
             (
                 "3 of 20 repeated nights of one kernel differ by a retest; expected: 1 %. "
                 "The lab differs from night to night."
             ),
         ),
         (
-            judged([report(smallest_drop=0.11)]),
+            lab_health([report(smallest_drop=0.11)]),
             "One night detects only drops of more than 10 % in c2558/inet4-forwarding/main.",
         ),
         (
-            judged([report(), report(PF, days=2.6, up_to_date=False)]),
+            lab_health([report(), report(PF, days=2.6, up_to_date=False)]),
             (
                 "No level for more than 2 nights despite newer commits: "
                 "c2558/inet4-pf-stateful/main."
             ),
         ),
         (
-            judged([report(), report(PF, days=2.6)]),
+            lab_health([report(), report(PF, days=2.6)]),
             (
                 "No level for more than 2 nights, and no newer commits: "
                 "c2558/inet4-pf-stateful/main."
             ),
         ),
         (
-            judged([report(days=8.4), report(PF, days=9.6), report(testbed="apu2")]),
+            lab_health([report(days=8.4), report(PF, days=9.6), report(testbed="apu2")]),
             "c2558 has no measurements for 8 days.",
         ),
         (
-            judged([report(f"s{i}", saturated=True) for i in range(7)]),
+            lab_health([report(f"s{i}", saturated=True) for i in range(7)]),
             (
                 "The generator sends no more than the router forwards, so that small drops stay "
                 "hidden, in c2558/s0/main, c2558/s1/main, c2558/s2/main, c2558/s3/main, "
@@ -134,8 +134,8 @@ def test_each_problem_has_one_warning(health: LabHealth, sentence: str) -> None:
     assert " ".join(as_text(health).split("Warnings:")[1].split()) == sentence
 
 
-def test_the_table_has_a_line_per_series() -> None:
-    """With modes, drift and remarks where there are any."""
+def test_table_has_a_line_per_series() -> None:
+    """The line has modes, drift and remarks."""
     shown = report(
         modes=BootModes(0.25, 0.1, 0.005),
         modes_changed=True,
@@ -143,7 +143,7 @@ def test_the_table_has_a_line_per_series() -> None:
         smallest_drop=None,
         drift=DriftEstimate(-0.05, -0.06, -0.04, 9.8, "a", "b"),
     )
-    text = as_text(judged([shown, report(PF, levels=1)]))
+    text = as_text(lab_health([shown, report(PF, levels=1)]))
     head, line, rest = text.split("\n", 2)
 
     assert head.split()[:3] == ["series", "levels", "boots"]

@@ -1,4 +1,4 @@
-"""The README of a comparison, its box plot and its raw values."""
+"""README, plot and raw values of a comparison in the format of netbenches."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def study(*sets: Set, **options: Any) -> Study:
 TWO = study(Set("good", OLD), Set("bad", NEW))
 
 
-def synthesis(of: Study) -> list[str]:
-    text = readme(of)
+def synthesis(compared: Study) -> list[str]:
+    text = readme(compared)
     return text.split("confidence:\n", 1)[1].split("\n\n", 1)[0].splitlines()
 
 
 def against(*rates: float) -> str:
-    """The one line of a comparison of 1,000,000 pps with these."""
+    """The line of the synthesis that compares these rates with 1,000,000 pps."""
     reference = Set("a", (999_999, 1_000_000, 1_000_001))
     (line,) = synthesis(study(reference, Set("b", rates)))
     return line.removeprefix("  - forwarding: ")
 
 
-def test_a_readme_has_the_format_of_netbenches() -> None:
+def test_readme_has_the_format_of_netbenches() -> None:
     compared = replace(TWO, title="Impact of D5180", conditions=["Xeon L5630", "2000 flows"])
     text = readme(compared)
 
@@ -71,7 +71,7 @@ def test_values_of_a_metric_have_its_unit() -> None:
     assert "2 near 20.2 us and 2 near 40.1 us" in text
 
 
-def test_one_set_alone_is_shown() -> None:
+def test_single_set_has_nothing_to_compare_with() -> None:
     assert synthesis(study(Set("r1", OLD))) == ["  - forwarding: nothing to compare with"]
 
 
@@ -85,16 +85,16 @@ def test_one_set_alone_is_shown() -> None:
         ((2_900_000, 3_000_000, 3_100_000), "+200% +/- 16%"),
     ],
 )
-def test_the_digits_of_a_change_follow_from_its_error(rates: Sequence[float], line: str) -> None:
+def test_digits_of_a_change_follow_from_its_error(rates: Sequence[float], line: str) -> None:
     assert against(*rates) == line
 
 
 def test_text_is_escaped_in_the_readme() -> None:
-    evil = "</code>\x1b[31m`<script>\u202e\n# x"
+    hostile = "</code>\x1b[31m`<script>\u202e\n# x"
     compared = Study(
-        evil,
-        [ComparedScenario(evil, [Set(evil, OLD), Set(f"{evil}2", NEW)], evil)],
-        conditions=[evil],
+        hostile,
+        [ComparedScenario(hostile, [Set(hostile, OLD), Set(f"{hostile}2", NEW)], hostile)],
+        conditions=[hostile],
         flame_graphs=[FlameGraph("a](b", "x.svg", b"<svg")],
     )
     text = readme(compared)
@@ -106,7 +106,7 @@ def test_text_is_escaped_in_the_readme() -> None:
     assert "  - [a\\](b](x.svg)\n" in text
 
 
-def test_the_files_are_a_readme_a_plot_and_the_raw_values() -> None:
+def test_files_are_a_readme_plots_and_raw_values() -> None:
     found = files(TWO)
 
     assert set(found) == {
@@ -123,8 +123,8 @@ def test_the_files_are_a_readme_a_plot_and_the_raw_values() -> None:
 
 
 @pytest.mark.parametrize("colour", [GOOD, BAD])
-def test_the_png_shows_every_boot(colour: str) -> None:
-    """Not only the line of the median, which is a few pixels wide."""
+def test_png_shows_every_boot(colour: str) -> None:
+    """Each box has at least three columns of its colour per boot; the median line has fewer."""
     picture = Image.open(io.BytesIO(files(TWO)["graph.png"])).convert("RGB")
     wanted = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
     near = [
@@ -137,7 +137,7 @@ def test_the_png_shows_every_boot(colour: str) -> None:
     assert len(set(near)) >= 3 * len(TWO.scenarios[0].sets[0].pps)
 
 
-def test_file_names_are_kept_and_unique() -> None:
+def test_given_file_names_are_kept_and_made_unique() -> None:
     one, two = Set("a", OLD, "295150.pf"), Set("b", NEW, "295150.pf.pps")
     names = list(
         files(Study("t", [ComparedScenario("x", [one, two]), ComparedScenario("y", [one, two])]))
@@ -173,7 +173,7 @@ def test_flame_graphs_are_written_and_linked() -> None:
     "rates",
     [(5, 5, 5), (0, 0, 0), (1e-3, 1e99, 3), (0.1, 0.2, 0.30000000000000004), (1, 2, 3, 4, 5)],
 )
-def test_any_rates_can_be_drawn_and_read_again(rates: Sequence[float]) -> None:
+def test_any_rates_survive_a_round_trip(rates: Sequence[float]) -> None:
     found = files(study(Set("a", rates), Set("b", (1, 2, 3))))
 
     assert found["graph.png"].startswith(PNG)
@@ -195,6 +195,6 @@ def test_any_rates_can_be_drawn_and_read_again(rates: Sequence[float]) -> None:
         (study(Set("a", (1, 2, float("nan")))), "nan is no rate"),
     ],
 )
-def test_incomplete_studies_are_refused(wrong: Study, words: str) -> None:
+def test_incomplete_studies_are_rejected(wrong: Study, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         files(wrong)

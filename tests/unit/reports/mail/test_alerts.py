@@ -1,4 +1,4 @@
-"""The two messages: what they say, and that every mail program can show them."""
+"""Mails about alerts: contents, widths and encoding."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from netbisect.reports.render import plaintext, summary
 from netbisect.reports.site import changes
 
 HERE = Path(__file__).parents[3]
-ENDINGS = ("culprit_case", "suspects_case", "not_reproduced_case", "unfinished_case")
+RESULTS = ("culprit_case", "suspects_case", "not_reproduced_case", "unfinished_case")
 WIDTH = 76
 
-text_of_people = st.text(st.characters(), min_size=1, max_size=300) | st.text(
+hostile_text = st.text(st.characters(), min_size=1, max_size=300) | st.text(
     "wide " * 3 + "\u202e\u2028\x00\ud800{}%<&\t\r\n.", max_size=300
 )
 
 
 def too_wide(text: str) -> list[str]:
-    """Lines that do not fit, but for addresses on a line of their own."""
+    """Lines that are too long, except those with an address only."""
     lines = [line.expandtabs() for line in text.splitlines()]
     return [
         line for line in lines if len(line) > WIDTH and not re.fullmatch(r" *https?://\S+", line)
@@ -38,21 +38,21 @@ def too_wide(text: str) -> list[str]:
 
 
 def section(text: str, heading: str) -> str:
-    """What stands below a heading, up to the next one."""
+    """The section below a heading."""
     return text.split(f"\n{heading}\n\n", 1)[1].split("\n\n", 1)[0]
 
 
 @pytest.mark.parametrize(("name", "case"), [("alert", "alert_case"), ("outcome", "culprit_case")])
 def test_mails_equal_the_golden_files(name: str, case: str) -> None:
-    """Mails equal those in tests/fixtures/golden."""
+    """The golden files are in tests/fixtures/golden."""
     mail = alerts.mail(make(case))
 
     golden = (HERE / "fixtures" / "golden" / f"{name}.txt").read_text()
     assert f"Subject: {mail.subject}\n\n{mail.text}" == golden
 
 
-def test_a_panic_under_load_has_its_own_section() -> None:
-    """In its own words; those that did not come up stand where they were skipped."""
+def test_panic_under_load_has_its_own_section() -> None:
+    """The section excludes kernels that did not boot."""
     case = make("culprit_case")
     name, why = case.candidates[5].commit.revision, "the router went down: panic: page fault"
     failures = (
@@ -69,7 +69,7 @@ def test_a_panic_under_load_has_its_own_section() -> None:
 
 
 @pytest.mark.parametrize("name", ["suspects_case", "not_reproduced_case", "unfinished_case"])
-def test_only_a_verified_commit_has_an_author(name: str) -> None:
+def test_author_is_not_named_without_a_verified_commit(name: str) -> None:
     text = alerts.mail(make(name)).text
 
     assert "A Committer" not in text
@@ -78,7 +78,7 @@ def test_only_a_verified_commit_has_an_author(name: str) -> None:
 
 
 def with_nights(case: BisectionDocument, *numbers: int) -> BisectionDocument:
-    """The case with nightly levels of these commits only."""
+    """The case with nightly levels of these commits."""
     level = case.levels[0]
     levels = tuple(
         replace(level, revision=report_cases.revision(one), label=report_cases.label(one))
@@ -90,8 +90,8 @@ def with_nights(case: BisectionDocument, *numbers: int) -> BisectionDocument:
 @pytest.mark.parametrize(
     ("nights", "first"), [((8, 24, 40, 48, 72), 40), ((8, 24, 48, 72), 48), ((8, 24, 72), 72)]
 )
-def test_the_trend_falls_at_a_known_culprit(nights: tuple[int, ...], first: int) -> None:
-    """Which is named, and need not have been measured in a night."""
+def test_trend_has_a_line_at_the_culprit(nights: tuple[int, ...], first: int) -> None:
+    """The line names the culprit, with or without a nightly level of its own."""
     case = with_nights(make("culprit_case"), *nights)
     lines = section(alerts.mail(case).text, "Latest revisions, slower to the left").splitlines()
     [rule] = [i for i, line in enumerate(lines) if line.startswith("  -----")]
@@ -101,7 +101,7 @@ def test_the_trend_falls_at_a_known_culprit(nights: tuple[int, ...], first: int)
     assert report_cases.label(24) in lines[rule - 1]
 
 
-def test_the_stand_in_of_a_culprit_is_named() -> None:
+def test_measured_revision_with_the_kernel_of_the_culprit_is_named() -> None:
     culprit, other = report_cases.revision(40), report_cases.revision(41)
     case = make("culprit_case")
     steps = tuple(
@@ -121,7 +121,7 @@ def test_the_stand_in_of_a_culprit_is_named() -> None:
     assert sentence in changes.bisection(case).html()
 
 
-def test_the_ten_worst_series_are_listed() -> None:
+def test_ten_worst_series_are_listed() -> None:
     case = make("alert_case")
     lead = case.retest[0]
     differences = tuple(
@@ -144,15 +144,15 @@ def test_long_lists_are_cut_and_counted() -> None:
     assert "\n  and 2 more in the report\n" in text
 
 
-def test_an_unknown_culprit_appears_as_its_hash() -> None:
+def test_unknown_culprit_appears_as_its_hash() -> None:
     text = alerts.mail(make("culprit_case", candidates=(), labels={})).text
 
     assert text.splitlines()[0] == "  what          commit 84363a3ebf"
     assert "\nThe commit\n" not in text
 
 
-@pytest.mark.parametrize("name", ["alert_case", *ENDINGS])
-def test_mails_have_single_blank_lines_and_no_blame(name: str) -> None:
+@pytest.mark.parametrize("name", ["alert_case", *RESULTS])
+def test_mails_have_single_blank_lines_and_no_words_of_blame(name: str) -> None:
     case = make(name)
 
     text = alerts.mail(case).text
@@ -163,7 +163,7 @@ def test_mails_have_single_blank_lines_and_no_blame(name: str) -> None:
 
 
 @settings(deadline=None, max_examples=25)
-@given(text_of_people, st.sampled_from(ENDINGS))
+@given(hostile_text, st.sampled_from(RESULTS))
 def test_any_commit_subject_fits_and_is_encodable(subject: str, name: str) -> None:
     case = report_cases.hostile(make(name), subject)
 
@@ -198,8 +198,7 @@ def test_quoted_arguments_are_not_split() -> None:
         ),
     ],
 )
-def test_a_failure_mail_has_its_reason(job: NightlyJob | CompareJob, reason: str) -> None:
-    """People learn that a night is missing, and why."""
+def test_failure_mail_has_its_reason(job: NightlyJob | CompareJob, reason: str) -> None:
     mail = alerts.trouble(job, Unfinished("c2558 does not come back after a power cycle."))
 
     assert mail.subject.startswith("[netbisect] main c2558: the ")

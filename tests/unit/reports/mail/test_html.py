@@ -1,4 +1,4 @@
-"""The HTML of a mail says what its text says, word by word."""
+"""The HTML part of a mail."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def body(html: str) -> str:
     return html.split("<body>")[1].split("</body>", maxsplit=1)[0]
 
 
-def words_of(html: str) -> list[str]:
-    """Its words, without tags."""
+def visible_words(html: str) -> list[str]:
+    """The words of a page without its tags."""
     return unescape(re.sub(r"<[^>]*>", " ", body(html))).split()
 
 
@@ -28,12 +28,12 @@ def test_html_has_the_words_of_the_text(name: str) -> None:
     case = getattr(report_cases, name)()
     mail = alerts.mail(case)
 
-    assert words_of(as_html(mail.subject, mail.text)) == mail.text.split()
+    assert visible_words(as_html(mail.subject, mail.text)) == mail.text.split()
 
 
 @given(st.text(), st.text(max_size=2000))
 def test_text_is_escaped(subject: str, text: str) -> None:
-    """Only our own tags come out, whatever goes in."""
+    """The output has no tags but those of as_html()."""
     html = as_html(subject, text)
 
     tags = set(re.findall(r"<(/?[a-z0-9]+)", body(html)))

@@ -1,4 +1,4 @@
-"""The subject of a mail about an alert, and its first five lines."""
+"""Subject and first five lines of a mail about an alert."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netbisect.reports.model.changes import BisectionDocument
 
 
 @pytest.mark.parametrize("name", ["suspects_case", "not_reproduced_case", "unfinished_case"])
-def test_a_result_without_a_commit_replies_to_its_alert(name: str) -> None:
+def test_result_without_a_commit_is_a_reply_to_its_alert(name: str) -> None:
     case = make(name)
     first = alerts.mail(replace(case, outcome="running"))
 
@@ -20,14 +20,14 @@ def test_a_result_without_a_commit_replies_to_its_alert(name: str) -> None:
 
 
 def with_subject(case: BisectionDocument, subject: str) -> BisectionDocument:
-    """The same with another subject of every commit."""
+    """The case with this subject for every commit."""
     candidates = tuple(
         replace(one, commit=replace(one.commit, subject=subject)) for one in case.candidates
     )
     return replace(case, candidates=candidates)
 
 
-def test_the_subject_names_a_verified_commit() -> None:
+def test_subject_names_a_verified_commit() -> None:
     case = with_subject(make("culprit_case"), "e1000: Migrate igb(4) to iflib")
     several = replace(case, outcome="several", culprits=case.culprits * 3)
     start = "[netbisect] main: 84363a3ebf e1000: Migrate igb(4) to iflib"
@@ -36,7 +36,7 @@ def test_the_subject_names_a_verified_commit() -> None:
     assert alerts.mail(several).subject.startswith(f"{start} (and 2 more): forwarding")
 
 
-def test_a_gain_beside_the_drop_is_in_the_first_lines() -> None:
+def test_gain_besides_the_drop_is_in_the_first_lines() -> None:
     case = make("culprit_case")
     drop, *others = case.differences
     gain = replace(others[0], ln_ratio=0.07, ln_low=0.05, ln_high=0.09)
@@ -46,7 +46,7 @@ def test_a_gain_beside_the_drop_is_in_the_first_lines() -> None:
     assert "  but  " not in alerts.mail(make("culprit_case")).text
 
 
-def test_long_commits_and_scenarios_are_cut_in_the_subject() -> None:
+def test_long_commits_and_scenarios_are_truncated_in_the_subject() -> None:
     case = with_subject(make("culprit_case"), "e1000: " + "x" * 300)
     subject = alerts.mail(case).subject
 
@@ -55,7 +55,7 @@ def test_long_commits_and_scenarios_are_cut_in_the_subject() -> None:
     assert 150 < len(alerts.mail(case).subject) <= 160
 
 
-def test_the_only_commit_of_a_range_is_not_named_before_it_is_verified() -> None:
+def test_only_commit_of_a_range_is_not_named_before_verification() -> None:
     case = make("alert_case")
     text = alerts.mail(replace(case, candidates=case.candidates[-1:])).text
 
@@ -63,7 +63,7 @@ def test_the_only_commit_of_a_range_is_not_named_before_it_is_verified() -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "certainty", "by", "action"),
+    ("name", "certainty", "committer", "action"),
     [
         ("suspects_case", "97.0 % that it is one of", "one of 3 commits", "look at these commits"),
         (
@@ -75,10 +75,10 @@ def test_the_only_commit_of_a_range_is_not_named_before_it_is_verified() -> None
         ("unfinished_case", "by chance", "one of 64 commits", "look at the lab"),
     ],
 )
-def test_the_first_five_lines_summarize_the_alert(
-    name: str, certainty: str, by: str, action: str
+def test_first_five_lines_summarize_the_alert(
+    name: str, certainty: str, committer: str, action: str
 ) -> None:
-    """What, how much, how sure, by whom, and what to do; those of the others are golden files."""
+    """The golden files show the first lines of the other results."""
     case = make(name)
     text = alerts.mail(case).text
     lines = text.splitlines()[:6]
@@ -87,11 +87,11 @@ def test_the_first_five_lines_summarize_the_alert(
         "what", "how much", "how sure", "committed by", "to do", "",
     ]  # fmt: skip
     assert "-10.9 % (-12.1 to -9.7), forwarding, inet4 on c2558" in lines[1]
-    for line, text in zip(lines[2:], (certainty, by, action), strict=False):
+    for line, text in zip(lines[2:], (certainty, committer, action), strict=False):
         assert text in line
 
 
-def test_a_result_without_an_alert_is_not_a_reply() -> None:
+def test_result_without_an_alert_is_not_a_reply() -> None:
     mail = alerts.mail(make("culprit_case", retest=()))
 
     assert mail.subject == (

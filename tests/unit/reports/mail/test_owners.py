@@ -17,7 +17,7 @@ def test_mails_about_workers_name_their_hosts_and_give_advice() -> None:
     assert "\x07" not in away.subject + away.text
 
 
-def test_the_mail_about_a_quarantine_has_reason_advice_and_console() -> None:
+def test_mail_about_a_quarantine_has_reason_advice_and_console() -> None:
     log = "\n".join(
         [*(f"line {number}" for number in range(99)), "panic: \x1b[31mno\x00" + "x" * 99]
     )

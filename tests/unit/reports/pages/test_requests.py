@@ -1,4 +1,4 @@
-"""Texts of answers to requests."""
+"""Texts of request results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures: right data, same bytes, and words where there is nothing to draw."""
+"""Plots: data, descriptions and reproducible output."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def texts(svg: str) -> list[str]:
-    """Words drawn, in order."""
-    root = ET.fromstring(svg)  # noqa: S314 - our own
+    """The texts of a drawing, in document order."""
+    root = ET.fromstring(svg)  # noqa: S314 - trusted
     return ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
 
 
 def described(svg: str) -> str:
-    root = ET.fromstring(svg)  # noqa: S314 - our own
+    root = ET.fromstring(svg)  # noqa: S314 - trusted
     found = root.find(f"{SVG}desc")
     assert found is not None
     return found.text or ""

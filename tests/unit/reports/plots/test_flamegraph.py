@@ -1,4 +1,4 @@
-"""Flame graphs: whole SVG from whatever stacks there are, and colours that tell the truth."""
+"""Flame graphs: valid SVG for any stacks, widths and colours."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from netbisect.cli.report import report
 from netbisect.reports.plots import flamegraph
 
 SVG = "{http://www.w3.org/2000/svg}"
-WAY = "fork_exit;ithread_loop;igb_msix_que;"
+CALLERS = "fork_exit;ithread_loop;igb_msix_que;"
 BEFORE = profile_stacks.parse(
-    f"{WAY}igb_rxeof 30\n{WAY}igb_rxeof;ether_input 20\n"
-    f"{WAY}igb_rxeof;ether_input;ip_input;ip_tryforward 40\nfork_exit;sched_idletd 10\n"
+    f"{CALLERS}igb_rxeof 30\n{CALLERS}igb_rxeof;ether_input 20\n"
+    f"{CALLERS}igb_rxeof;ether_input;ip_input;ip_tryforward 40\nfork_exit;sched_idletd 10\n"
 )
 AFTER = profile_stacks.parse(
-    f"{WAY}igb_rxeof 30\n{WAY}igb_rxeof;ether_input 20\n"
-    f"{WAY}igb_rxeof;ether_input;ip_input;ip_tryforward 90\nfork_exit;sched_idletd 10\n"
+    f"{CALLERS}igb_rxeof 30\n{CALLERS}igb_rxeof;ether_input 20\n"
+    f"{CALLERS}igb_rxeof;ether_input;ip_input;ip_tryforward 90\nfork_exit;sched_idletd 10\n"
 )
 NAMES = st.text(min_size=1, max_size=30)
 PROFILES = st.dictionaries(
@@ -32,11 +32,11 @@ PROFILES = st.dictionaries(
 
 
 def parsed(svg: str | bytes) -> ET.Element:
-    return ET.fromstring(svg)  # noqa: S314 - of our own making
+    return ET.fromstring(svg)  # noqa: S314 - trusted
 
 
 def boxes(svg: str | bytes) -> dict[str, ET.Element]:
-    """By title: the rectangles, after a look whether it is sound XML."""
+    """The rectangles by title; raises ParseError for invalid XML."""
     root = parsed(svg)
     found = {}
     for group in root.iter(f"{SVG}g"):
@@ -65,7 +65,7 @@ def difference(before: Stacks, after: Stacks) -> str:
     return flamegraph.draw([before, after], name="two", title="Two profiles")
 
 
-def test_a_box_is_as_wide_as_its_share_and_above_its_caller() -> None:
+def test_width_of_a_box_is_its_share_and_callees_are_above_their_callers() -> None:
     """The outermost function is at the bottom."""
     svg = flame(BEFORE)
     whole, caller, inner = (place(box_of(svg, name)) for name in ("all", "ether_input", "ip_input"))
@@ -80,7 +80,7 @@ def test_a_box_is_as_wide_as_its_share_and_above_its_caller() -> None:
 
 
 def test_growth_is_relative_to_the_number_of_samples() -> None:
-    """Profiles are brought to equal totals: 150 samples against 100."""
+    """Profiles of 100 and 150 samples are scaled to equal totals."""
     svg = difference(BEFORE, AFTER)
 
     assert box_of(svg, "ip_tryforward").attrib["class"] == "h5"
@@ -89,21 +89,21 @@ def test_growth_is_relative_to_the_number_of_samples() -> None:
     titles = "\n".join(boxes(svg))
     assert "ip_tryforward: 40.0 % before, 60.0 % after" in titles
     assert "+20.0 percentage points in all places" in titles
-    doubled = difference(BEFORE, {stack: 2 * many for stack, many in BEFORE.items()})
+    doubled = difference(BEFORE, {stack: 2 * count for stack, count in BEFORE.items()})
     assert {box.attrib["class"] for box in boxes(doubled).values()} == {"n"}
 
 
 @given(before=PROFILES, after=PROFILES)
 @settings(max_examples=25)
 def test_any_function_name_gives_valid_xml(before: Stacks, after: Stacks) -> None:
-    """Control characters, markup, lone surrogates, huge counts."""
+    """Names may contain control characters, markup and lone surrogates; counts may be huge."""
     for svg in (flame(before), difference(before, after)):
         assert any(title.startswith("all") for title in boxes(flamegraph.document(svg)))
 
 
 @pytest.mark.long
-def test_many_stacks_make_a_drawing_of_less_than_300_kb() -> None:
-    """The widest boxes are drawn, whatever the length of their names."""
+def test_drawing_of_many_stacks_has_less_than_300_kb() -> None:
+    """Only the widest boxes are drawn; long names do not increase the limit."""
     found = {
         tuple(f"function_{i >> (15 - depth)}_{'x' * 200}" for depth in range(16)): 1 + i % 9
         for i in range(50_000)
@@ -121,8 +121,8 @@ def run(*arguments: object, status: int = 0) -> str:
     return done.output
 
 
-def test_the_command_draws_one_profile_or_the_difference_of_two(tmp_path: Path) -> None:
-    """Folded stacks, or what pmcstat wrote."""
+def test_command_draws_one_profile_or_the_difference_of_two(tmp_path: Path) -> None:
+    """Inputs are folded stacks or callgraphs of pmcstat."""
     one, two, out = tmp_path / "one.folded", tmp_path / "two.graph", tmp_path / "out.svg"
     one.write_text(profile_stacks.folded(BEFORE))
     two.write_text("@ cycles [3 samples]\n\n100.0%  [3]  ip_input @ /boot/kernel/kernel\n")
@@ -133,8 +133,7 @@ def test_the_command_draws_one_profile_or_the_difference_of_two(tmp_path: Path) 
     assert b"&lt;both&gt;</title>" in out.read_bytes()
 
 
-def test_a_file_without_stacks_is_refused(tmp_path: Path) -> None:
-    """And nothing is written."""
+def test_file_without_stacks_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "one").write_bytes(b"\xff\xfe\x00")
 
     assert f"{tmp_path / 'one'}: line 1: " in run(
@@ -143,6 +142,6 @@ def test_a_file_without_stacks_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out.svg").exists()
 
 
-def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
+def test_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "one").write_text("a 1\n")
     assert "cannot be written" in run(tmp_path / "one", "-o", tmp_path / "no" / "x", status=1)

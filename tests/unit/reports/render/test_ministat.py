@@ -1,4 +1,4 @@
-"""ministat: what FreeBSD's prints, byte for byte."""
+"""Output of ministat, byte for byte that of FreeBSD."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_two_sets_of_the_manual_match_freebsd() -> None:
         (Variant.CURRENT, "102.3"),
     ],
 )
-def test_a_difference_is_absolute_and_relative(variant: Variant, relative: str) -> None:
+def test_difference_is_absolute_and_relative(variant: Variant, relative: str) -> None:
     text = ministat([IGUANA, CHAMELEON], confidence=80.0, variant=variant)
 
     assert text.endswith(
@@ -76,27 +76,27 @@ def test_a_difference_is_absolute_and_relative(variant: Variant, relative: str) 
         ([IGUANA, IGUANA], {"confidence": 97.0}, "confidence 97 %: ministat knows 80, 90, 95"),
     ],
 )
-def test_invalid_data_is_refused(
+def test_invalid_data_is_rejected(
     data: list[tuple[str, list[float]]], options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):
         ministat(data, **options)
 
 
-def test_the_table_of_t_is_accurate() -> None:
+def test_table_of_t_is_accurate() -> None:
     for column, confidence in enumerate(CONFIDENCES):
         tail = 0.999 if column == 5 else (1 + confidence / 100) / 2
         for degrees in range(1, 101):
-            slack = 0.005 if column == 5 else 0.000501
+            tolerance = 0.005 if column == 5 else 0.000501
             exact = float(stats.t.ppf(tail, degrees))
 
-            assert critical(degrees, confidence) == pytest.approx(exact, abs=slack)
+            assert critical(degrees, confidence) == pytest.approx(exact, abs=tolerance)
         assert critical(101, confidence) == pytest.approx(float(stats.norm.ppf(tail)), abs=0.0006)
 
 
 @settings(deadline=None)
 @given(sets(finite), st.integers(2, 120), st.booleans(), st.sampled_from(Variant))
-def test_any_finite_points_are_shown(
+def test_plot_of_any_finite_points_has_the_requested_width(
     data: list[tuple[str, list[float]]], width: int, separate: bool, variant: Variant
 ) -> None:
     lines = ministat(data, width=width, separate=separate, variant=variant).splitlines()
@@ -107,14 +107,14 @@ def test_any_finite_points_are_shown(
 
 
 def _normal(text: str) -> list[str]:
-    """People who pasted tables lost a tab here and there before a verdict."""
+    """Some published tables lost the tabs before their verdict."""
     return [line if line[0] == "|" else line.strip() for line in text.rstrip("\n").split("\n")]
 
 
 @pytest.mark.data
 def test_published_tables_are_reproduced() -> None:
     if not CASES.exists():
-        pytest.skip("the published tables are not beside this checkout")
+        pytest.skip("needs ../shared/netbenches/ministat_cases.jsonl")
     cases = [json.loads(line) for line in CASES.read_text().splitlines()]
     exact = [case for case in cases if case["status"] == "exact"]
 

@@ -7,12 +7,12 @@ from netbisect.reports.render.plaintext import table
 LABEL = "n49-3b2e656972ce"
 
 
-def test_a_table_that_fits_has_one_line_per_row() -> None:
+def test_narrow_table_has_one_line_per_row() -> None:
     assert table([("a", "bb"), ("ccc", "d")]) == "  a    bb\n  ccc  d"
 
 
-def test_a_wrapped_table_keeps_its_words() -> None:
-    """A cut hash cannot be copied."""
+def test_wrapped_table_keeps_its_words() -> None:
+    """Users copy hashes from tables."""
     row = ("c2558", "inet4 forwarding", LABEL, "-21.6 % (-22.4 to -20.8)", "4+4", "slower")
     lines = table([row]).splitlines()
 
@@ -22,7 +22,7 @@ def test_a_wrapped_table_keeps_its_words() -> None:
     assert {word for cell in row for word in cell.split()} == set(" ".join(lines).split())
 
 
-def test_words_are_cut_where_a_line_cannot_hold_them() -> None:
+def test_words_longer_than_a_line_are_split() -> None:
     lines = table([("x" * 60, "y" * 60)]).splitlines()
 
     assert max(map(len, lines)) <= 76

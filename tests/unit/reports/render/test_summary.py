@@ -16,14 +16,14 @@ from netbisect.reports.render import summary
 from netbisect.reports.site import changes
 from netbisect.steps.queries.change_evidence import of_testbed, places
 
-APART = 0.94
+OFFSET = 0.94
 
 
 def shared_case() -> BisectionDocument:
-    """Every second boot was made on another testbed, 6 % below."""
+    """Every second boot was measured on another testbed, which is 6 % slower."""
     case = report_cases.culprit_case(testbeds=("c2558", "c2558-2"), shown="c2558")
     steps = tuple(
-        replace(one, testbed="c2558-2", pps=one.pps * APART)
+        replace(one, testbed="c2558-2", pps=one.pps * OFFSET)
         if one.pps is not None and one.place % 2
         else one
         for one in case.steps
@@ -32,47 +32,47 @@ def shared_case() -> BisectionDocument:
 
 
 def test_mails_and_pages_list_the_measuring_testbeds() -> None:
-    """And whose rates are shown; of one testbed there is nothing to say."""
+    """A search on a single testbed does not mention testbeds."""
     testbeds = "c2558 and c2558-2; rates and ministat are of c2558"
     text = mail(shared_case()).text
     assert testbeds in " ".join(text.split())
     assert max(len(line) for line in text.splitlines() if "://" not in line) <= 76
-    written = changes.bisection(shared_case()).html()
-    assert f'<tr><th scope="row">measured on</th><td>{testbeds}</td></tr>' in written
-    assert ">boot and runs on c2558-2</td>" in written
-    alone = report_cases.culprit_case()
-    assert "measured on" not in mail(alone).text + changes.bisection(alone).html()
-    assert "boot and runs on" not in changes.bisection(alone).html()
+    page = changes.bisection(shared_case()).html()
+    assert f'<tr><th scope="row">measured on</th><td>{testbeds}</td></tr>' in page
+    assert ">boot and runs on c2558-2</td>" in page
+    single = report_cases.culprit_case()
+    assert "measured on" not in mail(single).text + changes.bisection(single).html()
+    assert "boot and runs on" not in changes.bisection(single).html()
 
 
-def test_a_testbed_without_the_good_end_has_no_rates() -> None:
-    """Nobody knows how far it lies from the others."""
+def test_testbed_without_boots_of_the_good_end_has_no_rates() -> None:
+    """Its offset from the other testbeds is unknown."""
     case = report_cases.culprit_case(testbeds=("c2558", "c2558-2"), shown="c2558")
-    lost = report_cases.step(99, case.bad.revision, pps=math.e, testbed="c2558-2")
-    with_it = replace(case, steps=(*case.steps, lost))
-    assert summary.path(with_it) == summary.path(case)
+    unrelated = report_cases.step(99, case.bad.revision, pps=math.e, testbed="c2558-2")
+    extended = replace(case, steps=(*case.steps, unrelated))
+    assert summary.path(extended) == summary.path(case)
 
 
-def reading(number: int, revision: str, testbed: str, *, fresh: bool = True) -> Observation:
+def observation(number: int, revision: str, testbed: str, *, fresh: bool = True) -> Observation:
     return Observation(f"b{number}", revision, f"id-{revision}", {"s": 14.0}, fresh, 1, testbed)
 
 
 def search(*others: str) -> BisectJob:
     candidates = (Candidate("parent"), Candidate("culprit"))
-    mates = {name: Noise() for name in others}
-    return BisectJob("main", "one", "good", candidates, ("s",), "s", -0.1, Noise(), others=mates)
+    noises = {name: Noise() for name in others}
+    return BisectJob("main", "one", "good", candidates, ("s",), "s", -0.1, Noise(), others=noises)
 
 
 def test_displayed_rates_come_from_the_testbed_with_most_boots() -> None:
-    """And of boots of this search, as the effects are."""
+    """Only fresh boots of this search count, as in the effects."""
     kernel = Kernel("culprit", "G", "amd64", "id-page", "k", "v", 1, 0.0, 1.0)
     boots = [
-        *(reading(i, "parent", "one") for i in range(3)),
-        reading(3, "page", "one"),
-        *(reading(i, "parent", "two") for i in range(4, 6)),
-        *(reading(i, "page", "two") for i in range(6, 8)),
-        reading(8, "culprit", "one", fresh=False),
-        reading(9, "culprit", "one", fresh=False),
+        *(observation(i, "parent", "one") for i in range(3)),
+        observation(3, "page", "one"),
+        *(observation(i, "parent", "two") for i in range(4, 6)),
+        *(observation(i, "page", "two") for i in range(6, 8)),
+        observation(8, "culprit", "one", fresh=False),
+        observation(9, "culprit", "one", fresh=False),
     ]
     evidence = Evidence(tuple(boots), {"culprit": kernel})
     used, shown = places(search("two", "three"), evidence, {"parent", "culprit"})

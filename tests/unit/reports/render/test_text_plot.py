@@ -1,4 +1,4 @@
-"""A posterior in words: its shares add up."""
+"""Posteriors as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def text_of(posterior: Posterior) -> str:
     return " ".join(" ".join(text_plot.posterior(posterior, str)[1:]).split())
 
 
-def test_the_likely_commits_have_their_own_probability() -> None:
+def test_likely_commits_have_their_own_probability() -> None:
     chances = {"a": 0.5, "b": 0.42, **{f"c{i}": 0.002 for i in range(30)}}
 
     assert text_of(Posterior(chances, 0.02)) == (
@@ -18,8 +18,8 @@ def test_the_likely_commits_have_their_own_probability() -> None:
     )
 
 
-def test_all_commits_together_are_not_called_90_percent() -> None:
-    """Where two commits or a drift may be the reason."""
+def test_several_culprits_and_drift_reduce_the_total() -> None:
+    """The total over all commits may be less than 90 %."""
     chances = {f"c{i}": 0.01 for i in range(64)}
 
     assert text_of(Posterior(chances, 0.0, two=0.3, drift=0.06)) == (

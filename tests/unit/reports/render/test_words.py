@@ -1,4 +1,4 @@
-"""Numbers and results, as people read them."""
+"""Formatting of numbers, results and states."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_rates_have_a_unit_and_significant_digits(rate: float, text: str) -> Non
         (2.82, 2.61, 3.05, "+182 % (+161 to +205)"),
     ],
 )
-def test_an_effect_and_its_interval_share_their_digits(
+def test_effect_and_interval_have_the_same_digits(
     middle: float, low: float, high: float, text: str
 ) -> None:
     effect = Effect("fwd4", math.log(middle), math.log(low), math.log(high), 0.01, 5, 5)
@@ -111,13 +111,13 @@ def test_probabilities_are_never_0_or_100_percent(chance: float, text: str) -> N
         (0.3, "30 %"),
     ],
 )
-def test_a_p_value_is_a_probability_by_chance(p: float, text: str) -> None:
+def test_p_value_is_a_probability_by_chance(p: float, text: str) -> None:
     assert words.probability_by_chance(p) == text
 
 
 @settings(deadline=None)
 @given(st.text(st.characters()))
-def test_clean_text_is_one_line_of_characters_that_can_be_sent(text: str) -> None:
+def test_clean_text_is_one_line_without_control_characters(text: str) -> None:
     shown = words.clean(text)
 
     shown.encode()
@@ -185,7 +185,6 @@ def test_every_result_has_a_sentence(result: Result, text: str) -> None:
 
 
 def test_states_include_date_and_merged_alert() -> None:
-    """A muted alert has a date, a merged one an earlier alert."""
     values = {"muted_until": None, "merged_into": None, "recovery": ""}
     muted = SimpleNamespace(state=AlertState.MUTED, **values | {"muted_until": 86400.0})
     merged = SimpleNamespace(state=AlertState.MERGED, **values | {"merged_into": 7})
@@ -193,7 +192,7 @@ def test_states_include_date_and_merged_alert() -> None:
     assert words.state(merged) == "merged into an earlier alert, alert 7"
 
 
-def test_the_level_is_back_only_if_it_was_measured() -> None:
+def test_state_fixed_distinguishes_measured_and_reported_fixes() -> None:
     values = {"state": AlertState.FIXED, "muted_until": None, "merged_into": None}
     assert words.state(SimpleNamespace(**values, recovery="r9")) == "fixed; the level is back"
     assert words.state(SimpleNamespace(**values, recovery="")) == (
@@ -207,7 +206,7 @@ def test_withdrawn_alert_may_have_passed_its_retest() -> None:
     assert "retest" not in words.state(SimpleNamespace(**values, recovery=""))
 
 
-def test_a_rise_of_a_number_that_should_be_low_is_worse() -> None:
+def test_rise_of_a_lower_is_better_metric_is_worse() -> None:
     cpu = "inet4-cpu~cpu.percent.lower"
     rise = Effect(cpu, -math.log(1.2), -math.log(1.3), -math.log(1.1), 0.001, 5, 5)
     assert words.change(rise) == "+20.0 % (+10.0 to +30.0)"

@@ -1,4 +1,4 @@
-"""The page of a case: whole, readable and safe, whatever a commit says."""
+"""Pages of alerts, comparisons and bisections."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_sections_are_complete_and_in_order(culprit: str) -> None:
     ]
 
 
-def test_the_culprit_has_author_trailers_and_links(culprit: str) -> None:
+def test_culprit_has_author_trailers_and_links(culprit: str) -> None:
     outline = Page(culprit)
 
     for words in (
@@ -76,7 +76,7 @@ def test_the_culprit_has_author_trailers_and_links(culprit: str) -> None:
 
 
 def test_panics_have_backtraces() -> None:
-    """One under load is a finding of its own; a log that a machine wrote stays text."""
+    """Panics under load have a section of their own; console logs are escaped."""
     log = "panic: page fault\n#0 0xff at <b>ip_tryforward</b>+0x2c4\n\x1b[31m\u202e"
     why = "the router went down under the load of this scenario: panic: page fault"
     name = next(iter(make("culprit_case").labels))
@@ -98,18 +98,18 @@ def test_panics_have_backtraces() -> None:
 
 
 @pytest.mark.parametrize("name", ["suspects_case", "not_reproduced_case", "unfinished_case"])
-def test_a_page_without_a_verified_commit_has_no_author(name: str) -> None:
+def test_page_without_a_verified_commit_has_no_author(name: str) -> None:
     assert "A Committer" not in page_of(name)
 
 
-def test_a_running_search_has_no_verdict() -> None:
+def test_running_search_has_no_verdict() -> None:
     text = Page(page_of("alert_case")).text
 
     assert "main is slower on c2558" in text
     assert "the results below are preliminary" in text
 
 
-def test_a_drop_that_the_retest_did_not_confirm_has_no_search() -> None:
+def test_unconfirmed_drop_has_no_search() -> None:
     sentence = "The retest does not confirm the difference: both are equally fast."
     case = replace(report_cases.compared(make("alert_case")), outcome="not-confirmed")
     text = Page(page(replace(case, sentence=sentence))).text
@@ -135,7 +135,7 @@ def test_no_change_can_be_the_most_probable_answer() -> None:
     assert "no change, 97.0 %" in Page(page(replace(case, steps=steps))).text
 
 
-def test_an_empty_case_has_a_page() -> None:
+def test_empty_case_has_a_page() -> None:
     case = make(
         "alert_case",
         retest=(),
@@ -166,8 +166,8 @@ def test_only_the_largest_changes_have_plots() -> None:
     assert "Without plots: 9 scenarios with smaller changes" in Page(text).text
 
 
-def test_long_lists_on_a_page_are_cut_and_counted() -> None:
-    """A thousand commits and trials: the likeliest and the latest, and how many are left out."""
+def test_long_lists_on_a_page_are_truncated_and_counted() -> None:
+    """The page shows the likeliest commits, the latest trials and the number of omitted ones."""
     case = make("culprit_case")
     more = tuple(
         replace(
@@ -185,20 +185,26 @@ def test_long_lists_on_a_page_are_cut_and_counted() -> None:
     assert len(text.encode()) < 500_000
 
 
-EVIL = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}\x00\ud800\u202e$x$'
+HOSTILE = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}\x00\ud800\u202e$x$'
 SHOWN = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}'
 
 
 @pytest.mark.parametrize("name", ["alert_case", "culprit_case", "suspects_case"])
-def test_text_of_people_and_machines_is_escaped(name: str) -> None:
-    case = report_cases.hostile(make(name), EVIL)
-    failure = KernelFailure(case.bad.revision, case.lead, EVIL, EVIL)
-    steps = tuple(replace(one, why=EVIL, result=EVIL) for one in case.steps[-3:])
-    names = dict.fromkeys(case.labels, EVIL)
-    case = replace(case, failures=(failure,), steps=steps, labels=names, branch=EVIL, command=EVIL)
-    line = replace(report_cases.alert_summary(), title=EVIL, branch=EVIL, good=EVIL, bad=EVIL)
-    history = (HistoryEntry(0.0, EVIL, EVIL, None),)
-    document = replace(report_cases.alert_document(), history=history, testbed=EVIL, lead=EVIL)
+def test_external_text_is_escaped(name: str) -> None:
+    case = report_cases.hostile(make(name), HOSTILE)
+    failure = KernelFailure(case.bad.revision, case.lead, HOSTILE, HOSTILE)
+    steps = tuple(replace(one, why=HOSTILE, result=HOSTILE) for one in case.steps[-3:])
+    names = dict.fromkeys(case.labels, HOSTILE)
+    case = replace(
+        case, failures=(failure,), steps=steps, labels=names, branch=HOSTILE, command=HOSTILE
+    )
+    line = replace(
+        report_cases.alert_summary(), title=HOSTILE, branch=HOSTILE, good=HOSTILE, bad=HOSTILE
+    )
+    history = (HistoryEntry(0.0, HOSTILE, HOSTILE, None),)
+    document = replace(
+        report_cases.alert_document(), history=history, testbed=HOSTILE, lead=HOSTILE
+    )
     pages = [
         changes.alert(document, case, title=str, jobs=[]),
         changes.comparison(report_cases.compared(case), line),

@@ -1,4 +1,4 @@
-"""The page of a series: ranges of its trend."""
+"""Pages of series."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DAY = 86400.0
 def page(
     days: list[float], steps: Sequence[LevelStep] = (), alerts: Sequence[MarkedAlert] = ()
 ) -> str:
-    """Of a series with a level on each of these days."""
+    """The page of a series with a level on each of these days."""
     levels = [
         Level(f"{i:040x}", f"image {i}", at, tuple(13.8 + (3 * i + n) % 7 / 1000 for n in range(4)))
         for i, at in enumerate(days)
@@ -39,7 +39,7 @@ def page(
         (range(-19675, -19575), ["latest", "all"], "latest"),
     ],
 )
-def test_a_trend_has_ranges_that_differ(days: range, ranges: list[str], shown: str) -> None:
+def test_trend_has_distinct_ranges(days: range, ranges: list[str], shown: str) -> None:
     text = page([(19675 + day) * DAY for day in days])
     names = re.findall(r'<label for="range-\w+">([^<]*)</label>', text)
     [checked] = re.findall(r'id="range-(\d)" checked', text)
@@ -52,8 +52,8 @@ def test_a_trend_has_ranges_that_differ(days: range, ranges: list[str], shown: s
     assert len(ids) == len(set(ids))
 
 
-def test_a_step_names_the_alert_of_an_unmeasured_culprit() -> None:
-    """The culprit lies between two levels that were measured; the bad end came later."""
+def test_step_names_the_alert_of_an_unmeasured_culprit() -> None:
+    """The culprit is between two measured levels, and the bad end is later."""
     names = [f"{i:040x}" for i in range(8)]
     step = LevelStep(names[3], names[4], -0.1, -0.11, -0.09, 9.0, 4, 4, 16, 16, names[3], names[4])
     alert = replace(
