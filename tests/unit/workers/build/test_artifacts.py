@@ -1,4 +1,4 @@
-"""The artefact store: kernels under the hash of their own bytes."""
+"""The content-addressed store of kernels."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def fact(key: str, size: int) -> Kernel:
     return Kernel("rev", "GENERIC", "amd64", "id", key, "n1-rev", size, 0.0, 1.0)
 
 
-def test_a_changed_byte_changes_the_key(stage: Path, tmp_path: Path) -> None:
+def test_changed_byte_changes_the_key(stage: Path, tmp_path: Path) -> None:
     one = pack(stage, tmp_path / "one.tar.gz")
     (stage / "pf.ko").write_bytes(b"pg")
     assert pack(stage, tmp_path / "two.tar.gz") != one
 
 
-def test_an_archive_with_other_content_is_refused(stage: Path, log: Path, tmp_path: Path) -> None:
+def test_archive_with_other_content_is_rejected(stage: Path, log: Path, tmp_path: Path) -> None:
     store = ArtefactStore(tmp_path)
     archive = store.archive(store.put(stage, fact, log).key)
     key = archive.parent.name
@@ -65,7 +65,7 @@ def test_an_archive_with_other_content_is_refused(stage: Path, log: Path, tmp_pa
 def test_flipped_bits_are_detected(
     place: int, bit: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whatever the damage does to gzip, the store speaks; the key stays if the content does."""
+    """A flipped bit raises ArtefactError or changes the key, unless the content is unchanged."""
     folder = tmp_path_factory.mktemp("bits")
     (folder / "stage").mkdir()
     (folder / "stage" / "kernel").write_bytes(bytes(range(256)) * 4)
@@ -97,33 +97,33 @@ def full(tmp_path: Path, log: Path) -> tuple[ArtefactStore, list[str]]:
     return store, keys
 
 
-def left(store: ArtefactStore) -> set[str]:
+def stored(store: ArtefactStore) -> set[str]:
     return {path.name for path in store.directory.iterdir()}
 
 
 def test_needed_artefacts_are_kept(full: tuple[ArtefactStore, list[str]]) -> None:
-    """Even if it needs more than there is to be."""
+    """Needed kernels are kept even if they exceed the limit."""
     store, keys = full
     pruned = store.prune(0, keys[1:3])
 
-    assert left(store) == set(keys[1:3])
+    assert stored(store) == set(keys[1:3])
     assert pruned.size > 2000
 
 
-def test_the_lease_of_a_killed_process_ends_with_it(full: tuple[ArtefactStore, list[str]]) -> None:
+def test_lease_of_a_killed_process_ends_with_it(full: tuple[ArtefactStore, list[str]]) -> None:
     store, keys = full
     program = (
         "import sys, time\n"
         "from pathlib import Path\n"
         "from netbisect.workers.build.artifacts import ArtefactStore\n"
         f"with ArtefactStore(Path({str(store.directory)!r})).lease({keys[0]!r}):\n"
-        "    print('held', flush=True)\n"
+        "    print('leased', flush=True)\n"
         "    time.sleep(60)\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
-            assert process.stdout.readline() == b"held\n"
+            assert process.stdout.readline() == b"leased\n"
             assert keys[0] not in store.prune(0).removed
         finally:
             process.kill()
@@ -132,10 +132,10 @@ def test_the_lease_of_a_killed_process_ends_with_it(full: tuple[ArtefactStore, l
 
 
 @pytest.mark.parametrize("moment", ["pack", "copyfile", "rename"])
-def test_an_interrupted_put_leaves_no_partial_kernel(
+def test_interrupted_put_leaves_no_partial_kernel(
     stage: Path, log: Path, tmp_path: Path, moment: str
 ) -> None:
-    """What is there is whole or not there; the rest goes when room is made."""
+    """Stored kernels are complete; prune() removes partial ones."""
     store = ArtefactStore(tmp_path / "kernels")
     program = (
         "import os, shutil, signal\n"
@@ -160,14 +160,14 @@ def test_an_interrupted_put_leaves_no_partial_kernel(
     assert store.prune(1 << 30).size == 0
     os.utime(work, (1e9, 1e9))
     assert store.prune(1 << 30).removed == ()
-    assert left(store) == set()
+    assert stored(store) == set()
     assert store.archive(store.put(stage, fact, log).key).is_file()
 
 
 def test_uploads_in_progress_are_kept(
     full: tuple[ArtefactStore, list[str]], stage: Path, log: Path
 ) -> None:
-    """However long it takes."""
+    """The age of an upload does not matter while its process runs."""
     store, _ = full
 
     def slow(key: str, size: int) -> Kernel:
@@ -178,22 +178,22 @@ def test_uploads_in_progress_are_kept(
         return fact(key, size)
 
     kernel = store.put(stage, slow, log)
-    assert left(store) == {kernel.key}
+    assert stored(store) == {kernel.key}
 
 
 def test_partial_uploads_are_removed_after_a_day(full: tuple[ArtefactStore, list[str]]) -> None:
-    """Its fact comes last; until then somebody may be sending it."""
+    """An upload is partial until kernel.json, which is written last, exists."""
     store, keys = full
     (store.directory / keys[0] / "kernel.json").unlink()
     store.prune(1 << 30)
-    assert keys[0] in left(store)
+    assert keys[0] in stored(store)
     for path in (store.directory / keys[0], *(store.directory / keys[0]).iterdir()):
         os.utime(path, (1e9, 1e9))
     store.prune(1 << 30)
-    assert keys[0] not in left(store)
+    assert keys[0] not in stored(store)
 
 
 @given(st.integers(min_value=1, max_value=10**15))
-def test_an_amount_is_printed_as_it_is_parsed(amount: int) -> None:
-    """To a tenth of its unit."""
+def test_size_survives_a_round_trip(amount: int) -> None:
+    """Printed sizes are rounded to a tenth of the unit."""
     assert parse_size(format_size(amount)) == pytest.approx(amount, rel=0.05)

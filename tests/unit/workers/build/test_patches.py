@@ -30,7 +30,7 @@ def diff(path: str = f"a/{FILE}", to: str = f"b/{FILE}") -> str:
 
 
 def test_line_endings_of_windows_are_accepted() -> None:
-    """Its lines end as those of the tree do; so does what has no end."""
+    """Line endings are converted; a missing newline at the end is added."""
     text = diff().encode()
     assert read("D1", text.replace(b"\n", b"\r\n")) == read("D1", text)
     assert read("D1", text[:-1]) == read("D1", text)
@@ -50,30 +50,39 @@ def test_line_endings_of_windows_are_accepted() -> None:
     ],
 )
 def test_prefixes_of_paths_are_removed(old: str, new: str, level: int) -> None:
-    """As git and Subversion write it, at the top of the tree or on a branch."""
+    """Prefixes are those of git and Subversion, from the top of the tree or from a branch."""
     assert level_of(read("D1", diff(old, new).encode()), TOPS) == level
 
 
 PAGE = "\n <!DOCTYPE html><html><head><title>Login</title></head></html>\n"
 HOSTILE = {
-    "nothing": ("", "no name of a file"),
-    "words": ("There is no such review.\n", "no name of a file"),
-    "page": (PAGE, "found a page of HTML: there is no such review, or only those who log in"),
-    "page with a mark": (f"\ufeff{PAGE}", "found a page of HTML"),
+    "empty": ("", "no name of a file"),
+    "text": ("There is no such review.\n", "no name of a file"),
+    "HTML": (PAGE, "found a page of HTML: there is no such review, or only those who log in"),
+    "HTML with a byte order mark": (f"\ufeff{PAGE}", "found a page of HTML"),
     "binary": ("\x00\x01\x02" + diff(), "found binary data"),
     "large": (diff() + "x" * MOST_BYTES, "a diff of at most 10 MiB expected"),
-    "upwards": (diff("a/../../etc/passwd"), "names of files inside the tree expected"),
-    "upwards later": (diff() + diff("a/sys/../../../x"), "found one that is not"),
+    "parent directory": (diff("a/../../etc/passwd"), "names of files inside the tree expected"),
+    "parent directory in a later file": (
+        diff() + diff("a/sys/../../../x"),
+        "found one that is not",
+    ),
     "absolute": (diff("/etc/passwd", "/etc/passwd"), "found one that is not"),
     "quoted": (diff('"a/\\056\\056/x"'), "names of files inside the tree expected"),
-    "git's own": (diff("a/.git/hooks/post-checkout"), "found one that is not"),
-    "git's own, shouted": (diff("a/.GIT/config"), "found one that is not"),
-    "renamed away": (
+    ".git": (diff("a/.git/hooks/post-checkout"), "found one that is not"),
+    ".GIT": (diff("a/.GIT/config"), "found one that is not"),
+    "rename to a parent directory": (
         "diff --git a/x b/x\nsimilarity index 100%\nrename from x\nrename to ../x\n",
         "found one that is not",
     ),
-    "copied in": ("copy from /etc/master.passwd\ncopy to sys/x\n", "found one that is not"),
-    "mode of a file outside": ("diff --git a/../x b/../x\nold mode 100644\nnew mode 100755\n", ""),
+    "copy of an absolute path": (
+        "copy from /etc/master.passwd\ncopy to sys/x\n",
+        "found one that is not",
+    ),
+    "mode of a file in a parent directory": (
+        "diff --git a/../x b/../x\nold mode 100644\nnew mode 100755\n",
+        "",
+    ),
     "symbolic link": (
         f"diff --git a/l b/l\nnew file mode 120000\n{diff('/dev/null', 'b/l')}",
         "found a symbolic link",
@@ -90,8 +99,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_an_invalid_patch_is_refused(name: str, tmp_path: Path) -> None:
-    """With a sentence that says what was expected; from a file as from a review."""
+def test_invalid_patch_is_rejected(name: str, tmp_path: Path) -> None:
+    """Patches of reviews and of files have the same errors."""
     text, why = HOSTILE[name]
     with pytest.raises(PatchError) as caught:
         read("D5180", text.encode())
@@ -104,8 +113,8 @@ def test_an_invalid_patch_is_refused(name: str, tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=400), st.sampled_from([b"", b"--- ", b"diff --git ", b"rename to "]))
-def test_any_bytes_are_refused_or_stay_in_the_tree(junk: bytes, start: bytes) -> None:
-    """Whatever comes: no traceback, and no name that leads out of the tree."""
+def test_paths_of_any_accepted_patch_are_inside_the_tree(junk: bytes, start: bytes) -> None:
+    """Arbitrary bytes raise PatchError or have relative paths without `..`."""
     try:
         patch = read("D1", start + junk)
     except PatchError:
@@ -116,7 +125,7 @@ def test_any_bytes_are_refused_or_stay_in_the_tree(junk: bytes, start: bytes) ->
     level_of(patch, TOPS)
 
 
-def test_missing_file(tmp_path: Path) -> None:
+def test_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(PatchError, match=r"none\.diff cannot be read: No such file or directory"):
         read_file(tmp_path / "none.diff")
 
@@ -126,16 +135,15 @@ def patch() -> Patch:
     return read("D5180", diff().encode())
 
 
-def test_a_stored_patch_is_read_back(tmp_path: Path, patch: Patch) -> None:
-    """As often as one likes."""
+def test_stored_patch_survives_a_round_trip(tmp_path: Path, patch: Patch) -> None:
     store = PatchStore(tmp_path / "patches")
     assert store.put(patch) == store.put(patch) == patch.mark
     assert store.load(patch.mark) == patch
     assert [path.name for path in store.directory.iterdir()] == [f"{patch.mark}.patch"]
 
 
-def test_a_missing_or_damaged_patch_is_reported(tmp_path: Path, patch: Patch) -> None:
-    """Putting it again mends it."""
+def test_missing_or_damaged_patch_is_reported(tmp_path: Path, patch: Patch) -> None:
+    """Storing the patch again repairs it."""
     store = PatchStore(tmp_path)
     with pytest.raises(PatchError, match=f"there is no patch {patch.mark} in "):
         store.get(patch.mark)
@@ -147,7 +155,7 @@ def test_a_missing_or_damaged_patch_is_reported(tmp_path: Path, patch: Patch) ->
     assert store.load(patch.mark) == patch
 
 
-def test_an_interrupted_write_leaves_no_partial_patch(tmp_path: Path, patch: Patch) -> None:
+def test_interrupted_write_leaves_no_partial_patch(tmp_path: Path, patch: Patch) -> None:
     program = (
         "import os, signal\n"
         "from pathlib import Path\n"

@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def test_a_folder_is_a_scenario_by_its_path_and_by_its_name(folder: Path) -> None:
+def test_folder_is_loaded_by_path_and_by_name(folder: Path) -> None:
     scenario = load_scenario_folder(folder)
     assert scenario.measure is not None
     assert scenario.measure.run == "echo '{}'\n"
@@ -52,7 +52,7 @@ def test_titles_name_the_metric(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "complaint"),
+    ("right", "wrong", "message"),
     [
         ('unit = "%"\n', "", "metrics[0].unit: this key is missing"),
         ('unit = "%"', 'unit = "per cent"', "unit 'per cent' of cpu: expected letters"),
@@ -64,16 +64,14 @@ def test_titles_name_the_metric(folder: Path) -> None:
         ('name = "mine"', 'name = "other"', "expected 'mine', the name of the folder"),
     ],
 )
-def test_an_invalid_file_is_reported_in_one_sentence(
-    folder: Path, right: str, wrong: str, complaint: str
-) -> None:
+def test_errors_name_the_key(folder: Path, right: str, wrong: str, message: str) -> None:
     (folder / "scenario.toml").write_text(GOOD.replace(right, wrong))
     with pytest.raises(FileError) as error:
         load_scenario_folder(folder)
-    assert complaint in str(error.value)
+    assert message in str(error.value)
 
 
-def test_metrics_need_the_command_that_prints_them(folder: Path) -> None:
+def test_metrics_need_a_measure_command(folder: Path) -> None:
     text = GOOD.partition("[measure]")[0]
     (folder / "scenario.toml").write_text(text)
     with pytest.raises(FileError, match=r"metrics: expected the table \[measure\]"):

@@ -1,4 +1,4 @@
-"""lab.toml and scenario files: what is read, and the messages about mistakes."""
+"""Parsing of lab.toml and of scenario files, and messages about errors."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from netbisect.workers.config.toml import FileError
 def text(tmp_path: Path) -> str:
     (tmp_path / "ssh").mkdir()
     (tmp_path / "ssh" / "config").write_text("")
-    beds = [TESTBEDS["c2558"], TESTBEDS["e5-2650"]]
-    return lab_toml(beds, Path("/tree.git"), tmp_path / "ssh" / "config", "GENERIC-NODEBUG")
+    testbeds = [TESTBEDS["c2558"], TESTBEDS["e5-2650"]]
+    return lab_toml(testbeds, Path("/tree.git"), tmp_path / "ssh" / "config", "GENERIC-NODEBUG")
 
 
 def load(tmp_path: Path, text: str) -> Lab:
@@ -31,14 +31,14 @@ def load(tmp_path: Path, text: str) -> Lab:
 
 
 def grouped(text: str) -> str:
-    """Two testbeds of one make."""
+    """The file with a group of two equal testbeds."""
     before, mark, rest = text.partition("[[testbeds]]")
     first, _, _ = rest.partition("[[testbeds]]")
     first = first.replace("owner =", 'group = "atoms"\nowner =', 1)
     return before + mark + first + mark + first.replace('"c2558"', '"c2558-2"')
 
 
-def test_an_invalid_kernel_config_is_refused(tmp_path: Path, text: str) -> None:
+def test_invalid_kernel_config_is_rejected(tmp_path: Path, text: str) -> None:
     for wrong, message in {
         "5": "expected a string or a table of strings, found a whole number",
         "{ main = 5 }": "expected a string or a table of strings",
@@ -60,7 +60,7 @@ def test_an_invalid_kernel_config_is_refused(tmp_path: Path, text: str) -> None:
 def test_testbeds_of_a_group_must_be_equal(
     tmp_path: Path, text: str, key: str, other: str, named: str
 ) -> None:
-    """The sentence says which ones, in what, and what would be right."""
+    """The message names the testbeds and the key."""
     both = grouped(text)
     first, mark, second = both.rpartition("[[testbeds]]")
     assert key in second
@@ -80,35 +80,36 @@ dut_port = { mac = "00:08:a2:09:33:dc" }
 """
 
 
-def several(text: str, more: str = SECOND) -> str:
+def with_generators(text: str, more: str = SECOND) -> str:
     """The first testbed with further generators."""
     text = text.replace("[testbeds.generator]", "[[testbeds.generator]]", 1)
     return text.replace("[testbeds.receiver]", f"{more}[testbeds.receiver]", 1)
 
 
-def test_a_testbed_may_have_several_generators(tmp_path: Path, text: str) -> None:
-    """The second one at a port of its own, the third one at the first port by a switch."""
+def test_testbed_may_have_several_generators(tmp_path: Path, text: str) -> None:
+    """The second generator has its own port; the third shares the first port through a switch."""
     third = '[[testbeds.generator]]\naddress = "gen2"\nport = { interface = "igb5" }\n'
-    bed = load(tmp_path, several(text, SECOND + third)).testbed("c2558")
-    assert [host.address for host in bed.generators] == ["c2558-gen", "gen2", "gen2"]
-    assert len(bed.receivers) == 1
-    assert bed.wires == {
+    testbed = load(tmp_path, with_generators(text, SECOND + third)).testbed("c2558")
+    assert [host.address for host in testbed.generators] == ["c2558-gen", "gen2", "gen2"]
+    assert len(testbed.receivers) == 1
+    assert testbed.wires == {
         "generator": "ingress",
         "generator 2": "ingress 2",
         "generator 3": "ingress",
         "receiver": "egress",
     }
-    assert [*bed.ports] == [*("ingress", "egress", "ingress 2"), *bed.wires]
-    assert bed.roles["generator 3"] == "generator 3 on gen2"
-    assert bed.roles["receiver"] == "the receiver"
-    assert bed.share("ingress") == pytest.approx(2 / 3)
-    assert bed.share("ingress 2") == bed.share("generator") == pytest.approx(1 / 3)
-    assert bed.share("egress") == bed.share("receiver") == 1
+    assert [*testbed.ports] == [*("ingress", "egress", "ingress 2"), *testbed.wires]
+    assert testbed.roles["generator 3"] == "generator 3 on gen2"
+    assert testbed.roles["receiver"] == "the receiver"
+    assert testbed.share("ingress") == pytest.approx(2 / 3)
+    assert testbed.share("ingress 2") == testbed.share("generator") == pytest.approx(1 / 3)
+    assert testbed.share("egress") == testbed.share("receiver") == 1
 
 
-def test_one_of_each_may_be_a_list(tmp_path: Path, text: str) -> None:
-    """Nothing differs then."""
-    listed, plain = (load(tmp_path, one).testbed("c2558") for one in (several(text, ""), text))
+def test_list_of_one_generator_equals_a_table(tmp_path: Path, text: str) -> None:
+    listed, plain = (
+        load(tmp_path, one).testbed("c2558") for one in (with_generators(text, ""), text)
+    )
     assert listed.generators == plain.generators
     assert (listed.ports, listed.roles, listed.wires) == (plain.ports, plain.roles, plain.wires)
     assert plain.roles == {
@@ -120,7 +121,7 @@ def test_one_of_each_may_be_a_list(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "complaint"),
+    ("right", "wrong", "message"),
     [
         (
             'address = "c2558-gen"\n',
@@ -144,43 +145,43 @@ def test_one_of_each_may_be_a_list(tmp_path: Path, text: str) -> None:
             "testbeds[0].generator[1].port: expected `interface`, `mac` or `pci`",
         ),
     ],
-    ids=["first", "twice", "form"],
+    ids=["first-with-dut-port", "duplicate-port", "port-without-selector"],
 )
-def test_wrong_lists_of_hosts_are_refused(
-    tmp_path: Path, text: str, right: str, wrong: str, complaint: str
+def test_invalid_lists_of_hosts_are_rejected(
+    tmp_path: Path, text: str, right: str, wrong: str, message: str
 ) -> None:
-    text = several(text)
+    text = with_generators(text)
     assert right in text
     with pytest.raises(FileError) as caught:
         load(tmp_path, text.replace(right, wrong, 1))
-    assert str(caught.value) == f"{tmp_path / 'lab.toml'}: {complaint}"
+    assert str(caught.value) == f"{tmp_path / 'lab.toml'}: {message}"
 
 
 @pytest.mark.parametrize(
-    ("wrong", "complaint"),
+    ("wrong", "message"),
     [
         ("[]", "testbeds[0]: receiver: expected a table, or at least one in the list"),
         ('"gen1"', "testbeds[0].receiver: expected a table or a list of tables, found a string"),
     ],
 )
-def test_a_testbed_needs_a_host_at_each_end(
-    tmp_path: Path, text: str, wrong: str, complaint: str
+def test_testbed_needs_a_host_at_each_end(
+    tmp_path: Path, text: str, wrong: str, message: str
 ) -> None:
     before, _, rest = text.partition("[testbeds.receiver]")
     before = before.replace("[testbeds.dut]", f"receiver = {wrong}\n[testbeds.dut]", 1)
     with pytest.raises(FileError) as caught:
         load(tmp_path, f"{before}[testbeds.power]{rest.partition('[testbeds.power]')[2]}")
-    assert str(caught.value).startswith(f"{tmp_path / 'lab.toml'}: {complaint}")
+    assert str(caught.value).startswith(f"{tmp_path / 'lab.toml'}: {message}")
 
 
-def test_testbeds_of_a_group_have_as_many_hosts(tmp_path: Path, text: str) -> None:
+def test_testbeds_of_a_group_have_equal_numbers_of_hosts(tmp_path: Path, text: str) -> None:
     message = "differ in the number of generators: 2 and 1; expected the same of all testbeds of a"
     with pytest.raises(FileError, match=message):
-        load(tmp_path, several(grouped(text)))
+        load(tmp_path, with_generators(grouped(text)))
 
 
 def test_builders_build_the_modules_of_testbeds(tmp_path: Path, text: str) -> None:
-    """Of all firewalls, of the drivers, and what a testbed names; or what the builder names."""
+    """The default has modules of firewalls, drivers and testbeds; a builder may override it."""
     text = text.replace("owner =", 'modules = ["ipmi"]\nowner =', 1)
     modules = load(tmp_path, text).builders[0].modules
     assert modules is not None
@@ -201,7 +202,7 @@ def test_kernel_configs_are_relative_to_the_lab_file(tmp_path: Path, text: str) 
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "complaint"),
+    ("right", "wrong", "message"),
     [
         (
             "line_rate_pps = 1488095",
@@ -281,13 +282,13 @@ def test_kernel_configs_are_relative_to_the_lab_file(tmp_path: Path, text: str) 
         ),
     ],
 )
-def test_errors_name_place_and_remedy(
-    tmp_path: Path, text: str, right: str, wrong: str, complaint: str
+def test_errors_name_the_key_and_the_expected_value(
+    tmp_path: Path, text: str, right: str, wrong: str, message: str
 ) -> None:
     assert right in text
     with pytest.raises(FileError) as caught:
         load(tmp_path, text.replace(right, wrong, 1))
-    assert str(caught.value) == f"{tmp_path / 'lab.toml'}: {complaint}"
+    assert str(caught.value) == f"{tmp_path / 'lab.toml'}: {message}"
 
 
 def test_missing_ssh_configuration_is_an_error(tmp_path: Path, text: str) -> None:
@@ -302,12 +303,12 @@ def test_missing_ssh_configuration_is_an_error(tmp_path: Path, text: str) -> Non
     "path", sorted(builtin_scenarios().glob("*.toml")), ids=lambda path: str(path.stem)
 )
 def test_builtin_scenarios_load(path: Path) -> None:
-    """Its name says its family, its firewall and whether that keeps states."""
+    """The name contains address family, firewall and whether the firewall is stateful."""
     scenario = load_scenario(path.stem)
     family, _, rest = path.stem.partition("-")
     if scenario.traffic:
-        many = {"states": 200_000, "routes": 61_440, "full-table": 1 << 24}
-        flows = next((many[one] for one in many if rest.endswith(one)), 2000)
+        counts = {"states": 200_000, "routes": 61_440, "full-table": 1 << 24}
+        flows = next((counts[one] for one in counts if rest.endswith(one)), 2000)
         assert (scenario.traffic.family, scenario.traffic.flows) == (family, flows)
         assert scenario.sysctls == {"net.inet.ip.redirect": 0, "net.inet6.ip6.redirect": 0}
     first = rest.partition("-")[0]
@@ -327,7 +328,7 @@ FIREWALL = 'firewall = "pf"\nrules = ["set skip on lo0", "pass"]\n'
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "complaint"),
+    ("right", "wrong", "message"),
     [
         ('"pf"', '"ipf"', "firewall 'ipf': expected 'pf', 'ipfw' or none"),
         ('rules = ["set skip on lo0", "pass"]\n', "", "firewall and rules go together"),
@@ -409,7 +410,7 @@ FIREWALL = 'firewall = "pf"\nrules = ["set skip on lo0", "pass"]\n'
         ('name = "mine"', 'name = "other"', "name: expected 'mine', the name of the file"),
     ],
 )
-def test_scenario_errors(tmp_path: Path, right: str, wrong: str, complaint: str) -> None:
+def test_scenario_errors(tmp_path: Path, right: str, wrong: str, message: str) -> None:
     text = (builtin_scenarios() / "inet4-forwarding.toml").read_text()
     top = f'name = "mine"\n{FIREWALL}' + ("no_drop_steps = 2\n" if "[values]" in wrong else "")
     text = text.replace('name = "inet4-forwarding"\n', top)
@@ -417,10 +418,10 @@ def test_scenario_errors(tmp_path: Path, right: str, wrong: str, complaint: str)
     (tmp_path / "mine.toml").write_text(text.replace(right, wrong, 1))
     with pytest.raises(FileError) as caught:
         load_scenario("mine", [tmp_path])
-    assert str(caught.value) == f"{tmp_path / 'mine.toml'}: {complaint}"
+    assert str(caught.value) == f"{tmp_path / 'mine.toml'}: {message}"
 
 
-def test_a_scenario_takes_over_the_keys_of_its_base(tmp_path: Path) -> None:
+def test_scenario_inherits_the_keys_of_its_base(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         'name = "mine"\ntitle = "large"\nbase = "inet4-forwarding"\n'
         '[traffic]\nsize = 1514\n[sysctls]\n"net.inet.ip.redirect" = 1\n'
@@ -436,7 +437,7 @@ def test_a_scenario_takes_over_the_keys_of_its_base(tmp_path: Path) -> None:
     )
 
 
-def test_commands_of_a_base_are_replaced_as_a_whole(tmp_path: Path) -> None:
+def test_commands_of_a_base_are_not_merged(tmp_path: Path) -> None:
     text = (
         'name = "mine"\ntitle = "long"\nbase = "tcp-one-flow"\n[measure]\non = "dut"\nfile = "m"\n'
     )
@@ -454,17 +455,17 @@ def test_builtin_scenarios_have_builtin_bases(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "complaint"),
+    ("base", "message"),
     [
         ('"nothing"', "there is no scenario 'nothing'; there is "),
         ('"inet4-ipsec"', "'inet4-ipsec' has a base itself; expected a scenario without one"),
         ("5", "there is no scenario '5'; there is "),
     ],
 )
-def test_an_unusable_base_is_reported(tmp_path: Path, base: str, complaint: str) -> None:
+def test_invalid_base_is_reported(tmp_path: Path, base: str, message: str) -> None:
     place = tmp_path / "mine.toml"
     place.write_text(f'name = "mine"\ntitle = "t"\nbase = {base}\n')
-    with pytest.raises(FileError, match=re.escape(f"{place}: base: {complaint}")):
+    with pytest.raises(FileError, match=re.escape(f"{place}: base: {message}")):
         load_scenario("mine", [tmp_path])
 
 

@@ -1,4 +1,4 @@
-"""The options of pkt-gen: those of FreeBSD's getopt string, and what its usage text says."""
+"""Options of pkt-gen: the getopt string of FreeBSD and the usage text."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ pkt-gen arguments
 """
 
 
-def test_the_usage_text_describes_the_options_of_the_getopt_string() -> None:
+def test_usage_text_describes_the_options_of_the_getopt_string() -> None:
     assert pktgen_options.described(pktgen_options.usage()) == LETTERS
     assert pktgen_options.described(REAL_USAGE) == set("hi4do")
     assert pktgen_options.described("     -h      Show program usage and exit.\n") == frozenset()
 
 
-def test_options_of_other_versions_are_refused() -> None:
-    """-U of the port's patch, -e and -m of FreeBSD 11."""
+def test_options_of_other_versions_are_rejected() -> None:
+    """-U belongs to the patch of the port, -e and -m to FreeBSD 11."""
     for letter in "Uem":
         with pytest.raises(
             pktgen_options.OptionError, match=f"pkt-gen: illegal option -- {letter}"
@@ -65,7 +65,7 @@ def test_shipped_scenarios_need_only_the_base_system(path: Path) -> None:
         ("", ("", None)),
     ],
 )
-def test_a_port_may_be_one_ring_of_an_interface(text: str, port: tuple[str, int | None]) -> None:
+def test_port_may_be_one_ring_of_an_interface(text: str, port: tuple[str, int | None]) -> None:
     assert pktgen_options.parse_port(text) == port
     interface, ring = port
     assert ring is None or pktgen_options.of_ring(interface, ring) == text

@@ -1,4 +1,4 @@
-"""Reading TOML into dataclasses: what fits, and the messages about the rest."""
+"""Reading TOML into dataclasses, and messages about errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def car(tmp_path: Path, text: str) -> Car:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         ("wheels = []", "name: this key is missing"),
         (
@@ -76,22 +76,22 @@ def car(tmp_path: Path, text: str) -> Car:
         ),
     ],
 )
-def test_errors_name_the_place(tmp_path: Path, text: str, complaint: str) -> None:
-    """The first line of the message is FILE: KEY: what is wrong and what would be right."""
+def test_errors_name_the_place(tmp_path: Path, text: str, message: str) -> None:
+    """The first line of the message is `FILE: KEY: PROBLEM`."""
     with pytest.raises(FileError) as caught:
         car(tmp_path, text)
-    assert str(caught.value).splitlines()[0] == f"{tmp_path / 'car.toml'}: {complaint}"
+    assert str(caught.value).splitlines()[0] == f"{tmp_path / 'car.toml'}: {message}"
 
 
-plain = st.recursive(
+toml_data = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=8,
 )
 
 
-@given(plain)
+@given(toml_data)
 def test_arbitrary_data_raises_only_file_errors(data: object) -> None:
-    """No other exception gets out, and what gets in has exactly the types of its fields."""
+    """Other exceptions are not raised, and values have exactly the types of their fields."""
     with contextlib.suppress(FileError):
         assert type(structure(data, Car, source="x").name) is str

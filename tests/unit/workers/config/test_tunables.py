@@ -1,4 +1,4 @@
-"""Tunables and sysctls: which are valid, and which scenarios share a boot."""
+"""Tunables and sysctls in names of scenarios, and scenarios that share a boot."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from netbisect.workers.config.tunables import check_tunables, parse_settings
 FORWARDING = "inet4-forwarding"
 
 
-def test_a_scenario_takes_tunables_after_its_name() -> None:
-    """They are in its title, too; everything else is that of the file."""
+def test_name_of_a_scenario_may_have_tunables() -> None:
+    """The tunables are in the title; all other keys come from the file."""
     found = load_scenario(f"{FORWARDING}@hw.ix.num_queues=4,net.isr.maxthreads=-1")
     plain = load_scenario(FORWARDING)
     assert found.tunables == {"hw.ix.num_queues": "4", "net.isr.maxthreads": "-1"}
@@ -21,13 +21,13 @@ def test_a_scenario_takes_tunables_after_its_name() -> None:
 
 
 @pytest.mark.parametrize("name", [f"{FORWARDING}@", f"{FORWARDING}@x=1", f"{FORWARDING}@a.b=c d"])
-def test_an_invalid_tunable_is_reported_with_the_scenario(name: str) -> None:
+def test_invalid_tunable_is_reported_with_the_scenario(name: str) -> None:
     with pytest.raises(FileError, match=r"scenario 'inet4-forwarding@.*expected"):
         load_scenario(name)
 
 
-def test_scenarios_with_equal_tunables_are_together() -> None:
-    """In any notation; those without come first."""
+def test_scenarios_are_grouped_by_tunables() -> None:
+    """Scenarios without tunables come first."""
     names = ("inet4-forwarding@hw.a=4", FORWARDING, "inet6-forwarding@hw.a=4", "inet6-forwarding")
     groups = by_tunables(map(load_scenario, names))
     assert [[one.name for one in group] for group in groups] == [
@@ -39,18 +39,18 @@ def test_scenarios_with_equal_tunables_are_together() -> None:
 @pytest.mark.parametrize(
     "name", ["netbisect.order", "vfs.root.mountfrom", "debug.debugger_on_panic", "kernel", "a.b c"]
 )
-def test_names_of_netbisect_and_of_no_tunable_are_refused(name: str) -> None:
+def test_reserved_and_invalid_tunables_are_rejected(name: str) -> None:
     with pytest.raises(ValueError, match="tunable"):
         check_tunables({name: 1})
 
 
-def test_order_does_not_matter() -> None:
+def test_settings_are_sorted() -> None:
     text = "hw.b=1,sysctl:net.d=3,hw.a=2,sysctl:net.c=4"
     assert parse_settings(text).text == "hw.a=2,hw.b=1,sysctl:net.c=4,sysctl:net.d=3"
 
 
 def test_sysctls_of_the_name_replace_those_of_the_file() -> None:
-    """They are set after the boot, so scenarios that differ in them share it."""
+    """Sysctls are set after the boot, so that scenarios with different sysctls share a boot."""
     plain = load_scenario("inet6-forwarding")
     found = load_scenario(
         "inet6-forwarding@sysctl:net.inet6.ip6.redirect=1,sysctl:dev.{ingress}.fc=3"
@@ -81,7 +81,7 @@ def test_sysctls_of_the_name_replace_those_of_the_file() -> None:
         ("sysctl:net.a=1 2", "sysctl net.a: '1 2': expected a number"),
     ],
 )
-def test_wrong_sysctls_are_refused(text: str, message: str) -> None:
+def test_invalid_sysctls_are_rejected(text: str, message: str) -> None:
     with pytest.raises(ValueError, match="sysctl") as error:
         parse_settings(text)
     assert str(error.value).startswith(message)

@@ -1,4 +1,4 @@
-"""Queues of ports, by what the sysctls of their drivers tell."""
+"""Queues of ports in the sysctls of their drivers."""
 
 from __future__ import annotations
 

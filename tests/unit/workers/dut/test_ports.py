@@ -1,4 +1,4 @@
-"""Finding interfaces in what ifconfig(8) prints."""
+"""Finding interfaces in the output of ifconfig(8) and pciconf(8)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def found_at(pci: str, *names: str, parents: dict[str, str] | None = None) -> st
     )
 
 
-def test_a_pci_address_finds_a_port_with_any_driver() -> None:
+def test_pci_address_finds_a_port_with_any_driver() -> None:
     assert found_at("pci0:2:0:0", "igb0", "igb1") == "igb0"
     renamed = PCICONF.replace("igb0", "em0")
     present = tuple(Interface(name, "", "active", "") for name in ("em0", "igb0"))
@@ -63,7 +63,7 @@ def test_a_pci_address_finds_a_port_with_any_driver() -> None:
     )
 
 
-def test_a_port_of_mellanox_has_no_parent_and_the_number_of_its_device() -> None:
+def test_mellanox_port_is_found_by_the_number_of_its_device() -> None:
     assert found_at("pci0:5:0:1", "mce0", "mce1") == "mce1"
 
 
@@ -79,14 +79,14 @@ def test_a_port_of_mellanox_has_no_parent_and_the_number_of_its_device() -> None
         ("pci0:4:0:4", "pci0:4:0:4 has several interfaces: cxl0, cxl1; expected a MAC address"),
     ],
 )
-def test_a_pci_address_without_exactly_one_port_is_reported(pci: str, message: str) -> None:
+def test_pci_address_without_exactly_one_port_is_reported(pci: str, message: str) -> None:
     with pytest.raises(PortNotFoundError) as caught:
         found_at(pci, "cxl0", "cxl1", parents={"cxl0": "t5nex0", "cxl1": "t5nex0"})
     assert str(caught.value).startswith(message)
 
 
-def test_options_that_are_on_and_off() -> None:
-    """Of `ifconfig -a -m`; without capabilities nothing is known to be off."""
+def test_enabled_and_disabled_options() -> None:
+    """`ifconfig -a -m` lists capabilities; without them, disabled options are unknown."""
     more = "\tcapabilities=4f507bb<RXCSUM,TXCSUM,TXCSUM_IPV6,NETMAP>\n\tether 00:0d"
     text = IFCONFIG.replace("\tether 00:0d", more)
     on = "RXCSUM,TXCSUM,VLAN_MTU,VLAN_HWTAGGING,TSO4,TSO6,LRO,WOL_MAGIC"
@@ -96,7 +96,7 @@ def test_options_that_are_on_and_off() -> None:
     assert options_of(IFCONFIG, "igb9") == ""
 
 
-def test_every_interface_is_read() -> None:
+def test_every_interface_is_parsed() -> None:
     assert parse_interfaces(IFCONFIG) == [
         Interface(
             "igb0",
@@ -124,7 +124,7 @@ def test_every_interface_is_read() -> None:
         (PortSelector(interface="ix0"), "called ix0"),
     ],
 )
-def test_a_missing_port_is_reported_with_the_present_ones(port: PortSelector, wanted: str) -> None:
+def test_missing_port_is_reported_with_the_present_ones(port: PortSelector, wanted: str) -> None:
     with pytest.raises(PortNotFoundError) as caught:
         find(port, IFCONFIG)
     assert str(caught.value) == (

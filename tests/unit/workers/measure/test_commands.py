@@ -1,4 +1,4 @@
-"""What the command `measure` prints."""
+"""Output of the command `measure`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ CPU = MetricTable("cpu", "%", "lower", most=95.0)
 SPEED = MetricTable("speed", "bit/s", "higher")
 
 
-def test_numbers_by_name_with_or_without_unit() -> None:
+def test_numbers_are_parsed_with_and_without_unit() -> None:
     output = json.dumps({"cpu": {"value": 41.5, "unit": "%"}, "speed": 9e8})
     assert commands.numbers(output, [CPU, SPEED]) == {"cpu": 41.5, "speed": 9e8}
 
 
-def test_iperf3_is_read_by_its_keys() -> None:
+def test_output_of_iperf3_is_parsed() -> None:
     metrics = load_scenario("tcp-one-flow").metrics
     output = json.dumps({"end": {"sum_received": {"bits_per_second": 941e6, "seconds": 30}}})
     assert commands.numbers(output, metrics) == {"throughput": 941e6}
@@ -52,13 +52,13 @@ def test_iperf3_is_read_by_its_keys() -> None:
         ),
     ],
 )
-def test_bad_output_is_one_sentence(output: str, message: str) -> None:
+def test_invalid_output_is_reported_in_one_sentence(output: str, message: str) -> None:
     with pytest.raises(commands.MeasureError) as error:
         commands.numbers(output, [CPU])
     assert str(error.value) == message
 
 
-def test_the_error_of_iperf3_is_quoted() -> None:
+def test_error_of_iperf3_is_quoted() -> None:
     output = json.dumps({"error": "unable to connect to server: Connection refused"})
     with pytest.raises(commands.MeasureError, match="measure failed: unable to connect"):
         commands.numbers(output, load_scenario("tcp-one-flow").metrics)
@@ -73,7 +73,7 @@ def test_the_error_of_iperf3_is_quoted() -> None:
         ("receiver", 1, Reaction.RETRY),
     ],
 )
-def test_only_a_failure_on_the_router_can_be_the_kernels_fault(
+def test_only_failures_on_the_router_skip_the_kernel(
     on: str, status: int | None, reaction: Reaction
 ) -> None:
     error = CommandError("pkt1", "sh", status, "a\nsetkey: not found\n")

@@ -1,4 +1,4 @@
-"""What of a router's settings is a condition of its samples."""
+"""Settings of a router that are conditions of its samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ smbios.bios.vendor="American Megatrends Inc."
 smbios.bios.version="1.0"
 """
 SYSCTL_CONF = """\
-# of the lab
+# local settings
 net.inet.ip.redirect=0
 security.bsd.see_other_uids=0
 dev.ix.0.fc=0  # no pauses
@@ -27,7 +27,7 @@ dev.ix.0.fc=0  # no pauses
 
 
 def test_settings_of_the_owner_are_conditions() -> None:
-    """By prefix; what the loader, netbisect and other parts of the system note is not."""
+    """Settings are selected by prefix; those of loader, netbisect and other subsystems are not."""
     found = lab_settings.of_router(KENV, SYSCTL_CONF)
     hints = found.pop("hints")
     assert len(hints) == 16
@@ -42,7 +42,7 @@ def test_settings_of_the_owner_are_conditions() -> None:
 
 
 def test_kernel_names_and_table_addresses_are_not_conditions() -> None:
-    """Else every boot of a test kernel would begin an epoch."""
+    """A change of conditions begins a new epoch of the series."""
     other = KENV.replace("0123456789ab", "ba9876543210").replace("0xf0490", "0xf1000")
     other = other.replace('order="0123"', 'order="4567"')
     assert lab_settings.of_router(other, "") == lab_settings.of_router(KENV, "")

@@ -26,7 +26,7 @@ def output(rate: float, seconds: int, verb: str) -> str:
 
 
 def run(rate: float, share: float = 1.0, capacity: float = CAPACITY) -> Outputs:
-    """Output of sender and receiver; the sender offers a share of the rate."""
+    """Outputs of sender and receiver; the sender offers this share of the rate."""
     offered = share * rate
     sent, received = output(offered, 20, "Sent"), output(min(offered, capacity), 20, "Received")
     return Outputs({"the generator": sent}, {"the receiver": received})
@@ -53,7 +53,7 @@ def test_one_lost_packet_in_a_hundred_thousand_is_tolerated() -> None:
 
 
 def test_tolerated_loss_is_a_key_of_the_scenario() -> None:
-    """As in inet4-equilibrium."""
+    """Scenario inet4-equilibrium tolerates more loss than inet4-no-drop."""
     loss = load_scenario("inet4-equilibrium").no_drop_loss
     found = no_drop.search(
         run(1_488_095), 8, lambda rate: run(rate, capacity=rate * (1 - 9e-4)), loss
@@ -74,7 +74,9 @@ def test_tolerated_loss_is_a_key_of_the_scenario() -> None:
         (EMPTY, run(1), "the sender reports 0 seconds of traffic"),
     ],
 )
-def test_unknown_no_drop_rate_is_one_sentence(full: Outputs, step: Outputs, message: str) -> None:
+def test_failed_search_is_reported_in_one_sentence(
+    full: Outputs, step: Outputs, message: str
+) -> None:
     with pytest.raises(MeasureError, match=f"^no-drop rate: {message}"):
         no_drop.search(full, 8, lambda _: step)
 

@@ -1,4 +1,4 @@
-"""What is taken from pkt-gen's output, and what is refused."""
+"""Output and command lines of pkt-gen."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Speed: 878684 pps Bandwidth: 435827425 bps (raw 435827425 bps). Average batch: 2
 
 
 def second(rate: float) -> str:
-    """A line as versions since FreeBSD 11 print it."""
+    """The line of one second, in the format since FreeBSD 11."""
     return (
         f"671.994921 main_thread [2786] {rate} pps "
         f"(597840 pkts 286675378 bps in 1001004 usec) 4.30 avg_batch 1007 min_space\n"
@@ -40,7 +40,7 @@ def second(rate: float) -> str:
 
 
 def output(rates: list[float]) -> str:
-    """A receiver's file: header, an idle time, the seconds, the summary."""
+    """Output of a receiver: header, idle seconds, traffic and summary."""
     idle = "670.98 receiver_body [1955] waiting for initial packets, poll returns 0 0\n" + second(0)
     return HEAD + 4 * idle + "".join(second(rate) for rate in rates) + second(0) + TAIL
 
@@ -52,10 +52,10 @@ FORMAT_B = (2277, 2329, 2514, 2655, 2671, 2683, 2687, 2786)
 @pytest.mark.parametrize("version", [*FORMAT_A, *FORMAT_B])
 @pytest.mark.parametrize("command", ["CMD: pkt-gen -f rx", "CMD on pkt1: pkt-gen -N -f rx"])
 @pytest.mark.parametrize("end", ["Terminated\n", TAIL])
-def test_every_version_that_netbenches_has_seen_is_read(
+def test_output_of_every_version_in_netbenches_is_parsed(
     version: int, command: str, end: str
 ) -> None:
-    """Versions are lines of its source; seconds begin anew after 999; words may end with a tab."""
+    """Versions differ in line numbers of the source; seconds restart at 0 after 999."""
     lines = []
     for number in range(40):
         at, rate = (990 + number) % 1000, 600_000 + number
@@ -70,14 +70,14 @@ def test_every_version_that_netbenches_has_seen_is_read(
     head = f"{command} -i igb2 -w 2 -W\n{HEAD}"
     output = head + "".join(lines) + end
     assert pktgen.all_rates(output) == [600_000 + number for number in range(40)]
-    dropped = 9 + len(end.splitlines())  # of the last lines, and of the first: 15 - header
+    dropped = 9 + len(end.splitlines())  # trimmed lines at the end; at the start: 15 - header
     kept = pktgen.kept_rates(output)
     assert kept == [600_000 + number for number in range(15 - 9, 40 - 10 + dropped - 9)]
     assert pktgen.offered_rate(output) == statistics.median(range(600_001, 600_038))
 
 
-def test_rates_of_several_are_sums_of_medians() -> None:
-    """The seconds of the second receiver are two later; its lines with half a load do not count."""
+def test_rates_of_several_hosts_are_sums_of_medians() -> None:
+    """The second receiver starts two seconds later; seconds at half load do not count."""
     load = [*(3 * [2e5]), *(30 * [4e5]), *(12 * [2e5])]
     first, second_one = output(load), output([0.0, 0.0, *load])
     sent = {"generator 1 on a": first, "generator 2 on b": second_one}
@@ -90,7 +90,7 @@ def test_rates_of_several_are_sums_of_medians() -> None:
     assert len(summed) == len(pktgen.all_rates(second_one))
 
 
-def test_problems_of_several_name_the_host() -> None:
+def test_problems_of_several_hosts_name_the_host() -> None:
     good = output(40 * [1e5])
     outputs = Outputs(
         {"generator 1 on a": good, "generator 2 on b": ""},
@@ -129,12 +129,12 @@ def test_problems_of_several_name_the_host() -> None:
         (HEAD + TAIL, ""),
     ],
 )
-def test_the_error_message_of_pkt_gen_is_quoted(output: str, why: str) -> None:
+def test_error_message_of_pkt_gen_is_quoted(output: str, why: str) -> None:
     assert pktgen.complaint(output) == why
 
 
 def test_threads_share_the_rate() -> None:
-    """Each thread sends at the whole rate of -R; the packets of -n are divided by pkt-gen."""
+    """-R is a rate per thread; pkt-gen itself divides the packets of -n by the threads."""
     host = TrafficHost("pkt1", PortSelector("igb2"), threads=4, first_cpu=2)
     traffic = Traffic("inet4", "198.18.10.1-198.18.10.2", "198.19.10.1-198.19.10.2", rate=1_000_000)
     command = pktgen.sender_command("igb2", traffic, 100, host, macs=("", ""), wait=2)
@@ -144,10 +144,12 @@ def test_threads_share_the_rate() -> None:
     assert pktgen.threads(replace(host, threads=1, first_cpu=None)) == []
 
 
-def test_the_commands_are_those_of_netbenches() -> None:
+def test_commands_equal_those_of_netbenches() -> None:
     host = TrafficHost("pkt1", PortSelector("igb2"))
     command = pktgen.receiver_command("igb2", 2, host)
-    assert " ".join(command) == "pkt-gen -N -f rx -i igb2 -w 2", "without -W: see there"
+    assert " ".join(command) == "pkt-gen -N -f rx -i igb2 -w 2", (
+        "receiver_command() explains the lack of -W"
+    )
     traffic = Traffic(
         "inet6",
         "[2001:2:0:10::1]-[2001:2:0:10::14]",

@@ -1,4 +1,4 @@
-"""The console is kept while a trial lasts, whatever becomes of the command that reads it."""
+"""Recording of the console during a trial."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def shell(script: str) -> Console:
 
 
 def test_output_is_logged_and_readable(tmp_path: Path) -> None:
-    log = tmp_path / "visit" / "console.log"
+    log = tmp_path / "trial" / "console.log"
     with ConsoleTap(shell(r"printf 'one\r\n'; sleep 60"), log) as tap:
         wait_for(tap, "one\n")
         tap.mark()
@@ -31,20 +31,20 @@ def test_output_is_logged_and_readable(tmp_path: Path) -> None:
     assert tap.failures == 0
 
 
-def test_a_command_that_ends_is_restarted_and_reported(
+def test_command_that_ends_is_restarted_and_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "_PAUSE", 0.02)
     log = tmp_path / "console.log"
     script = f"n=$(cat {tmp_path}/n 2>/dev/null || echo 0); echo $((n+1)) >{tmp_path}/n; "
-    script += "echo began $n; [ $n -ge 2 ] && sleep 60; exit 3"
+    script += "echo start $n; [ $n -ge 2 ] && sleep 60; exit 3"
     with ConsoleTap(shell(script), log) as tap:
-        wait_for(tap, "began 2")
+        wait_for(tap, "start 2")
     assert tap.failures == 2
     assert log.read_text().count("the console's command ended with status 3") == 2
 
 
-def test_a_missing_command_is_logged(tmp_path: Path) -> None:
+def test_missing_command_is_logged(tmp_path: Path) -> None:
     log = tmp_path / "console.log"
     with ConsoleTap(Console((str(tmp_path / "none"),)), log) as tap:
         assert tap.output() == ""
@@ -52,7 +52,7 @@ def test_a_missing_command_is_logged(tmp_path: Path) -> None:
     assert "cannot be run: No such file or directory" in log.read_text()
 
 
-def test_a_command_that_ignores_signals_is_killed(
+def test_command_that_ignores_signals_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console, "_PATIENCE", 0.1)
@@ -63,10 +63,8 @@ def test_a_command_that_ignores_signals_is_killed(
     assert process.poll() is not None
 
 
-def test_the_log_of_a_busy_console_is_limited(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The end is kept: there a panic is."""
+def test_log_of_a_busy_console_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end, which may contain a panic, is kept."""
     monkeypatch.setattr(console, "_FILE", 200_000)
     monkeypatch.setattr(console, "_KEPT", 50_000)
     log = tmp_path / "console.log"

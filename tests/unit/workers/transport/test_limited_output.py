@@ -1,4 +1,4 @@
-"""What is kept of those who say too much."""
+"""Limits on the size of logged output."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _LEFT_OUT = re.compile(rb"\n\[netbisect: ([0-9]+) more bytes left out\]\n")
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(0, 20).map(lambda half: 2 * half))
-def test_the_beginning_and_the_end_are_kept(blocks: list[bytes], most: int) -> None:
-    """All of it where there is room; or else as much of either, and how much there was between."""
+def test_beginning_and_end_are_kept(blocks: list[bytes], most: int) -> None:
+    """Output beyond the limit is replaced in the middle by the number of omitted bytes."""
     kept: list[bytes] = []
     ends = HeadAndTail(kept.append, most)
     for block in blocks:
@@ -33,8 +33,8 @@ def test_the_beginning_and_the_end_are_kept(blocks: list[bytes], most: int) -> N
     assert written == whole[:half] + between.encode() + whole[len(whole) - half :]
 
 
-def test_unwritten_output_is_kept_for_the_end() -> None:
-    """As where a disk was full for a moment."""
+def test_output_of_a_failed_write_is_written_at_the_end() -> None:
+    """A disk may be full for a moment."""
     kept: list[bytes] = []
     full = True
 
@@ -53,8 +53,7 @@ def test_unwritten_output_is_kept_for_the_end() -> None:
     assert b"".join(kept) == b"one two"
 
 
-def test_endless_output_of_a_child_is_not_awaited() -> None:
-    """It meets a broken pipe."""
+def test_reader_does_not_wait_for_endless_output_of_a_child() -> None:
     kept = io.BytesIO()
     with subprocess.Popen(
         ["sh", "-c", "yes & sleep 0.1"], stdout=subprocess.PIPE, bufsize=0

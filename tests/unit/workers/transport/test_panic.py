@@ -1,4 +1,4 @@
-"""Panics in the text of a console: found whole, in the kernel's own words, and no others."""
+"""Detection of panics and prompts in console output."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ stack backtrace:
 """
 
 
-def test_a_trap_names_its_function() -> None:
+def test_trap_names_its_function() -> None:
     panic = find_panic(f"login: \n{TRAP}\nFreeBSD/amd64\n")
     assert panic is not None
     assert panic.message == "Fatal trap 12: page fault while in kernel mode in ip_tryforward()"
@@ -76,7 +76,7 @@ def test_a_trap_names_its_function() -> None:
     assert "Uptime" not in panic.text
 
 
-def test_a_panic_is_its_message_with_backtrace_and_debugger() -> None:
+def test_panic_has_message_backtrace_and_debugger_output() -> None:
     panic = find_panic(MUTEX)
     assert panic is not None
     assert panic.message == "panic: mutex pf_state not owned at /usr/src/sys/netpfil/pf/pf.c:1812"
@@ -94,32 +94,32 @@ def test_a_panic_is_its_message_with_backtrace_and_debugger() -> None:
         "savecore 512 - - reboot after panic: page fault\ncpuid = 0\n",
         "<118>reboot after panic: mutex not owned\n",
         "kern.panic_reboot_wait_time: 5\n",
-        "echo never say panic: it is only spoken of\n# ls\n",
+        "echo a line with panic: in the middle\n# ls\n",
     ],
 )
 def test_text_about_panics_is_not_a_panic(output: str) -> None:
-    """A lock order reversal has a backtrace, and a machine says where it comes from."""
+    """Lock order reversals have backtraces; savecore quotes earlier panics."""
     assert find_panic(output) is None
 
 
 def test_control_sequences_are_removed() -> None:
-    heard = (
+    output = (
         b"\x1b[2J\x1b[25;1H\x1b[33mWelcome to FreeBSD\x1b[m\r\n"
         b"|\x08/\x08-\x08\xff\xfe\x00\x80\x9b"
         + TRAP.replace("\n", "\r\n").encode()
         + b"\x1b]0;title\x07\x1b[0m"
     )
-    text = plain(heard)
+    text = plain(output)
     assert not set(text) - set("\n\t") - {chr(code) for code in range(32, 127)}
     panic = find_panic(text)
     assert panic is not None
     assert panic.message.endswith("in ip_tryforward()")
 
 
-def test_a_panic_in_a_large_log_has_a_short_text() -> None:
-    """Ten megabytes before it, and a stack that has run over behind it."""
+def test_panic_in_a_large_log_has_a_short_text() -> None:
+    """Ten megabytes precede the panic, and 5,000 frames follow it."""
     noise = b"ix0: Watchdog timeout -- resetting\r\n" * 290_000
-    frames = b"#9 0xffffffff80d4a1c3 at m_copyback+0x2c3 and what else there is to say\n" * 5000
+    frames = b"#9 0xffffffff80d4a1c3 at m_copyback+0x2c3 and further text in the line\n" * 5000
     panic = find_panic(plain(noise + TRAP.partition("Uptime")[0].encode() + frames))
     assert panic is not None
     assert len(panic.text) < 7000
@@ -136,7 +136,7 @@ def test_other_output_neither_hides_nor_imitates_a_panic(before: bytes, after: b
 
 
 @pytest.mark.parametrize(
-    ("output", "where"),
+    ("output", "prompt"),
     [
         ("Mounting from ufs:/dev/ada0p2 failed with error 19.\n\nmountroot> ", "mountroot>"),
         ("can't load 'kernel'\n\nType '?' for a list of commands.\nOK ", "OK"),
@@ -146,5 +146,5 @@ def test_other_output_neither_hides_nor_imitates_a_panic(before: bytes, after: b
         ("", ""),
     ],
 )
-def test_a_prompt_is_found(output: str, where: str) -> None:
-    assert prompt_in(output).partition(":")[0] == where
+def test_prompt_is_found(output: str, prompt: str) -> None:
+    assert prompt_in(output).partition(":")[0] == prompt
