@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from tests.lab_fixtures import RunningLab
 
 
-def test_a_worker_runs_one_build_per_host(running_lab: RunningLab, tmp_path: Path) -> None:
+def test_worker_runs_one_build_per_host(running_lab: RunningLab, tmp_path: Path) -> None:
     """A build host has a lock for one kernel at a time."""
     one = running_lab.lab.testbed("c2558")
-    beds = tuple(replace(one, name=bed.name, worker="lab") for bed in copies(TESTBEDS["c2558"], 8))
-    lab = replace(running_lab.lab, testbeds=beds)
+    testbeds = tuple(
+        replace(one, name=bed.name, worker="lab") for bed in copies(TESTBEDS["c2558"], 8)
+    )
+    lab = replace(running_lab.lab, testbeds=testbeds)
     (tmp_path / "netbisect.toml").write_text(
         'branches = ["main"]\n[mail]\nto = ["a@lab.invalid"]\nsender = "b@lab.invalid"\n'
     )
@@ -41,9 +43,9 @@ def connected(*names: str) -> Any:
     )
 
 
-def chosen(known: str, free: str, avoided: str) -> str | None:
-    """The worker for a kernel; workers are letters."""
-    builder = connected(*known)
+def chosen(connected_workers: str, free: str, avoided: str) -> str | None:
+    """The chosen worker for a kernel; each letter names a worker."""
+    builder = connected(*connected_workers)
     candidates = [one for name in free for one in builder.workers if one.worker.workername == name]
     properties = SimpleNamespace(getProperty=lambda *_: list(avoided))
     found = builders.choose_worker(builder, candidates, SimpleNamespace(properties=properties))
@@ -60,8 +62,8 @@ def chosen(known: str, free: str, avoided: str) -> str | None:
         ("ab", "", "", None),
     ],
 )
-def test_a_kernel_avoids_workers_that_failed_to_build_it(
+def test_kernel_avoids_workers_that_failed_to_build_it(
     known: str, free: str, avoided: str, expected: str | None
 ) -> None:
-    """It waits for a busy one; without another one it returns to the first."""
+    """The kernel waits for a busy worker, and retries the only worker."""
     assert chosen(known, free, avoided) == expected

@@ -9,7 +9,7 @@ from pathlib import Path
 from netbisect.steps.master import sqlite_wal
 
 
-def test_the_log_outlives_a_transaction_only_while_a_connection_is_kept(tmp_path: Path) -> None:
+def test_log_remains_after_a_transaction_while_a_connection_is_open(tmp_path: Path) -> None:
     database = tmp_path / "state.sqlite"
     log = tmp_path / "state.sqlite-wal"
 

@@ -30,20 +30,20 @@ def stored(settings: Settings) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("retained", "removed", "left"), [(set(), [1, 2], [3, 4]), ({1, 2}, [3, 1], [2, 4])]
+    ("retained", "removed", "remaining"), [(set(), [1, 2], [3, 4]), ({1, 2}, [3, 1], [2, 4])]
 )
-def test_the_oldest_logs_are_removed_and_retained_ones_last(
-    settings: Settings, retained: set[int], removed: list[int], left: list[int]
+def test_oldest_logs_are_removed_first_and_retained_logs_last(
+    settings: Settings, retained: set[int], removed: list[int], remaining: list[int]
 ) -> None:
     for decision in (1, 2, 3, 4):
         store_logs(settings, decision, 400)
     assert evict(settings, retained, newest=4) == removed
-    assert stored(settings) == left
+    assert stored(settings) == remaining
     assert evict(settings, retained, newest=4) == []
 
 
-def test_logs_replace_those_of_an_earlier_try(tmp_path: Path) -> None:
-    """Incomplete uploads of the same testbed are removed, those of others stay."""
+def test_logs_replace_those_of_an_earlier_attempt(tmp_path: Path) -> None:
+    """Incomplete uploads of the same testbed are removed, and those of other testbeds are kept."""
     names = (".incoming-bench-a-7", ".incoming-bench-a-6", ".incoming-bench-a-b-6", "9")
     for name in names:
         (tmp_path / name).mkdir()
@@ -60,7 +60,7 @@ def test_logs_that_cannot_be_stored_are_removed(tmp_path: Path) -> None:
     assert not incoming.exists()
 
 
-def test_trial_log_space_is_an_amount_of_space(settings: Settings) -> None:
+def test_trial_log_space_is_parsed(settings: Settings) -> None:
     assert settings.trial_log_bytes == 1000
     with pytest.raises(ValueError, match="trial_log_space 'much': expected an amount of space"):
         replace(settings, trial_log_space="much")

@@ -17,21 +17,23 @@ def settings(*rules: MailRule, committers: bool = False) -> MailSettings:
 
 
 @pytest.mark.parametrize(
-    ("branch", "testbed", "told"),
+    ("branch", "testbed", "expected"),
     [
         ("main", "c2558", (LIST,)),
         ("stable/15", "c2558", (LIST, STABLE)),
         ("stable/15", "apu2", (LIST, STABLE)),
     ],
 )
-def test_a_rule_adds_to_the_list(branch: str, testbed: str, told: tuple[str, ...]) -> None:
-    """A star also matches slashes."""
+def test_rule_adds_recipients_to_the_list(
+    branch: str, testbed: str, expected: tuple[str, ...]
+) -> None:
+    """`*` also matches slashes."""
     rule = MailRule(to=(STABLE, LIST), branch="stable/*")
 
-    assert recipients(settings(rule), branch, testbed) == told
+    assert recipients(settings(rule), branch, testbed) == expected
 
 
-def test_a_rule_for_paths_needs_a_verified_culprit() -> None:
+def test_rule_for_paths_needs_a_verified_culprit() -> None:
     rule = MailRule(to=(IGB,), path="sys/dev/e1000/*")
 
     assert recipients(settings(rule), "main", "c2558") == (LIST,)

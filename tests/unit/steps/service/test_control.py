@@ -10,7 +10,7 @@ import pytest
 from netbisect.steps.service import control
 
 
-def test_a_hanging_upgrade_is_killed_with_a_message(tmp_path: Path) -> None:
+def test_hanging_upgrade_is_killed_and_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / control.TAC)  # reading it blocks
 
     with pytest.raises(control.ServiceError, match=r"did not finish within 0\.5 s and was killed"):

@@ -39,21 +39,22 @@ def folder(tmp_path: Path, _open_umask: None) -> Path:
     return tmp_path / "service"
 
 
-def checked(folder: Path) -> tuple[bool, str]:
+def check(folder: Path) -> tuple[bool, str]:
+    """Result and message of the check of file modes."""
     [found] = [one for one in check_folder(folder) if one.what == "modes of files"]
     return found.good, found.found
 
 
-def test_a_new_service_is_private(folder: Path) -> None:
-    assert checked(folder) == (True, f"{folder} is private")
+def test_new_service_is_private(folder: Path) -> None:
+    assert check(folder) == (True, f"{folder} is private")
     assert (mode(folder), mode(folder / "workers")) == (0o700, 0o700)
     engine = open_database(load_settings(folder / "netbisect.toml").database)
     migrate(engine)
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE x (y)")
-        beside = sorted(folder.glob("netbisect.sqlite*"))
-        assert {mode(path) for path in beside} == {0o600}
-        assert len(beside) == 3
+        databases = sorted(folder.glob("netbisect.sqlite*"))
+        assert {mode(path) for path in databases} == {0o600}
+        assert len(databases) == 3
 
 
 def test_exposed_files_are_reported_and_restricted(folder: Path) -> None:
@@ -64,9 +65,9 @@ def test_exposed_files_are_reported_and_restricted(folder: Path) -> None:
     settings = load_settings(folder / "netbisect.toml")
     assert settings.state == state
     folder.chmod(0o755)
-    with sqlite3.connect(folder / "state.sqlite") as buildbots:
-        buildbots.execute("PRAGMA journal_mode = WAL")
-        buildbots.execute("CREATE TABLE object_state (value)")
+    with sqlite3.connect(folder / "state.sqlite") as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("CREATE TABLE object_state (value)")
     open_database(settings.database).dispose()
     (state / "netbisect.sqlite").chmod(0o640)
     wanted = {
@@ -78,13 +79,13 @@ def test_exposed_files_are_reported_and_restricted(folder: Path) -> None:
         state / "netbisect.sqlite": 0o600,
     }
 
-    good, said = checked(folder)
+    good, message = check(folder)
     assert not good
-    assert all(str(path) in said for path in wanted)
+    assert all(str(path) in message for path in wanted)
     private_files.restrict(folder, settings)
     assert {path: mode(path) for path in wanted} == wanted
-    assert checked(folder)[0]
-    buildbots.close()
+    assert check(folder)[0]
+    connection.close()
 
 
 def test_reopening_a_database_keeps_locks(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from netbisect.steps.service.secrets import read_password
 from netbisect.steps.service.settings import load_settings
 from netbisect.workers.config.toml import FileError
 
-LEAST = """
+MINIMAL = """
 branches = ["main"]
 [mail]
 to = ["net@lab.invalid"]
@@ -26,7 +26,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_minimal_settings_have_defaults(tmp_path: Path) -> None:
-    settings = load_settings(written(tmp_path, LEAST))
+    settings = load_settings(written(tmp_path, MINIMAL))
 
     assert settings.lab == tmp_path / "lab.toml"
     assert settings.database == f"sqlite:///{tmp_path / 'netbisect.sqlite'}"
@@ -35,7 +35,7 @@ def test_minimal_settings_have_defaults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ("[web]\nport = 0", "web: port 0: expected a TCP port"),
         ("[web]\nurl = 'ftp://x/'", "expected http:// or https://"),
@@ -75,13 +75,13 @@ def test_minimal_settings_have_defaults(tmp_path: Path) -> None:
         ('[workers]\ncertificate = "a.pem"', "expected both, or neither"),
     ],
 )
-def test_errors_name_file_and_key(tmp_path: Path, more: str, said: str) -> None:
-    path = written(tmp_path, f"{LEAST}\n{more}\n")
+def test_errors_name_file_and_key(tmp_path: Path, more: str, message: str) -> None:
+    path = written(tmp_path, f"{MINIMAL}\n{more}\n")
     with pytest.raises(FileError) as caught:
         load_settings(path)
 
     assert str(path) in str(caught.value)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_missing_and_empty_password_files_are_rejected(tmp_path: Path) -> None:

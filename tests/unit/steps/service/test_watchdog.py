@@ -1,4 +1,4 @@
-"""The watchdog, and its records."""
+"""The watchdog and its records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from netbisect.steps.service.stalls import Stall
 from netbisect.steps.service.watchdog import EXIT_STATUS, STACKS, WatchedWait, overdue
 
 
-def test_a_wait_is_overdue_after_its_limit_and_the_patience() -> None:
+def test_wait_is_overdue_after_its_limit_plus_the_patience() -> None:
     short, long = WatchedWait("short", began=0.0), WatchedWait("long", seconds=100.0, began=0.0)
     assert overdue([short, long], 10.0, 10.0) is None
     assert overdue([short, long], 10.1, 10.0) is short
@@ -26,7 +26,7 @@ def test_a_wait_is_overdue_after_its_limit_and_the_patience() -> None:
     assert overdue([], 1e9, 0.0) is None
 
 
-def test_a_wait_ends_with_its_block_except_in_a_discarded_coroutine() -> None:
+def test_wait_ends_with_its_block_except_in_a_discarded_coroutine() -> None:
     before = set(watchdog._waits)
     with WatchedWait("one") as one:
         assert one in watchdog._waits
@@ -34,16 +34,16 @@ def test_a_wait_ends_with_its_block_except_in_a_discarded_coroutine() -> None:
         raise ValueError("it failed")
     assert watchdog._waits == before
 
-    async def lost() -> None:
+    async def discarded() -> None:
         with WatchedWait("an event"):
             await _Never()
 
-    coroutine = lost()
+    coroutine = discarded()
     coroutine.send(None)
     coroutine.close()
-    [left] = watchdog._waits - before
-    assert left.what == "an event"
-    watchdog._waits.discard(left)
+    [remaining] = watchdog._waits - before
+    assert remaining.what == "an event"
+    watchdog._waits.discard(remaining)
 
 
 class _Never:
@@ -51,7 +51,7 @@ class _Never:
         yield
 
 
-def test_stalls_are_counted_and_the_latest_kept(tmp_path: Path) -> None:
+def test_stalls_are_counted_and_the_latest_are_kept(tmp_path: Path) -> None:
     now = time.time()
     for number in range(60):
         stalls.add(tmp_path, Stall(now - 60 + number, f"wait {number}", 600.0, host="h"))
@@ -67,7 +67,7 @@ def test_stalls_are_counted_and_the_latest_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"counts": {}, "latest": [{"x": 1}]}', "{}"])
-def test_a_damaged_record_counts_as_empty(tmp_path: Path, text: str) -> None:
+def test_damaged_record_is_read_as_empty(tmp_path: Path, text: str) -> None:
     (tmp_path / "stalls.json").write_text(text)
     assert stalls.read(tmp_path).latest == ()
     stalls.add(tmp_path, Stall(1.0, "the reactor", 1.0))
@@ -81,19 +81,19 @@ from pathlib import Path
 from netbisect.steps.service.watchdog import WatchedWait, Watchdog
 
 folder = Path(sys.argv[1])
-dog = Watchdog(folder, folder, {"waits": 1.0, "holds": 0.4, "well": 4.0}[sys.argv[2]])
+dog = Watchdog(folder, folder, {"wait": 1.0, "gil": 0.4, "short-waits": 4.0}[sys.argv[2]])
 dog.start()
-if sys.argv[2] == "waits":
+if sys.argv[2] == "wait":
     def never_returns():
         with WatchedWait("the ledger: conclude"):
             time.sleep(600)
     threading.Thread(target=never_returns).start()
-elif sys.argv[2] == "holds":
+elif sys.argv[2] == "gil":
     # PyDLL keeps the GIL.
     import ctypes
     time.sleep(0.2)
     ctypes.PyDLL(None).sleep(600)
-elif sys.argv[2] == "well":
+elif sys.argv[2] == "short-waits":
     for _ in range(30):
         with WatchedWait("something short"):
             time.sleep(0.03)
@@ -102,13 +102,13 @@ time.sleep(600)
 """
 
 
-def begin(folder: Path, how: str, **environment: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", _PROGRAM, str(folder), how]
+def start(folder: Path, scenario: str, **environment: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", _PROGRAM, str(folder), scenario]
     return subprocess.Popen(command, env={**os.environ, **environment})
 
 
-def test_an_endless_wait_ends_the_process(tmp_path: Path) -> None:
-    assert begin(tmp_path, "waits").wait(300) == EXIT_STATUS == 75
+def test_endless_wait_ends_the_process(tmp_path: Path) -> None:
+    assert start(tmp_path, "wait").wait(300) == EXIT_STATUS == 75
     stacks = (tmp_path / STACKS).read_text()
     assert "for the ledger: conclude; the master ended" in stacks
     assert "in never_returns" in stacks
@@ -118,20 +118,20 @@ def test_an_endless_wait_ends_the_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_process_that_holds_the_gil_ends_and_its_successor_records_it(tmp_path: Path) -> None:
-    assert begin(tmp_path, "holds").wait(300) == 1
+def test_process_that_holds_the_gil_ends_and_its_successor_records_it(tmp_path: Path) -> None:
+    assert start(tmp_path, "gil").wait(300) == 1
     assert stalls.read(tmp_path).latest == ()
     for _ in range(2):
-        assert begin(tmp_path, "well").wait(300) == 0
+        assert start(tmp_path, "short-waits").wait(300) == 0
         [found] = stalls.read(tmp_path).latest
         assert "no thread could run (Timeout (0:00:00.400000)!)" in found.sentence
 
 
-def test_a_process_within_its_limits_notifies_systemd(tmp_path: Path) -> None:
+def test_process_within_its_limits_notifies_systemd(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(300)
-        process = begin(tmp_path, "well", NOTIFY_SOCKET=str(tmp_path / "notify"))
+        process = start(tmp_path, "short-waits", NOTIFY_SOCKET=str(tmp_path / "notify"))
         messages = [manager.recv(100) for _ in range(3)]
         assert messages == 3 * [b"WATCHDOG=1"]
         assert process.wait(300) == 0
