@@ -108,20 +108,20 @@ def test_unit_tests_mirror_the_modules() -> None:
 
 
 @pytest.mark.parametrize("folder", ["bisect", "reports"])
-def test_pure_folders_import_no_side_effects(folder: str) -> None:
-    """No clock, no files, no processes, no chance of its own."""
+def test_pure_folders_import_no_impure_modules(folder: str) -> None:
+    """Pure code uses no clock, files, processes or random numbers."""
     for path in sources(folder):
         if path.name == "simulate.py":
-            continue  # plays a lab on paper; its chance is handed in
+            continue  # simulates a lab; callers pass the generator of random numbers
         found = {name.partition(".")[0] for name in imports(path)} & IMPURE
         if folder == "reports":
-            found -= {"datetime"}  # renders the times it is given
+            found -= {"datetime"}  # to format times
 
         assert not found, f"{path.relative_to(ROOT)} imports {found}"
 
 
 def test_the_bisect_module_of_python_is_not_hidden() -> None:
-    """`import random` works in the root, because bisect/ is no package of its own."""
+    """`import random` works in the root of the checkout, because bisect/ has no __init__.py."""
     assert not (ROOT / "bisect" / "__init__.py").exists()
     code = "import bisect, random; print(bisect.__file__)"
     done = captured([sys.executable, "-c", code], cwd=ROOT, check=True)
@@ -130,7 +130,6 @@ def test_the_bisect_module_of_python_is_not_hidden() -> None:
 
 
 def test_the_package_links_to_all_folders() -> None:
-    """src/netbisect links to the five folders."""
     for folder in LINKED:
         link = ROOT / "src" / "netbisect" / folder
 
@@ -139,12 +138,11 @@ def test_the_package_links_to_all_folders() -> None:
 
 
 def test_master_cfg_is_short() -> None:
-    """Whoever opens it can read it at once."""
     assert len((ROOT / "master.cfg").read_text().splitlines()) <= 60
 
 
 def test_the_architecture_diagram_is_current() -> None:
-    """Otherwise run docs/draw_architecture.py."""
+    """docs/draw_architecture.py updates it."""
     draw = runpy.run_path(str(ROOT / "docs" / "draw_architecture.py"))["draw"]
 
     assert draw() in (ROOT / "docs" / "architecture.md").read_text()

@@ -1,4 +1,4 @@
-"""The first contributions of CONTRIBUTING.md, followed step by step in a copy of the checkout."""
+"""The instructions of CONTRIBUTING.md, executed in a copy of the checkout."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def blocks(heading: str, language: str) -> list[str]:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of what the steps change, and links to all else, which is compiled."""
+    """A copy of the folders that the instructions change, with links to the others."""
     for name in COPIED:
         shutil.copytree(ROOT / name, tmp_path / name, symlinks=True)
     for name in LINKED:

@@ -1,4 +1,4 @@
-"""What is documented is what there is."""
+"""The documentation agrees with the code."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def documented(chapter: str, heading: str) -> set[str]:
 
 @pytest.mark.parametrize("schema", SECTIONS, ids=lambda schema: schema.__name__)
 def test_all_keys_are_documented(schema: type) -> None:
-    """Of lab.md, scenarios.md and settings.md: the keys of each table, neither more nor fewer."""
+    """The tables of lab.md, scenarios.md and settings.md list exactly the keys of the schemas."""
     keys = {field.name for field in dataclasses.fields(schema)}
     if schema is scenario.Scenario:
         keys.add("base")  # its keys take its place when the file is read
@@ -71,7 +71,7 @@ def test_all_keys_are_documented(schema: type) -> None:
 
 
 def example(chapter: str, path: Path) -> Path:
-    """Writes the example of a file, as people copy it from the page."""
+    """Writes the example file of a chapter to a path."""
     body = PAGE.split(f"\n## {chapter}\n", 1)[1]
     path.write_text(body.split("```toml\n", 1)[1].split("```", 1)[0])
     return path
@@ -91,7 +91,7 @@ def test_the_documented_settings_are_valid(tmp_path: Path) -> None:
 
 
 def test_states_of_alerts_are_documented() -> None:
-    """docs/alerts.md says of each whether it stands, is silent and may be searched."""
+    """docs/alerts.md lists the flags of each state: standing, silent, searchable."""
     page = (ROOT / "docs" / "alerts.md").read_text()
     body = page.split("\n## States\n", 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in body.splitlines()[1:]]
@@ -110,7 +110,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def headings(page: Path) -> set[str]:
-    """The anchors of a page's headings, as sites that show Markdown make them."""
+    """The anchors of a page's headings, as GitHub generates them."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in found}
@@ -118,21 +118,21 @@ def headings(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_are_valid(page: Path) -> None:
-    """To a file that there is, and to a heading in it."""
+    """The target file exists and has the heading of the anchor."""
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if "://" in target:
             continue
         path, _, anchor = target.partition("#")
-        there = (page.parent / path).resolve() if path else page
+        linked = (page.parent / path).resolve() if path else page
 
-        assert there.exists(), target
+        assert linked.exists(), target
         if anchor:
-            assert anchor in headings(there), target
+            assert anchor in headings(linked), target
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_documented_commands_exist(page: Path) -> None:
-    """`netbisect WORD` is one of its commands, and so is that of netbisect-lab."""
+    """`netbisect WORD` and `netbisect-lab WORD` name existing commands."""
     known = set(main.main.list_commands(click.Context(main.main)))
     text = re.sub(r"^   ```.*?^   ```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     text = text.replace("`netbisect branches`", "")  # the example of CONTRIBUTING.md
@@ -144,7 +144,7 @@ def test_documented_commands_exist(page: Path) -> None:
 
 
 def test_rights_calls_and_limits_are_documented() -> None:
-    """docs/api.md has every right and every call of the API, and no other."""
+    """docs/api.md lists exactly the rights and paths of the API."""
     page = (ROOT / "docs" / "api.md").read_text()
     rights = page.split("\n## Rights\n", 1)[1].split("\n## ", 1)[0]
     calls = page.split("\n## The API\n", 1)[1].split("\n## ", 1)[0]

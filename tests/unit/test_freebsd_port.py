@@ -21,13 +21,13 @@ DEPENDS = re.findall(
     (PORT / "Makefile").read_text(),
 )
 NAMES = {"sqlalchemy20": "sqlalchemy"}
-"""Ports that are called otherwise than the distribution."""
+"""Ports whose name differs from that of the distribution."""
 TOOLS = {"setuptools", "buildbot-www"}
-"""Of the build, and in the extra `bundle` of buildbot."""
+"""Dependencies of the build, and of the extra `bundle` of buildbot."""
 
 
 def required() -> dict[str, str]:
-    """Lowest versions by distribution, of all parts that the port installs."""
+    """Lowest version of each distribution that the port needs."""
     extras = PROJECT["optional-dependencies"]
     lines = [*PROJECT["dependencies"], *extras["search"], *extras["service"], *extras["worker"]]
     found = map(Requirement, lines)
@@ -38,14 +38,13 @@ def required() -> dict[str, str]:
     }
 
 
-def test_dependencies_equal_those_of_the_project() -> None:
-    """With the same lowest versions."""
-    told = {NAMES.get(name, name).lower(): version for name, version, _ in DEPENDS}
-    assert {name: version for name, version in told.items() if name not in TOOLS} == required()
+def test_dependencies_and_versions_equal_those_of_the_project() -> None:
+    ports = {NAMES.get(name, name).lower(): version for name, version, _ in DEPENDS}
+    assert {name: version for name, version in ports.items() if name not in TOOLS} == required()
 
 
 def test_required_ports_exist() -> None:
-    """By the recorded list."""
+    """ports.txt lists the origins that exist in the ports tree."""
     known = set((PORT / "ports.txt").read_text().splitlines())
     assert {origin for name, _, origin in DEPENDS if name != "setuptools"} <= known
 
@@ -59,7 +58,7 @@ def test_version_equals_that_of_the_project() -> None:
     [("netbisect", "master.rc", "netbisect"), ("netbisect_worker", "worker.rc", "buildbot-worker")],
 )
 def test_scripts_equal_the_output_of_the_command(name: str, template: str, program: str) -> None:
-    """`netbisect service rcd`, with the places of a port."""
+    """`netbisect service rcd` with the paths of a port."""
     folder = "service" if name == "netbisect" else "worker"
     assert (PORT / "files" / f"{name}.in").read_text() == fill_template(
         template,
@@ -72,7 +71,7 @@ def test_scripts_equal_the_output_of_the_command(name: str, template: str, progr
 
 
 def test_compiled_packages_come_first_on_freebsd() -> None:
-    """What is missing is said by the names of pkg(8); pip installs the rest."""
+    """Missing packages are reported under their pkg(8) names; pip installs the rest."""
     script = runpy.run_path(str(ROOT / "contrib" / "freebsd_venv.py"))
     missing = script["missing"](lambda name: None if name in {"numpy", "scipy"} else name)
     names = {Requirement(one).name for one in script["requirements"](["dev"])}

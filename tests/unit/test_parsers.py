@@ -1,4 +1,4 @@
-"""Every parser of external input reads what it is given or refuses it by an error of its own."""
+"""Parsers of external input return a value or raise their own exception."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from netbisect.workers.transport.ssh import _END, Machine
 
 HASH = "0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"
 DIGITS = "9" * 5000
-"""More than Python makes a number of."""
+"""More digits than int() accepts."""
 ODD = (
     *(b"-1", b"1e999", b"nan", b"\xc2\xb2", DIGITS.encode(), b"null", b"\xed\xa0\x80", b"..", b"/"),
     *(b"%s", b"\0", b"[" * 3000, b'{"a":' * 2000, b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"\x1b]", b"("),
@@ -41,7 +41,7 @@ ODD = (
 
 
 class ConstantMachine(Machine):
-    """A machine that answers everything with the same text, as a broken or a hostile one might."""
+    """A machine that answers every command with the same text, like a broken or hostile one."""
 
     def __init__(self, text: str) -> None:
         super().__init__("dut", Ssh(), Path("socket"), 0)
@@ -53,7 +53,7 @@ class ConstantMachine(Machine):
 
 
 class UnmarkedMachine(ConstantMachine):
-    """A machine that answers less than it was asked."""
+    """A machine that leaves out the markers between the outputs of commands."""
 
     @contextlib.contextmanager
     def _running_line(self, *_: object, **__: object) -> Iterator[Callable[[], str]]:
@@ -227,12 +227,12 @@ PARSERS: dict[
         (b"ann:$2b$04$" + 53 * b"a" + b"\n",),
     ),
 }
-"""Parser, the errors by which it may refuse, and examples of what it is meant to read."""
+"""Parser, exceptions that it may raise, and examples of valid input."""
 
 
 @st.composite
 def mutations(draw: Any, examples: tuple[bytes, ...]) -> bytes:
-    """An example with pieces cut, repeated, exchanged or put in."""
+    """An example with parts removed, repeated, replaced or inserted."""
     data: bytes = draw(st.sampled_from(examples))
     for _ in range(draw(st.integers(0, 4))):
         start = draw(st.integers(0, len(data)))
@@ -246,20 +246,20 @@ def mutations(draw: Any, examples: tuple[bytes, ...]) -> bytes:
 @pytest.mark.parametrize("name", PARSERS)
 @settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_input_is_read_or_refused(name: str, data: st.DataObject) -> None:
+def test_mutated_input_is_parsed_or_rejected(name: str, data: st.DataObject) -> None:
     parse, refusals, examples = PARSERS[name]
     with contextlib.suppress(*refusals):
         parse(data.draw(mutations(examples)))
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_examples_are_read(name: str) -> None:
+def test_examples_are_parsed(name: str) -> None:
     parse, _, examples = PARSERS[name]
     parse(examples[0])
 
 
 def test_too_long_numbers_are_rejected() -> None:
-    """Also those that only Python's `isdigit` calls so."""
+    """Superscript digits, which str.isdigit() accepts, are rejected as well."""
     for text in (DIGITS, "\N{SUPERSCRIPT TWO}", "-1", ""):
         assert freebsd_tools.parse_count(text) is None
         assert not checks.clock(text, 0, 1).good
@@ -277,7 +277,7 @@ def test_too_long_numbers_are_rejected() -> None:
 
 
 def test_missing_answers_of_a_machine_are_reported() -> None:
-    """Instead of an answer being taken for another's."""
+    """Outputs are not assigned to the wrong commands."""
     with pytest.raises(CommandError, match="answers are missing"):
         ports.read_inventory(UnmarkedMachine("only this"), [PortSelector(pci="pci0:2:0:0")])
     with pytest.raises(CommandError):

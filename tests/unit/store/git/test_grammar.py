@@ -1,4 +1,4 @@
-"""Names of revisions are taken apart without any tree."""
+"""Grammar of revision names."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ ALPHABET = "rnD0123456789abcdefg-/.@~^:{}_+TZ \t\n*\\\"'$;`|<>&%\u0430\u2024\uff
 
 
 def readings(text: str) -> tuple[Reading, ...]:
-    """All readings of one commit's name."""
+    """The readings of a name of one commit."""
     name = parse(text)
     assert isinstance(name, Single)
     return name.readings
 
 
-def tried(text: str) -> Name | RevisionError:
-    """What a text is, or why it is nothing."""
+def parsed_or_error(text: str) -> Name | RevisionError:
     try:
         return parse(text)
     except RevisionError as error:
@@ -71,8 +70,8 @@ def tried(text: str) -> Name | RevisionError:
         ("2026-11-01T12:00:07+02:00", [Moment("2026-11-01T12:00:07+02:00", 1793527207)]),
     ],
 )
-def test_a_name_is_read_in_all_ways_it_can_be(text: str, expected: list[Reading]) -> None:
-    """Whatever else it may be, it may be a branch or a tag."""
+def test_all_readings_of_a_name(text: str, expected: list[Reading]) -> None:
+    """Every name may also be a branch or a tag."""
     assert list(readings(text)) == [*expected, Reference(text)]
 
 
@@ -134,9 +133,9 @@ def test_invalid_names_are_rejected_with_one_sentence(text: str, sentence: str) 
 @example("0001-01-01T00:00+14:00")
 @example("9999-12-31T23:59:59-23:59")
 @example("x" * (LONGEST + 1))
-def test_any_text_is_a_name_or_is_refused(text: str) -> None:
-    """Nothing else is raised, a name is printed as it is read, and it is plain ASCII."""
-    name = tried(text)
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
+    """Only RevisionError is raised; a name is plain ASCII and survives a round trip."""
+    name = parsed_or_error(text)
     if isinstance(name, RevisionError):
         assert str(name).isprintable()
         return
@@ -152,6 +151,6 @@ def test_any_text_is_a_name_or_is_refused(text: str) -> None:
     | st.builds(CountedName, NUMBERS, st.just("") | BRANCHES, st.just("") | DIGITS)
     | st.builds(Reference, BRANCHES)
 )
-def test_the_text_of_a_reading_is_parsed_back(reading: Reading) -> None:
-    """So a candidate that is listed can be typed."""
+def test_text_of_a_reading_is_parsed_to_the_reading(reading: Reading) -> None:
+    """Users can type the candidates that an error message lists."""
     assert reading in readings(str(reading))
