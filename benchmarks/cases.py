@@ -1,4 +1,4 @@
-"""Benchmark cases; each trial draws its own truth."""
+"""Benchmark cases; each trial draws a new world."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Case:
     draw: Callable[[Random], World]
     missing: Callable[[], str] = str
     """Reason why it cannot run here; empty if it can."""
-    luck: str = ""
-    """Another case with the same truth and random numbers; empty for its own."""
+    same_as: str = ""
+    """Another case with the same worlds and random numbers, or empty."""
 
 
 def _world(culprit: int, bad: tuple[float, float] = BAD, *, commits: int = COMMITS) -> World:
@@ -104,11 +104,11 @@ def two(random: Random) -> World:
 def drift(random: Random) -> World:
     """The level falls by 3.2 % in equal steps."""
     del random
-    slide = np.linspace(0, 1, COMMITS + 1)
+    progress = np.linspace(0, 1, COMMITS + 1)
     return replace(
         _world(COMMITS + 1),
-        levels=GOOD[0] * (1 - 0.032 * slide),
-        run_sd=GOOD[1] + (BAD[1] - GOOD[1]) * slide,
+        levels=GOOD[0] * (1 - 0.032 * progress),
+        run_sd=GOOD[1] + (BAD[1] - GOOD[1]) * progress,
         suspected=math.log(1 - 0.032),
         drifts=True,
     )
@@ -123,15 +123,15 @@ def skips(random: Random) -> World:
 
 
 def paths(random: Random) -> World:
-    """10 % of the commits touch what matters, at 20 times the weight, and are as often guilty.
+    """10 % of the commits have 20 times the prior weight and probability of being the culprit.
 
-    Half of the others build the kernel of the commit before them, and cannot be it.
+    Half of the others build the kernel of their parent, and cannot be the culprit.
     """
     weights = np.ones(COMMITS)
     weights[random.choice(COMMITS, COMMITS // 10, replace=False)] = 20
     unchanged = (weights == 1) & (random.random(COMMITS) < 1 / 2)
-    guilty = np.where(unchanged, 0, weights)
-    culprit = 1 + int(random.choice(COMMITS, p=guilty / guilty.sum()))
+    prior = np.where(unchanged, 0, weights)
+    culprit = 1 + int(random.choice(COMMITS, p=prior / prior.sum()))
     image = np.maximum.accumulate(np.where(np.append(False, unchanged), 0, np.arange(COMMITS + 1)))
     return replace(_world(culprit), weights=weights, image=image)
 
@@ -142,9 +142,9 @@ def parallel(random: Random) -> World:
 
 
 def duts(random: Random, *, machines: int, builders: int) -> World:
-    """As `ideal`, with several machines under test that differ by 3 %."""
+    """Like `ideal`, with several machines under test that differ by 3 %."""
     world = replace(ideal(random), builders=builders)
-    return replace(world, apart=(0.0, *random.normal(0, 0.03, machines - 1).tolist()))
+    return replace(world, offsets=(0.0, *random.normal(0, 0.03, machines - 1).tolist()))
 
 
 def image(random: Random, *, layouts: int) -> World:
@@ -162,10 +162,10 @@ def image(random: Random, *, layouts: int) -> World:
 
 
 def measured(random: Random, *, layouts: int) -> World:
-    """Noise of a real router, drawn anew each time; drops from 2 to 12 %.
+    """Noise of a random real router, and a drop of 2 to 12 %.
 
-    A search begins when a retest has confirmed a drop: where ten boots of either side would not
-    tell it by three standard errors, noise and drop are drawn again.
+    A search follows a confirmed retest: noise and drop are drawn again until the drop exceeds three
+    standard errors of ten boots per side.
     """
     while True:
         noise, drop = corpus.draw(random), float(random.uniform(0.02, 0.12))
@@ -186,7 +186,7 @@ def measured(random: Random, *, layouts: int) -> World:
 
 
 def wander(random: Random, *, sd: float, hours: float) -> World:
-    """128 commits, a drop of 5 %, and a level that wanders (AR(1) in time); begins with a retest.
+    """128 commits, a drop of 5 %, and a level with AR(1) noise in time; begins with a retest.
 
     Args:
         random: Draws the culprit.
@@ -201,13 +201,13 @@ def wander(random: Random, *, sd: float, hours: float) -> World:
 
 
 def wander_any(random: Random) -> World:
-    """`wander` in a cell drawn at random."""
+    """`wander` with a random standard deviation and correlation time."""
     sd, hours = random.choice(WANDER_SD), random.choice(WANDER_HOURS)
     return wander(random, sd=float(sd), hours=float(hours))
 
 
 def cheap(random: Random) -> World:
-    """128 commits of a program: a run of 1 s scatters by 5 %, drops of 3 to 10 %, with a retest."""
+    """128 commits of a program: runs of 1 s scatter by 5 %, a drop of 3 to 10 %, and a retest."""
     culprit, drop = int(random.integers(1, 129)), float(random.uniform(0.03, 0.1))
     world = _world(culprit, (GOOD[0] * (1 - drop), BAD[1]), commits=128)
     prices = Prices(build=2.0, boot=0.0, run=1.0)
@@ -217,8 +217,8 @@ def cheap(random: Random) -> World:
 
 def large(random: Random) -> World:
     """A drop of 20 to 99 %, and the noise of `image`; begins with a retest."""
-    left = math.exp(random.uniform(math.log(0.01), math.log(0.8)))
-    world = _world(_any(random), (GOOD[0] * left, BAD[1]))
+    ratio = math.exp(random.uniform(math.log(0.01), math.log(0.8)))
+    world = _world(_any(random), (GOOD[0] * ratio, BAD[1]))
     noisy = image(random, layouts=0)
     run_sd = _RUN_SD * world.levels
     return replace(world, run_sd=run_sd, boot=noisy.boot, image_sd=noisy.image_sd, retest=True)
@@ -233,7 +233,7 @@ CASES = {
         Case("small", "a drop of 1 %", small),
         Case("none", "nothing changed", none),
         Case("two", "drops of 2 % and 1.2 %", two),
-        Case("drift", "a slow slide of 3.2 %", drift),
+        Case("drift", "a gradual drop of 3.2 %", drift),
         Case("skips", "30 % do not build", skips),
         Case("paths", "a prior by paths, and identical kernels", paths),
         Case("parallel", "3 builders, 1 machine under test", parallel),
@@ -252,9 +252,9 @@ CASES = {
         Case("image", "image noise 1.6 %, drop of 5 %", partial(image, layouts=LAYOUTS)),
         Case(
             "image-one-layout",
-            "as `image`, but a revision has one image",
+            "like `image`, with one image per revision",
             partial(image, layouts=0),
-            luck="image",
+            same_as="image",
         ),
         Case(
             "corpus",
@@ -262,15 +262,15 @@ CASES = {
             partial(measured, layouts=LAYOUTS),
             corpus.missing,
         ),
-        Case("wander", "levels wander by 1 to 4 %, drop of 5 %, retest included", wander_any),
+        Case("wander", "AR(1) noise of 1 to 4 %, drop of 5 %, retest included", wander_any),
         Case("cheap", "a run costs 1 s and scatters by 5 %, retest included", cheap),
         Case("large", "drops of 20 to 99 %, image noise 1.6 %, retest included", large),
         Case(
             "corpus-one-layout",
-            "as `corpus`, but a revision has one image",
+            "like `corpus`, with one image per revision",
             partial(measured, layouts=0),
             corpus.missing,
-            luck="corpus",
+            same_as="corpus",
         ),
     )
 }

@@ -1,4 +1,4 @@
-"""Noise of real routers, from the measurements beside the checkout if available.
+"""Noise of real routers, from ../shared/netbenches if available.
 
 The model: pps = level (1 + image) mode(boot) (1 + boot) (1 - outlier) (1 + second); seconds average
 out. Routers are drawn in proportion to their number of series.
@@ -48,7 +48,7 @@ def missing() -> str:
     """Reason why the corpus is missing; empty if it is available."""
     for name in ("noise_model.json", "series.jsonl"):
         if not (DATA / name).is_file():
-            return f"{name} was looked for in ../shared/netbenches beside the checkout, not found"
+            return f"{name} is not in ../shared/netbenches"
     return ""
 
 
@@ -99,6 +99,6 @@ def _image_sd(model: Mapping[str, Any], key: str, random: np.random.Generator) -
     own = [
         part["sd_build_white"] for name, part in model["build"].items() if name.startswith(prefix)
     ]
-    # One draw whether it is needed or not: what follows must not depend on the router.
+    # Always draw once, so that later draws do not depend on the router.
     pick = int(random.integers(1 << 16))
     return float(own[pick % len(own)]) if own else 0.0

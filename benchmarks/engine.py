@@ -27,7 +27,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Parameters of an engine; some engines need the truth to work at all."""
+    """Parameters of an engine; some engines need true values."""
 
     commits: int
     weights: tuple[float, ...]
@@ -99,5 +99,5 @@ class Skips:
 
     def nearest(self, position: int, low: int, high: int) -> int | None:
         """Nearest open position between `low` and `high`, or None."""
-        left = (i for i in range(low, high + 1) if i not in self.broken)
-        return min(left, key=lambda i: (abs(i - position), i), default=None)
+        candidates = (i for i in range(low, high + 1) if i not in self.broken)
+        return min(candidates, key=lambda i: (abs(i - position), i), default=None)

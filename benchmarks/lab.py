@@ -59,7 +59,7 @@ class World:
     known: int = 0
     """Earlier boots of each end."""
     builders: int = 1
-    apart: tuple[float, ...] = (0.0,)
+    offsets: tuple[float, ...] = (0.0,)
     """Ratio: offset of each machine under test from the first."""
     layouts: int = 0
     """Maximum further layouts of a revision, each with its own offset."""
@@ -69,7 +69,7 @@ class World:
     """Whether the search begins with a retest of the ends, instead of a confirmed effect."""
     prices: Prices = PRICES
     drifts: bool = False
-    """Gradual drop without a culprit; no change is a right verdict too."""
+    """Whether the drop is gradual; then no culprit is the right verdict."""
 
     @property
     def commits(self) -> int:
@@ -102,7 +102,7 @@ class Lab:
 
     def build(self, position: int) -> bool:
         """Builds a revision if needed and returns success; failures cost as much."""
-        assert position not in self.failed, f"position {position} is known not to build"
+        assert position not in self.failed, f"the build of position {position} failed before"
         if position not in self.built:
             self.builds += 1
             self.seconds += self.world.prices.build
@@ -114,8 +114,8 @@ class Lab:
 
     def boot(self, position: int, machine: int = 0, layout: int = 0) -> None:
         """Boots a built revision on a machine; its boot noise lasts until the next boot."""
-        there = (position, layout) in self.relinked if layout else position in self.built
-        assert there, f"position {position} is not built in layout {layout}"
+        built = (position, layout) in self.relinked if layout else position in self.built
+        assert built, f"position {position} is not built in layout {layout}"
         self.boots += 1
         self.seconds += self.world.prices.boot
         self.deployed = position
@@ -130,7 +130,7 @@ class Lab:
         self.seconds += self.world.prices.run
         return self._draw_run(self.deployed)
 
-    def remembered(self, position: int) -> tuple[float, ...]:
+    def earlier_boots(self, position: int) -> tuple[float, ...]:
         """Draws the earlier boots of an end, at no cost."""
         values = []
         for _ in range(self.world.known):
@@ -151,7 +151,7 @@ class Lab:
             normal = self._stream(0, image).standard_normal()
             self._offsets[image, self._layout] = float(self.world.image_sd * normal)
         random = self._stream(1, image)
-        # As many draws whatever comes of them: the next boot must not depend on this one.
+        # A constant number of draws, so that later boots do not depend on this one.
         normal, mode, odd, depth = (
             random.standard_normal(),
             random.random(),
@@ -165,9 +165,9 @@ class Lab:
     def _draw_run(self, position: int) -> float:
         normal = self._stream(2, int(self.world.image[position])).standard_normal()
         level = self.world.levels[position] * (1 + self._offset)
-        level *= 1 + self.world.apart[self._machine]
+        level *= 1 + self.world.offsets[self._machine]
         level *= math.exp(self._draw_wander())
-        # A rate has a floor, and a logarithm.
+        # Positive, because callers take the logarithm.
         return float(max(level + self.world.run_sd[position] * normal, 1.0))
 
     def _draw_wander(self) -> float:
@@ -176,8 +176,8 @@ class Lab:
         if not sd:
             return 0.0
         before, value = self._wander
-        kept = math.exp((before - self.seconds) / scale) if before else 0.0
+        correlation = math.exp((before - self.seconds) / scale) if before else 0.0
         normal = float(self._stream(3, 0).standard_normal())
-        value = kept * value + sd * math.sqrt(1 - kept**2) * normal
+        value = correlation * value + sd * math.sqrt(1 - correlation**2) * normal
         self._wander = (self.seconds, value)
         return value

@@ -55,17 +55,17 @@ def measured(ledger: Ledger, work: Callable[[], object]) -> dict[str, float]:
 
 
 def play(ledger: Ledger, plan: Plan) -> dict[str, dict[str, float]]:
-    """All actions, by name."""
+    """Measures all actions; returns results by name."""
     settings = Settings(branches=(BRANCH,), mail=MailSettings(("a@b.invalid",), "c@d.invalid"))
-    desk = DocumentQueries.of(ledger, settings)
-    # Numbers of new nights, which must not be there from an earlier call.
+    queries = DocumentQueries.of(ledger, settings)
+    # Numbers of new nights, which an earlier call must not have used.
     numbers = iter(range(plan.nights + ledger.events.last(), 1 << 40))
     actions: dict[str, Callable[[], object]] = {
         "a night of all testbeds": lambda: night(ledger, plan, next(numbers), plan.testbeds),
         "levels of a series": lambda: ledger.series.with_baseline(bed(1), scenario(1), BRANCH),
         "history of a series": lambda: ledger.series_histories.of(bed(1), scenario(1)),
-        "overview": desk.status,
-        "feed of alerts": desk.atom,
+        "overview": queries.status,
+        "feed of alerts": queries.atom,
         "badges": lambda: badges.conditions(ledger, settings.branches),
     }
     return {name: measured(ledger, work) for name, work in actions.items()}

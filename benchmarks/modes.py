@@ -25,7 +25,7 @@ CASES = ("none", "last", "end", "begin", "gap", "stretch")
 _IMAGES, _BOOTS, _SHARE = 53, 5, 1 / 3
 _BOOT, _IMAGE = 0.006, 0.008
 _WIDE, _NARROW = -math.log(0.73), -math.log(0.9)
-"""Gaps."""
+"""Gaps between the modes, ln ratios."""
 _GROWS = range(12, _IMAGES, 6)
 """Numbers of images of the shorter histories."""
 
@@ -50,14 +50,14 @@ class Played:
 
     steps: int
     found: int
-    """Of the steps."""
+    """Steps found: 0 or 1."""
     false: int
     changed: int
     """Events of shorter histories that longer ones do not have."""
 
 
 def play(case: str, seed: int, number: int) -> Played:
-    """Plays one history."""
+    """Simulates one history."""
     random = np.random.default_rng([seed, CASES.index(case), number])
     gap = gaps(case)
     level = 14 + random.normal(0, _IMAGE, _IMAGES)
@@ -66,13 +66,13 @@ def play(case: str, seed: int, number: int) -> Played:
     slow = random.random((_IMAGES, _BOOTS)) < _SHARE
     boots = level[:, None] + random.normal(0, _BOOT, slow.shape) - slow * gap[:, None]
     history = [Level(str(i), str(i), float(i), tuple(row)) for i, row in enumerate(boots)]
-    told = _places(history)
+    events = _places(history)
     shorter = [_places(history[:length]) for length in _GROWS]
-    longer = [*shorter[1:], told]
+    longer = [*shorter[1:], events]
     return Played(
         steps=bool(at),
-        found=bool(at) and _near(at, told),
-        false=sum(not (at and abs(one - at) <= 1) for one in told),
+        found=bool(at) and _near(at, events),
+        false=sum(not (at and abs(one - at) <= 1) for one in events),
         changed=sum(
             not _near(one, later)
             for earlier, later in zip(shorter, longer, strict=True)

@@ -2,8 +2,8 @@
 
     python -m benchmarks.netbenches FOLDER
 
-FOLDER is a clone of github.com/ocochard/netbenches, or a part of it. A run is a receiver's file
-and the sender's file of the same name beside it. Netbenches does not record the configured rate:
+FOLDER is a clone of github.com/ocochard/netbenches, or a part of it. A run is a .receiver file with
+the .sender file of the same name. Netbenches does not record the configured rate:
 the median rate of the sender is used instead, so that only unsteady senders are rejected for their
 rate. Checks that need the state of the machines are left out.
 """
@@ -42,7 +42,7 @@ def verdict(sender: str, receiver: str) -> list[str]:
 
 
 def runs(folder: Path) -> Iterator[tuple[Path, Path]]:
-    """Files of receiver and sender of each run, sorted by path; those without a partner are not."""
+    """Files of sender and receiver of each run, sorted by path; incomplete runs are left out."""
     for receiver in sorted(folder.rglob("*.receiver")):
         sender = receiver.with_suffix(".sender")
         if sender.is_file():
@@ -50,7 +50,7 @@ def runs(folder: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def netbenches_counts(receiver: str) -> bool:
-    """Whether netbenches' own rule makes a number of the file."""
+    """Whether the rule of netbenches yields a rate for the file."""
     try:
         return bool(pktgen.kept_rates(receiver))
     except pktgen.PktGenOutputError:
@@ -64,10 +64,10 @@ def main(folder: Path) -> None:
     examples: defaultdict[str, list[str]] = defaultdict(list)
     total = accepted = counted = 0
     for sender, receiver in runs(folder):
-        said = [path.read_text(errors="replace") for path in (sender, receiver)]
-        found = verdict(*said)
+        outputs = [path.read_text(errors="replace") for path in (sender, receiver)]
+        found = verdict(*outputs)
         total += 1
-        counted += netbenches_counts(said[1])
+        counted += netbenches_counts(outputs[1])
         accepted += not found
         for reason in dict.fromkeys(_NUMBER.sub("N", one) for one in found):
             reasons[reason] += 1

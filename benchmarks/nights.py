@@ -30,11 +30,11 @@ from netbisect.bisect.model.alert_state import AlertKind
 
 SERIES, NIGHTS, CHANGED = 72, 70, 24
 DROPS = (3, 5, 10)
-"""In percent."""
+"""Sizes of the drops in percent."""
 _BLOCK = 6
-"""Images."""
+"""Images of a block."""
 _LEAST = 8
-"""Images of a stretch."""
+"""Minimum number of images of a stretch."""
 
 
 @cache
@@ -62,7 +62,7 @@ def stretches() -> tuple[tuple[Floats, ...], ...]:
 
 
 class Lab:
-    """A lab of resampled series; its luck depends on its seed alone."""
+    """A lab of resampled series, which depends on the seed only."""
 
     def __init__(self, seed: int) -> None:
         random = np.random.default_rng([seed, 3])
@@ -102,15 +102,15 @@ class Played:
     early: Counter[AlertKind] = field(default_factory=Counter)
     """False alerts of the first thirty nights."""
     late: Counter[AlertKind] = field(default_factory=Counter)
-    """Of the later ones."""
+    """False alerts of the later nights."""
     drops: list[tuple[int, bool]] = field(default_factory=list)
     """Drops in percent, and whether they were found within 14 nights."""
     boots: int = 0
-    """Of retests."""
+    """Boots of retests."""
 
 
 def play(seed: int) -> Played:
-    """Plays one lab."""
+    """Simulates one lab."""
     lab = Lab(seed)
     watch = Watch(lab)
     found = Played()
@@ -154,7 +154,9 @@ def table(played: Iterable[Played]) -> list[str]:
 
 @click.command(help=__doc__)
 @click.option("--labs", type=click.IntRange(1), default=6, show_default=True)
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the first.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the first lab."
+)
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
 def main(labs: int, seed: int, jobs: int) -> None:
     """Runs the benchmark and prints the table."""

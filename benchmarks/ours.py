@@ -43,7 +43,7 @@ class _Bench(simulate.LabSimulation):
         super().__init__(
             levels={},
             noise=Noise(),
-            random=np.random.default_rng(0),  # never asked: all luck is the lab's
+            random=np.random.default_rng(0),  # unused: the lab draws all random numbers
             broken={self.names[i]: "does not build" for i in world.broken},
             same_kernel=dict(zip(self.names, (self.names[i] for i in world.image), strict=True)),
             prices=world.prices,
@@ -74,19 +74,19 @@ class _Bench(simulate.LabSimulation):
         identity = evidence.kernels[kernel_name(revision, layout)].identity
         values = dict.fromkeys(scenarios, level)
         boot = f"boot {self.boots}", revision, identity
-        reading = Observation(*boot, values, fresh, runs, testbed, layout, order)
-        return Evidence((*evidence.observations, reading), evidence.kernels, evidence.skipped)
+        observation = Observation(*boot, values, fresh, runs, testbed, layout, order)
+        return Evidence((*evidence.observations, observation), evidence.kernels, evidence.skipped)
 
 
 def play(world: World, lab: Lab) -> Outcome:
-    """Runs the search to its verdict, after the retest of the ends where the world asks for it."""
+    """Runs the search to its verdict, after a retest of the ends if the world has one."""
     bench = _Bench(lab)
-    go = simulate.simulate_job if len(world.apart) == 1 else simulate.simulate_shared_job
+    run = simulate.simulate_job if len(world.offsets) == 1 else simulate.simulate_shared_job
     job, known = _job(world, bench.names), _known(world, lab, bench)
     if world.retest:
         job, known = _retested(job, bench, known)
     if isinstance(job, BisectJob):
-        result = go(job, bench, known, world.builders).result
+        result = run(job, bench, known, world.builders).result
         verdict = _verdict(result, bench.position)
     else:
         verdict = job
@@ -96,7 +96,7 @@ def play(world: World, lab: Lab) -> Outcome:
 def _retested(
     job: BisectJob, bench: _Bench, known: Evidence
 ) -> tuple[BisectJob | Verdict, Evidence]:
-    """The search for the effect that the retest found, or the verdict of the retest."""
+    """The search for the confirmed effect, or the verdict of an unconfirmed retest."""
     ends = job.good, job.bad
     of = job.branch, job.testbed, *ends, job.scenarios, job.lead
     commits = len(job.candidates)
@@ -113,7 +113,7 @@ def _retested(
 
 
 def undecided(found: NotConfirmed, least: float) -> bool:
-    """Whether the interval leaves room for a drop of the least effect."""
+    """Whether the interval contains a drop of `least`."""
     return found.effects[0].low <= -least
 
 
@@ -133,7 +133,7 @@ def _job(world: World, names: list[str]) -> BisectJob:
         SCENARIO,
         world.suspected,
         noise,
-        others=dict.fromkeys(TESTBEDS[1 : len(world.apart)], noise),
+        others=dict.fromkeys(TESTBEDS[1 : len(world.offsets)], noise),
         layouts=world.layouts,
     )
 
@@ -151,17 +151,19 @@ def _noise(world: World) -> Noise:
 
 
 def _known(world: World, lab: Lab, bench: _Bench) -> Evidence:
-    """Evidence with both ends built, and perhaps measured."""
+    """Evidence of the built ends, with their earlier boots if any."""
     evidence = Evidence()
     for position in (0, world.commits):
         name = bench.names[position]
         evidence = bench.with_built(evidence, name)
         identity = evidence.kernels[name].identity
-        readings = tuple(
+        observations = tuple(
             Observation(f"known {name} {i}", name, identity, {SCENARIO: math.log(pps)}, fresh=False)
-            for i, pps in enumerate(lab.remembered(position))
+            for i, pps in enumerate(lab.earlier_boots(position))
         )
-        evidence = Evidence((*evidence.observations, *readings), evidence.kernels, evidence.skipped)
+        evidence = Evidence(
+            (*evidence.observations, *observations), evidence.kernels, evidence.skipped
+        )
     return evidence
 
 

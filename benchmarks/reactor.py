@@ -49,7 +49,7 @@ def search(candidates: int) -> BisectJob:
 
 
 def decide(ledger: Ledger, followups: Followups, record: JobRecord) -> None:
-    """A decision like the scheduler's: evidence, next boot and ledger row."""
+    """Makes a decision like the scheduler: evidence, next boot and ledger row."""
     evidence = followups.kernels.evidence(ledger, record)
     move = plan.next_move(record.job, evidence, ledger.costs.prices("c2558"))
     assert isinstance(move, Trial)
@@ -86,7 +86,7 @@ class DelayMeter:
 
 
 async def measure(folder: Path, candidates: int, rounds: int) -> dict[str, object]:
-    """Makes decisions; returns seconds and MiB."""
+    """Makes decisions; returns durations in seconds and memory in MiB."""
     service = DemoService(folder / "service")
     run = DemoRun(service, service.build())
     process = compute.use_compute_process()

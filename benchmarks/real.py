@@ -52,7 +52,7 @@ def busy_loops(count: int) -> Iterator[None]:
 
 
 def make(folder: Path, rng: random.Random, drop: float) -> str:
-    """Makes a repository and returns the hash of its culprit, empty without a drop."""
+    """Creates a repository; returns the hash of its culprit, empty without a drop."""
     repository = Repo.init(folder, initial_branch="main")
     place = rng.randrange(2, COMMITS) if drop else COMMITS + 1
     author, culprit = Actor("A", "a@example.org"), ""
@@ -75,7 +75,7 @@ def make(folder: Path, rng: random.Random, drop: float) -> str:
 
 
 def search(folder: Path) -> tuple[str, str]:
-    """Runs one search and returns its ending and its report."""
+    """Runs one search; returns its result and its report."""
     command = [str(Path(sys.executable).with_name("netbisect")), "bisect", "run"]
     command += ["--good", "good", "--bad", "main", "--setup", "cc -O2 -o rate rate.c", "./rate"]
     done = subprocess.run(
@@ -85,22 +85,22 @@ def search(folder: Path) -> tuple[str, str]:
 
 
 def play(seed: int, number: int) -> str:
-    """Plays a search and returns `right`, `WRONG`, `inconclusive` or `error`."""
+    """Runs a search; returns `right`, `WRONG`, `inconclusive` or `error`."""
     rng = random.Random(f"{seed} {number}")  # noqa: S311 - not cryptography
     drop = rng.uniform(0.04, 0.10) if number % 4 else 0.0
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         culprit = make(Path(name), rng, drop)
-        ending, report = search(Path(name))
-    if ending == "named":
+        result, report = search(Path(name))
+    if result == "named":
         found = "right" if culprit and culprit[:12] in report.partition("\n")[0] else "WRONG"
-    elif ending == "nothing changed":
+    elif result == "nothing changed":
         found = "WRONG" if culprit else "right"
     else:
-        found = ending
+        found = result
     line = next((one for one in report.splitlines() if one.strip()), "")
     click.echo(
-        f"{number}: -{drop:.1%}, {ending}: {found}; {time.monotonic() - begun:.0f} s; {line}"
+        f"{number}: -{drop:.1%}, {result}: {found}; {time.monotonic() - begun:.0f} s; {line}"
     )
     return found
 
@@ -114,7 +114,7 @@ def main(trials: int, first: int, busy: int, seed: int) -> None:
     """Runs the searches one after the other and counts their results."""
     with busy_loops(busy):
         found = Counter(play(seed, first + number) for number in range(trials))
-    click.echo(", ".join(f"{count} {ending}" for ending, count in sorted(found.items())))
+    click.echo(", ".join(f"{count} {result}" for result, count in sorted(found.items())))
     sys.exit(bool(found["WRONG"] or found["error"]))
 
 

@@ -85,7 +85,7 @@ def goals(rows: Sequence[Row]) -> Iterator[str]:
     yield "|---|---|--:|---|"
     ours = {row.case: row for row in rows if row.engine == OURS and not row.skipped}
     for goal in GOALS:
-        value, verdict = "-", "not played"
+        value, verdict = "-", "not run"
         if goal.case in ours:
             short = goal.short_by(ours[goal.case])
             value = f"{float(getattr(ours[goal.case], goal.field)):.3g}"
@@ -114,13 +114,13 @@ def between(text: str, name: str, lines: Iterable[str]) -> str:
     """Replaces the lines between two markers.
 
     Raises:
-        ValueError: The markers are not there.
+        ValueError: The page lacks the markers.
     """
     first, last = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
     before, marker, rest = text.partition(first)
     _, end, after = rest.partition(last)
     if not marker or not end:
-        raise ValueError(f"{first.strip()} and {last} were looked for in the page, not found")
+        raise ValueError(f"the page lacks the markers {first.strip()} and {last}")
     return before + marker + "\n".join(lines).strip() + "\n" + end + after
 
 
@@ -176,7 +176,7 @@ def main(
         kept = json.loads(results.read_text())
         rows = [Row(**row) for row in kept["rows"]]
         if kept["seed"] != seed and not reuse:
-            raise click.UsageError(f"{results} is of seed {kept['seed']}, not {seed}")
+            raise click.UsageError(f"{results} has seed {kept['seed']}, not {seed}")
         seed = kept["seed"]
     if not reuse:
         count = dict.fromkeys(ENGINES, peer_trials) | {OURS: trials}

@@ -84,7 +84,7 @@ class Score:
     blamed: bool
     wrong: bool
     sure: bool
-    held: bool | None
+    in_range: bool | None
     """Whether the range contains the culprit; None without a range."""
     outcome: Outcome
 
@@ -96,8 +96,8 @@ def score(world: World, done: Outcome) -> Score:
     right = named == guilty if guilty else not named and (verdict.none or world.drifts)
     sure = verdict.posterior is not None and verdict.posterior >= SURE
     suspects = set(verdict.suspects)
-    held = bool(guilty) and guilty <= suspects if suspects else None
-    return Score(right, bool(named), bool(named - guilty), sure, held, done)
+    in_range = bool(guilty) and guilty <= suspects if suspects else None
+    return Score(right, bool(named), bool(named - guilty), sure, in_range, done)
 
 
 def task(world: World, lab: Lab) -> Task:
@@ -112,7 +112,7 @@ def task(world: World, lab: Lab) -> Task:
         good - bad,
         _failures(world, good, float(world.run_sd[0]), threshold),
         _failures(world, bad, float(world.run_sd[-1]), threshold),
-        (lab.remembered(0), lab.remembered(world.commits)),
+        (lab.earlier_boots(0), lab.earlier_boots(world.commits)),
     )
 
 
@@ -126,7 +126,7 @@ def _failures(world: World, level: float, run_sd: float, threshold: float) -> fl
 
 def trial(engine: str, case: str, seed: int, number: int) -> Score:
     """Runs one trial."""
-    key = (seed, zlib.crc32((CASES[case].luck or case).encode()), number)
+    key = (seed, zlib.crc32((CASES[case].same_as or case).encode()), number)
     world = CASES[case].draw(np.random.default_rng(key))
     lab = Lab(world, key)
     if engine == OURS:
@@ -136,8 +136,8 @@ def trial(engine: str, case: str, seed: int, number: int) -> Score:
 
 def plays(engine: str, case: str) -> bool:
     """Whether an engine's row in a case is not redundant."""
-    # What has the luck of another case differs from it in what only our search asks for.
-    return engine == OURS or not CASES[case].luck
+    # A case with the random numbers of another one differs only for netbisect.
+    return engine == OURS or not CASES[case].same_as
 
 
 def missing(engine: str, case: str) -> str:
@@ -163,7 +163,7 @@ def summarise(engine: str, case: str, scores: Sequence[Score]) -> Row:
         hours_mean=_mean(hours),
         hours_p95=round(float(np.percentile(hours, 95)), 4),
         calibration=_mean(sure) if sure else None,
-        in_range=_mean(one.right or bool(one.held) for one in scores),
+        in_range=_mean(one.right or bool(one.in_range) for one in scores),
     )
 
 
@@ -192,14 +192,14 @@ _AT_ONCE = 5
 def run(
     engines: Iterable[str], cases: Iterable[str], trials: Mapping[str, int], seed: int, jobs: int
 ) -> Iterator[Row]:
-    """Plays all engines in all cases, over processes; rows come case by case.
+    """Runs all engines in all cases in several processes; yields rows by case.
 
     Args:
-        engines: Of `ENGINES`.
-        cases: Of `CASES`.
-        trials: By engine.
-        seed: Of everything.
-        jobs: Processes; a single one is this one.
+        engines: Names from `ENGINES`.
+        cases: Names from `CASES`.
+        trials: Numbers of trials by engine.
+        seed: Seed of all random numbers.
+        jobs: Number of processes; 1 uses the current one.
     """
     wanted = tuple(engines)
     players = [name for name in ENGINES if name in wanted]
@@ -236,7 +236,7 @@ def table(rows: Iterable[Row]) -> Iterator[str]:
     )
     for row in rows:
         if row.skipped:
-            yield f"{row.case:9} {row.engine:28} not played: {row.skipped}"
+            yield f"{row.case:9} {row.engine:28} not run: {row.skipped}"
             continue
         shares = " ".join(
             _cell(x, 3) for x in (row.accuracy, row.in_range, row.blamed, row.blamed_wrong)
@@ -254,7 +254,7 @@ def _cell(value: float | None, digits: int) -> str:
 
 
 @click.command(help=__doc__)
-@click.option("--case", type=click.Choice(list(CASES)), help="One case; all of them if left out.")
+@click.option("--case", type=click.Choice(list(CASES)), help="One case. Default: all.")
 @click.option(
     "--engine", "engines", type=click.Choice(ENGINES), multiple=True, help="May be repeated."
 )

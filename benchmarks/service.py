@@ -1,4 +1,4 @@
-"""A running demonstration whose operators look after it, for chaos and soak."""
+"""A running demonstration with simulated operators, for chaos and soak."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ServiceRun(DemoRun):
         """Releases testbeds from quarantine, like their owners."""
         for held in self.ledger.quarantines.current().values():
             if held.wanted_at is None:
-                self.ledger.quarantines.ask_release(held.testbed, by="owner", note="it runs again")
+                self.ledger.quarantines.ask_release(held.testbed, by="owner", note="repaired")
 
     def is_idle(self) -> bool:
         """Whether no job, mail or build is open."""

@@ -24,14 +24,14 @@ Cell = tuple[float, float]
 
 
 def trial(cell: Cell, seed: int, number: int) -> Score:
-    """Plays one search of a cell."""
+    """Simulates one search of a cell."""
     key = (seed, zlib.crc32(f"wander {cell}".encode()), number)
     world = wander(np.random.default_rng(key), sd=cell[0], hours=cell[1])
     return score(world, ours.play(world, Lab(world, key)))
 
 
 def row(cell: Cell, scores: Iterable[Score]) -> str:
-    """One line of the table: how many searches ended how, and their mean hours."""
+    """One line of the table: numbers of searches by result, and mean hours."""
     played = list(scores)
     right, wrong = sum(one.right for one in played), sum(one.wrong for one in played)
     none = sum(one.outcome.verdict.none for one in played)

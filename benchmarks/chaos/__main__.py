@@ -1,8 +1,8 @@
 """`python -m benchmarks.chaos`: injects faults at every step of a night, a retest and a search.
 
 A run without faults records all steps and the results. Then each kind of fault is injected at each
-kind of step, several per run, and the service is restarted after each. A kind of step has no
-numbers and names, such as "a boot of a search". Every run must have the same results.
+kind of step, several per run, and the service is restarted after each. The kind of a step is its
+text without numbers and names. Every run must have the same results.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ _QUIET, _NIGHT, _PROFILING = "quiet", "night", "profiling"
 _LATER = ("comparison", "bisection", _PROFILING)
 """Phases after the slow commit at which runs also start."""
 STORIES = (_QUIET, _NIGHT, *_LATER)
-"""A first night; the night after the slow commit; and that one from each of its phases on. All go
-on to their end."""
+"""A first night; the night after the slow commit; and this night from each of its phases on."""
 _TOGETHER = (script.MASTER, script.WORKER, script.TRIAL, script.DATABASE, script.DISK)
 _APART = (script.LAB,)
-"""Faults that are mixed in a run; and one after which testbeds may go into quarantine."""
+"""Faults that are combined in a run, and the one that may cause quarantines."""
 _MOST = 100
 """Hits after which the next run starts from the beginning."""
 _IDLE_RUNS = 2
@@ -60,14 +59,14 @@ def perform(stage: Stage, story: str, plan: Plan, expected: audit.Answer | None)
     except StageError as error:
         wrong = [str(error)]
     stage.stop()
-    return wrong + [f"it still runs: {one}" for one in stage.strays()]
+    return wrong + [f"still running: {one}" for one in stage.strays()]
 
 
 def prepare(stage: Stage, tally: Tally) -> None:
-    """Plays everything without faults, and keeps the service as it is where stories begin.
+    """Runs all stories without faults, and saves the service at the start of each story.
 
     Raises:
-        StageError: something is wrong without any.
+        StageError: there are violations without faults.
     """
 
     def play(story: str) -> None:
@@ -99,9 +98,9 @@ def prepare(stage: Stage, tally: Tally) -> None:
 
 
 def _next(tally: Tally, faults: Sequence[str]) -> tuple[tuple[str, ...], str] | None:
-    """The faults and the story with the most hits per second in their last run, or None."""
+    """The group of faults and the story with the most new hits per second, or None."""
 
-    def worth(choice: tuple[tuple[str, ...], str]) -> float:
+    def new_hits_per_second(choice: tuple[tuple[str, ...], str]) -> float:
         group, story = choice
         runs = [run for run in tally.runs if run.story == story and run.group == [*group]]
         left = tally.left_in(story, group)
@@ -110,12 +109,12 @@ def _next(tally: Tally, faults: Sequence[str]) -> tuple[tuple[str, ...], str] | 
         return min(left, runs[-1].new or 0.5) / runs[-1].seconds if runs else 1e9
 
     groups = [tuple(one for one in group if one in faults) for group in (_TOGETHER, _APART)]
-    best = max(itertools.product(groups, STORIES), key=worth)
-    return best if worth(best) else None
+    best = max(itertools.product(groups, STORIES), key=new_hits_per_second)
+    return best if new_hits_per_second(best) else None
 
 
 def every_kind(stage: Stage, tally: Tally, faults: Sequence[str], end: float) -> None:
-    """Runs everything; starts no run after the time limit."""
+    """Runs all stories with all faults; starts no run after the time limit."""
     while (choice := _next(tally, faults)) and time.monotonic() < end:
         group, story = choice
         began = time.monotonic()
@@ -129,7 +128,7 @@ def every_kind(stage: Stage, tally: Tally, faults: Sequence[str], end: float) ->
         left = tally.left_in(story, group)
         print(
             f"{story}, {', '.join(group)}: {len(run.hits)} hits ({run.new} new), {seconds:.0f} s, "
-            f"{run.restarts} restarts, {left} left; {wrong or 'all is well'}",
+            f"{run.restarts} restarts, {left} left; {wrong or 'no violations'}",
             *(f"  {fault}: {step}" for step, fault in run.hits if wrong),
             sep="\n",
             file=sys.stderr,
@@ -170,7 +169,7 @@ def main() -> int:
             try:
                 prepare(stage, tally)
                 every_kind(stage, tally, record.fault or list(FAULTS), end)
-            finally:  # what was played counts, whatever ends it
+            finally:  # print partial results after an interruption
                 print(json.dumps({**asdict(tally), "load": os.getloadavg()[0]}, indent=1))
     return int(any(run.wrong for run in tally.runs))
 

@@ -15,7 +15,7 @@ from netbisect.demo.mailbox import read
 from netbisect.store.db.records import Action, ActionStage, Outcome
 
 _GOOD = "/boot/kernel/kernel"
-_AGAIN = "the mail server"
+_MAIL_SERVER = "the mail server"
 _ANSWERS = ("alert:", "outcome:")
 _OF_FAULTS = {script.LAB: ("quarantine:", "trouble:")}
 """Keys of alert mails, and of mails caused by faults."""
@@ -34,7 +34,7 @@ class Answer:
 
 
 def answer(stage: Stage) -> Answer:
-    """Results."""
+    """The results of a service."""
     results = {
         (one.key.partition(":")[0], serialization.tag_of(one.result)) for one in stage.run.jobs()
     }
@@ -53,7 +53,7 @@ def faults(stage: Stage, expected: Answer | None) -> Iterator[str]:
     found = answer(stage)
     if expected is not None:
         if found.results != expected.results:
-            yield f"the answers are {found.results}, without faults {expected.results}"
+            yield f"the results are {found.results}, without faults {expected.results}"
         if found.alerts != expected.alerts:
             yield f"the alerts are {found.alerts}, without faults {expected.alerts}"
         if found.mails != expected.mails:
@@ -73,36 +73,36 @@ def faults(stage: Stage, expected: Answer | None) -> Iterator[str]:
 
 
 def _mail(stage: Stage, hits: list[tuple[str, str]]) -> Iterator[str]:
-    """Each mail once; identical repetitions after a hit are allowed."""
-    came = Counter(str(mail["Message-ID"]) for mail in read(stage.service.mails))
+    """Each posted mail is received once; repetitions after a hit are allowed."""
+    received = Counter(str(mail["Message-ID"]) for mail in read(stage.service.mails))
     posted = stage.posted()
-    for lost in posted.keys() - came.keys():
-        yield f"the mail {posted[lost]} was posted and never came"
-    for foreign in came.keys() - posted.keys():
-        yield f"the mail {foreign} came and was never posted"
+    for lost in posted.keys() - received.keys():
+        yield f"the mail {posted[lost]} was posted and not received"
+    for foreign in received.keys() - posted.keys():
+        yield f"the mail {foreign} was received and not posted"
     faults = {fault for _, fault in hits}
     known = (*_ANSWERS, *(one for fault in faults for one in _OF_FAULTS.get(fault, ())))
     for key in posted.values():
         if not key.startswith(known):
-            yield f"the mail {key} was posted for no reason"
-    again = sum(number - 1 for number in came.values())
-    excused = sum(_AGAIN in step or "mail state=sent" in step for step, _ in hits)
-    if again > excused:
-        yield f"{again} mails came more than once"
+            yield f"the mail {key} was posted without a reason"
+    repeated = sum(number - 1 for number in received.values())
+    allowed = sum(_MAIL_SERVER in step or "mail state=sent" in step for step, _ in hits)
+    if repeated > allowed:
+        yield f"{repeated} mails were received more than once"
 
 
 def _boots(stage: Stage, decisions: list[Action], hits: int, *, of_lab: bool) -> Iterator[str]:
-    """Compares the ledger with the actions of the machines."""
+    """Compares the boots of the ledger with those of the machines."""
     facts = [fact for one in decisions for fact in stage.ledger.facts.of_action(one.id)]
-    told = Counter(fact.id for fact in facts if isinstance(fact, Boot))
+    recorded = Counter(fact.id for fact in facts if isinstance(fact, Boot))
     lines = [json.loads(line) for line in (stage.place / "truth").open()]
     made = Counter(line["order"] for line in lines if line["order"])
-    for boot, number in told.items():
+    for boot, number in recorded.items():
         if number > 1 or made[boot] != 1:
-            yield f"boot {boot} is in the ledger {number} times, and was made {made[boot]} times"
-    unknown = len(made.keys() - told.keys())
+            yield f"boot {boot} is in the ledger {number} times, and happened {made[boot]} times"
+    unknown = len(made.keys() - recorded.keys())
     if unknown > hits:
-        yield f"{unknown} boots were made that the ledger does not know, after {hits} hits"
+        yield f"{unknown} boots are not in the ledger, after {hits} hits"
     samples = Counter(fact.id for fact in facts if isinstance(fact, Sample))
     if any(number > 1 for number in samples.values()):
         yield "a sample is in the ledger more than once"
@@ -110,7 +110,7 @@ def _boots(stage: Stage, decisions: list[Action], hits: int, *, of_lab: bool) ->
         if one.stage is ActionStage.KERNEL or one.outcome is not Outcome.OK:
             continue
         if not any(isinstance(fact, Boot) for fact in stage.ledger.facts.of_action(one.id)):
-            yield f"{one.external_id} is said to be done, and has no boot"
+            yield f"{one.external_id} ended with success, and has no boot"
     failures = [fact for fact in facts if isinstance(fact, Failure)]
     if failures and not of_lab:
         yield f"{len(failures)} trials had no result: {failures[0].why}"
@@ -122,7 +122,7 @@ def _orders(stage: Stage, decisions: list[Action]) -> Iterator[str]:
     )
     for name, number in names.items():
         if number > 1 and not name.startswith("nb:recover"):
-            yield f"the order {name} was given {number} times"
+            yield f"the buildset {name} was submitted {number} times"
     for one in decisions:
         if one.outcome is None:
             yield f"{one.external_id} has no outcome"

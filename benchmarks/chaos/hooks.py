@@ -32,9 +32,9 @@ from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.steps.scheduler.buildsets import Buildsets
 from netbisect.store.db.records import JobRecord, LedgerEvent, Outcome
 
-_CHANCE = re.compile(r"[0-9a-f]{32,}|\d+\.\d+")
-_TOLD = ("decision", "testbed", "scenario", "stage", "state", "key", "branch")
-"""Attribute of an event that identifies the step."""
+_RANDOM = re.compile(r"[0-9a-f]{32,}|\d+\.\d+")
+_ATTRIBUTES = ("decision", "testbed", "scenario", "stage", "state", "key", "branch")
+"""Attributes of an event that identify the step."""
 
 
 class LostConnection(exc.OperationalError):
@@ -54,12 +54,12 @@ def in_master(path: Path) -> None:
 
 
 def _words(connection: Any, row: LedgerEvent) -> str:
-    told = [f"{name}={row.data[name]}" for name in _TOLD if row.data.get(name)]
+    attributes = [f"{name}={row.data[name]}" for name in _ATTRIBUTES if row.data.get(name)]
     kind = "no job"
     if row.job is not None:
         query = select(JobRecord.kind).where(JobRecord.id == row.job)
         kind = f"{connection.scalar(query)} {row.job}"
-    return f"{kind}: {row.kind} {' '.join(told)}".strip()
+    return f"{kind}: {row.kind} {' '.join(attributes)}".strip()
 
 
 def _forget(session: Session) -> None:
@@ -73,7 +73,7 @@ def _transactions(script: Script) -> None:
         session = Session.object_session(row)
         assert session is not None
         session.info.setdefault("noted", []).append(_words(connection, row))
-        # A further try of the same order is none.
+        # A retry of the same decision is no progress.
         if row.kind == "finished" and row.data.get("outcome") != Outcome.RETRY:
             session.info["progress"] = (row.data["stage"], row.data["outcome"])
 
@@ -108,12 +108,12 @@ def _orders(script: Script) -> None:
 
     @functools.wraps(submit)
     async def given(self: Buildsets, name: str, *more: Any, **others: Any) -> int:
-        script.point(f"before the order {_CHANCE.sub('N', name)}")
+        script.point(f"before the order {_RANDOM.sub('N', name)}")
         number = await submit(self, name, *more, **others)
-        script.point(f"after the order {_CHANCE.sub('N', name)}")
+        script.point(f"after the order {_RANDOM.sub('N', name)}")
         return number
 
-    Buildsets.submit = given  # type: ignore[method-assign]  # no hook of the product's own
+    Buildsets.submit = given  # type: ignore[method-assign]  # the product has no hook for it
 
 
 def _steps(script: Script) -> None:
@@ -135,7 +135,7 @@ def _steps(script: Script) -> None:
 def _files(script: Script) -> None:
     folder = str(script.place)
 
-    def heard(name: str, arguments: tuple[Any, ...]) -> None:
+    def audit(name: str, arguments: tuple[Any, ...]) -> None:
         if name != "os.rename":
             return
         target = str(arguments[1])
@@ -144,7 +144,7 @@ def _files(script: Script) -> None:
                 f"{script.phase()}: before a file becomes {general(target.removeprefix(folder))}"
             )
 
-    sys.addaudithook(heard)
+    sys.addaudithook(audit)
 
 
 def in_lab(path: Path) -> None:
@@ -210,8 +210,8 @@ def in_mailbox(path: Path) -> None:
         subject = re.search(rb"(?mi)^Subject: (.*)", envelope.original_content or b"")
         what = general(subject[1].decode(errors="replace")) if subject else ""
         script.point(f"before the mail server keeps {what}")
-        said = await take(self, server, session, envelope)
+        response = await take(self, server, session, envelope)
         script.point(f"after the mail server has kept {what}")
-        return said
+        return response
 
     mailbox.MailKeeper.handle_DATA = taken  # type: ignore[method-assign]

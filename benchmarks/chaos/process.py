@@ -1,6 +1,6 @@
 """Starts a process of a service with hooks: `python -m benchmarks.chaos.process KIND FOLDER`.
 
-FOLDER is that of the service; the worker `NAME` is of the kind `worker-NAME`.
+KIND is `master`, `lab`, `mailbox` or `worker-NAME`; FOLDER is the folder of the service.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from netbisect.demo.lab.__main__ import main as lab
 from netbisect.steps.service import control
 from netbisect.steps.service.settings import load_settings
 
-_AGAIN = 0.1
+_RECONNECT_SECONDS = 0.1
 """Seconds between connection attempts of a worker."""
 
 
@@ -32,8 +32,8 @@ def _master(place: Path) -> None:
 
 
 def _worker(folder: Path) -> None:
-    # It tries again as often as a master may have died: what is only waited for shows nothing.
-    pb.backoffPolicy = lambda: lambda _: _AGAIN
+    # Reconnects soon after a kill of the master: waiting tests nothing.
+    pb.backoffPolicy = lambda: lambda _: _RECONNECT_SECONDS
     worker_start.startWorker(str(folder), quiet=False, nodaemon=True)
 
 

@@ -26,7 +26,7 @@ FAULTS = {
     TRIAL: "the command netbisect-lab of this step is killed",
     LAB: "all simulated machines are killed in a trial, with the power switch",
     DATABASE: "the connection to the database is lost in a commit",
-    DISK: "no file grows for half a second; then there is room again",
+    DISK: "no file can grow for half a second",
 }
 SUPERVISED = "run"
 _BUILDER, _TRIAL_WORKER = "worker-amd64", "worker-c2558"
@@ -53,11 +53,10 @@ class Plan:
     faults: tuple[str, ...]
     """Faults to inject; empty to observe only."""
     at: tuple[str, ...] = ()
-    """Where it is not empty, each fault hits once, one after the other: the next step with that
-    in its name."""
+    """Texts in steps, one per fault; if not empty, each fault hits once, in this order."""
     spared: tuple[tuple[str, str], ...] = ()
     """Kinds of steps and their faults in earlier runs."""
-    patience: int = 2
+    aborts: int = 2
     """Attempts of a build that hits may abort."""
     most: int = 1 << 30
     """Maximum number of hits in this run."""
@@ -76,9 +75,9 @@ class Journal:
         """Possible faults by step."""
         self.hits: list[tuple[str, str]] = []
         """Steps and faults."""
-        self.tired = 0
+        self.aborted = 0
         """Attempts of the current build that hits may have aborted."""
-        self.dark = False
+        self.lab_killed = False
         """Whether the lab was killed and has not measured since."""
         self.over = False
         """Whether the final checks have started."""
@@ -103,11 +102,11 @@ class Journal:
                 self.seen.setdefault(step, set()).update(faults)
             case ["hit", step, fault, cost]:
                 self.hits.append((step, fault))
-                self.tired += cost
-                self.dark |= fault == LAB
+                self.aborted += cost
+                self.lab_killed |= fault == LAB
             case ["progress", stage, outcome]:
-                self.tired = 0
-                self.dark &= outcome != "ok" or stage == "kernel"
+                self.aborted = 0
+                self.lab_killed &= outcome != "ok" or stage == "kernel"
             case ["over"]:
                 self.over = True
 
@@ -162,8 +161,8 @@ class Script:
             return ""
         faults = plan.faults
         if plan.at and plan.faults:
-            turn = len(hits)
-            faults = (plan.faults[turn],) if plan.at[turn] in step else ()
+            index = len(hits)
+            faults = (plan.faults[index],) if plan.at[index] in step else ()
         self._done.update((general(hit), fault) for hit, fault in hits[self._taken :])
         self._taken = len(hits)
         kind = general(step)
@@ -172,27 +171,27 @@ class Script:
             for one in faults
             if one in possible
             and (plan.at or (kind, one) not in self._done)
-            and not self._tired(one, step)
+            and not self._exhausts(one, step)
         ]
         return min(left, key=lambda one: sum(fault == one for _, fault in hits), default="")
 
-    def _tired(self, fault: str, step: str) -> bool:
-        """Whether another hit could exhaust the attempts of a build."""
-        if fault == LAB and self.journal.dark:
+    def _exhausts(self, fault: str, step: str) -> bool:
+        """Whether another hit could exceed the attempts of a build."""
+        if fault == LAB and self.journal.lab_killed:
             return True
         cost = self._cost(fault, step)
-        return cost > 0 and self.journal.tired + cost > self.plan.patience
+        return cost > 0 and self.journal.aborted + cost > self.plan.aborts
 
     def _cost(self, fault: str, step: str) -> int:
-        """Tries of an order that a hit may cost.
+        """Attempts of a build that a hit may abort.
 
-        A kernel that is built ahead may have lost one when its order comes: it is hit once.
+        A kernel is hit only once, because its prefetch may already have lost an attempt.
         """
         if fault in {MASTER, WORKER}:
             return 0
         if fault in {DATABASE, DISK} and _WITHOUT_ORDER.search(step):
             return int(fault == DISK and any(map(self._commands, (_BUILDER, _TRIAL_WORKER))))
-        return self.plan.patience if self._name_of(step) == _BUILDER else 1
+        return self.plan.aborts if self._name_of(step) == _BUILDER else 1
 
     def _possible(self, fault: str, step: str) -> bool:
         if fault == DATABASE:
@@ -244,7 +243,7 @@ class Script:
 
 
 def children(process: int) -> Iterator[int]:
-    """Its running child processes."""
+    """Running child processes of a process."""
     for path in Path(f"/proc/{process}/task").glob("*/children"):
         with suppress(OSError):
             yield from map(int, path.read_text().split())
@@ -260,7 +259,7 @@ def limit_files(process: int, size: int) -> None:
 
 
 def _alive(process: int) -> bool:
-    """Whether a process runs; one that has ended has no command line."""
+    """Whether a process runs; zombies have no command line."""
     try:
         return bool(Path(f"/proc/{process}/cmdline").read_bytes())
     except OSError:

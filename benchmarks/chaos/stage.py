@@ -52,7 +52,7 @@ class StageError(Exception):
 def commits() -> list[StoryCommit]:
     """A short story: a quiet week, and then three commits of which one makes the kernel slower.
 
-    By so much that it shows whatever luck the boots have that the hits leave.
+    The drop is large enough to be confirmed by the boots that are not aborted.
     """
     quiet = story(culprit=False)[: QUIET_WEEKS + 1]
     return [*quiet[:-1], conversion(slower=True, more=_MORE), quiet[-1]]
@@ -72,7 +72,7 @@ class Stage:
     @contextlib.contextmanager
     def supervised(self) -> Iterator[None]:
         """Stops all processes at the end of the block."""
-        # Short: sockets are in it, by whose paths an ssh(1) is known that outlives its command.
+        # A short path for sockets, which also identifies remaining processes of ssh(1).
         with tempfile.TemporaryDirectory(prefix="nb-chaos-", ignore_cleanup_errors=True) as folder:
             self._temporary = Path(folder)
             try:
@@ -82,11 +82,11 @@ class Stage:
 
     def build(self) -> None:
         """Writes all files; starts nothing."""
-        bed = replace(TESTBEDS[TESTBED], scenarios=(SCENARIO,))
+        testbed = replace(TESTBEDS[TESTBED], scenarios=(SCENARIO,))
         tree = self.service.build(
-            commits=commits(), testbeds=[bed], compression=COMPRESSION, seed=3
+            commits=commits(), testbeds=[testbed], compression=COMPRESSION, seed=3
         )
-        # On a machine with other work to do nothing but the faults shall be in its way.
+        # A long timeout, so that other load of the machine causes no faults.
         lab_file = self.place / "lab" / "lab.toml"
         text = lab_file.read_text()
         lab_file.write_text(text.replace("boot_timeout = 15.0", "boot_timeout = 60.0"))
@@ -150,10 +150,10 @@ class Stage:
         """Waits until there are no jobs, mails or builds, and all testbeds are recovered.
 
         Args:
-            until: A phase; it ends at its beginning instead.
+            until: A phase; returns at its start instead.
 
         Raises:
-            StageError: there is no end.
+            StageError: time limit exceeded.
         """
         end = time.monotonic() + _LIMIT
         full: float | None = None
@@ -168,7 +168,7 @@ class Stage:
                 full = time.monotonic() + _FULL_SECONDS
             hits += len(new)
             if full is not None and time.monotonic() > full:
-                for number, _ in self._marked():  # what was begun meanwhile has no room either
+                for number, _ in self._marked():  # processes started meanwhile inherited the limit
                     script.limit_files(number, -1)
                 full = None
             idle = False

@@ -40,52 +40,52 @@ class Row:
     case: str
     labs: int
     false_alerts: float = 0.0
-    """In 300 series-nights."""
+    """Per 300 series-nights."""
     hits: dict[str, float] = field(default_factory=dict)
-    """By size of the drop in percent: share detected within 14 nights."""
+    """Share of drops detected within 14 nights, by size of the drop in percent."""
     delay_nights: float | None = None
-    """Median, of those detected."""
+    """Median of the detected drops."""
     localisation_nights: float | None = None
-    """Mean distance of the night that is named from the true one."""
+    """Mean distance of the reported night from the true one."""
     retest_boots: float = 0.0
-    """In 300 series-nights."""
+    """Boots per 300 series-nights."""
     retests: float = 0.0
     suspicious: float = 0.0
-    """Series, in 300 series-nights."""
+    """Suspicious series per 300 series-nights."""
 
 
 @dataclass
 class Count:
-    """What one lab saw of one engine."""
+    """Results of an engine in one lab."""
 
     series_nights: int = 0
     false: int = 0
-    told: list[tuple[float, int | None, int]] = field(default_factory=list)
-    """Of each drop: its size, its delay, by how many nights it was missed."""
+    drops: list[tuple[float, int | None, int]] = field(default_factory=list)
+    """Size in percent, delay (None: not detected) and location error in nights of each drop."""
     boots: int = 0
     retests: int = 0
     suspicious: int = 0
 
 
 def count(lab: Lab, alerts: list[tuple[int, int, int]]) -> Count:
-    """Judges alerts: (night when told, series, night that is named)."""
+    """Compares alerts with the drops: (night of the report, series, reported night of the drop)."""
     result = Count(series_nights=len(lab.scatters) * (lab.nights - LEARNING))
     hit: dict[int, tuple[int, int]] = {}
-    for told, series, since in alerts:
+    for night, series, since in alerts:
         change = lab.changes.get(series)
-        if change is not None and change.night <= told and series not in hit:
-            hit[series] = (told - change.night, abs(since - change.night))
-        elif told >= LEARNING:
+        if change is not None and change.night <= night and series not in hit:
+            hit[series] = (night - change.night, abs(since - change.night))
+        elif night >= LEARNING:
             result.false += 1
     for series, change in lab.changes.items():
         delay, off = hit.get(series, (lab.nights, 0))
         found = delay if delay < WITHIN else None
-        result.told.append((-100 * math.expm1(change.ln_ratio), found, off))
+        result.drops.append((-100 * math.expm1(change.ln_ratio), found, off))
     return result
 
 
 def play_rule(rule: Rule, kind: str, seed: int) -> Count:
-    """One lab with a rule that looks at each series alone."""
+    """Simulates a lab with a rule, which is applied to each series separately."""
     lab = Lab(kind, seed, _SERIES, _NIGHTS, _CHANGED)
     alerts = []
     for series in range(_SERIES):
@@ -101,7 +101,7 @@ def play_rule(rule: Rule, kind: str, seed: int) -> Count:
 
 
 def play_ours(kind: str, seed: int) -> Count:
-    """One lab with netbisect."""
+    """Simulates a lab with netbisect."""
     lab = Lab(kind, seed, _SERIES, _NIGHTS, _CHANGED)
     watch = ours.Watch(lab)
     alerts = []
@@ -116,19 +116,19 @@ def play_ours(kind: str, seed: int) -> Count:
 
 
 def summary(engine: str, case: str, counts: list[Count]) -> Row:
-    """All labs of an engine together."""
+    """The row of an engine over all labs."""
     share = 300 / sum(one.series_nights for one in counts)
-    told = [one for lab in counts for one in lab.told]
+    drops = [one for lab in counts for one in lab.drops]
     row = Row(engine, case, len(counts))
     row.false_alerts = round(share * sum(one.false for one in counts), 3)
-    for size in sorted({round(size) for size, _, _ in told}):
-        found = [delay is not None for drop, delay, _ in told if round(drop) == size]
+    for size in sorted({round(size) for size, _, _ in drops}):
+        found = [delay is not None for drop, delay, _ in drops if round(drop) == size]
         row.hits[str(size)] = round(float(np.mean(found)), 3)
-    delays = [delay for _, delay, _ in told if delay is not None]
+    delays = [delay for _, delay, _ in drops if delay is not None]
     if delays:
         row.delay_nights = float(np.median(delays))
-        missed = [off for _, delay, off in told if delay is not None]
-        row.localisation_nights = round(float(np.mean(missed)), 2)
+        errors = [off for _, delay, off in drops if delay is not None]
+        row.localisation_nights = round(float(np.mean(errors)), 2)
     row.retest_boots = round(share * sum(one.boots for one in counts), 1)
     row.retests = round(share * sum(one.retests for one in counts), 2)
     row.suspicious = round(share * sum(one.suspicious for one in counts), 2)
@@ -141,7 +141,7 @@ def summary(engine: str, case: str, counts: list[Count]) -> Row:
 )
 @click.option("--engine", "engines", multiple=True, help=f"{OURS}, or a rule. Default: all.")
 @click.option("--labs", default=2, show_default=True, help="Labs of 300 series in each case.")
-@click.option("--seed", default=1, show_default=True, help="Of the first lab.")
+@click.option("--seed", default=1, show_default=True, help="Seed of the first lab.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--page", "as_page", is_flag=True, help="Update the table in docs/benchmarks.md.")
 def main(
@@ -153,7 +153,7 @@ def main(
     as_json: bool,
     as_page: bool,
 ) -> None:
-    """Play detection in simulated labs of 300 series."""
+    """Simulate detection in labs of 300 series."""
     rows: list[dict[str, Any]] = []
     players: dict[str, Callable[[str, int], Count]] = {OURS: play_ours}
     players |= {name: partial(play_rule, rule) for name, rule in RULES.items()}

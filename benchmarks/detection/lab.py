@@ -1,4 +1,4 @@
-"""A simulated lab of many series, night by night; every engine meets the same luck."""
+"""A simulated lab of many series; all engines get the same random numbers."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from benchmarks import corpus
 Floats = NDArray[np.float64]
 
 BOOTS = 5
-"""In a night."""
+"""Boots per night and series."""
 LEARNING = 30
-"""Nights without a drop and without a count, at the beginning."""
+"""Initial nights without drops, in which alerts do not count."""
 WITHIN = 14
-"""Nights in which a drop has to be found."""
+"""Nights within which a drop must be found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Of one series; standard deviations of ln pps."""
+    """Noise of one series; standard deviations of ln pps."""
 
     boot: float = 0.01
-    """Between boots within a mode, of Student's t with 5 degrees of freedom."""
+    """Boots within a mode, Student's t with 5 degrees of freedom."""
     image: float = 0.008
     night: float = 0.006
-    """Of all boots of a night, whatever kernel."""
+    """Common to all boots of a night."""
     slow_share: float = 0.0
     slow_gap: float = 0.0
     stray: float = 0.02
-    """Share of boots that are 3 to 15 % low for no reason."""
+    """Share of boots that are outliers, 3 to 15 % low."""
 
 
 UNIMODAL = Scatter()
@@ -41,15 +41,15 @@ BIMODAL = Scatter(slow_share=0.3, slow_gap=-math.log(0.88))
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is planted in a series."""
+    """A drop in a series."""
 
     night: int
-    """The first one that is slower."""
+    """First slower night."""
     ln_ratio: float
 
 
 class Lab:
-    """A lab whose luck depends on its seed alone, not on who asks for what in which order."""
+    """A lab whose random numbers depend on the seed, and not on the order of calls."""
 
     def __init__(self, kind: str, seed: int, series: int, nights: int, changed: int) -> None:
         random = np.random.default_rng([seed, 1])
@@ -81,7 +81,7 @@ class Lab:
         )
 
     def level(self, series: int, revision: int) -> float:
-        """True ln pps of the kernel of that night, with the offset of its image."""
+        """True ln pps of the kernel of a night, with the offset of its image."""
         change = self.changes.get(series)
         step = change.ln_ratio if change and revision >= change.night else 0.0
         return 14.0 + step + float(self.image[series, revision])

@@ -21,38 +21,38 @@ from netbisect.bisect.stats.changepoints import boot_matrix
 _SCENARIO = "forwarding"
 _DAY = 86400.0
 _RELEARN = 5
-"""Nights after which modes are learned anew; to save time, they hardly change."""
+"""Interval in nights at which modes are learned again, to save time."""
 
 
 @dataclass
 class _Series:
     levels: list[Level] = field(default_factory=list)
-    """Of the baseline: since the last alert."""
+    """Levels of the baseline, which begins at the last alert."""
     history: list[Level] = field(default_factory=list)
     modes: BootModes | None = None
     known: Noise = field(default_factory=lambda: Noise(image_weight=0.0))
-    """That all of its history shows."""
+    """Noise estimated from the whole history."""
     alerted: set[AlertKind] = field(default_factory=set)
-    """Of modes and drift."""
+    """Kinds among modes and drift that have had an alert."""
 
 
 @dataclass
 class Watch:
-    """Plays all nights of a lab."""
+    """Screens and retests the nights of a lab."""
 
     lab: Lab
     boots: int = 0
-    """Of retests."""
+    """Boots of retests."""
     retests: int = 0
     suspicious: int = 0
     alerts: list[tuple[int, int, AlertKind]] = field(default_factory=list)
-    """Of all kinds: night, series and kind; modes and drift once per series."""
+    """Night, series and kind of all alerts; modes and drift once per series."""
 
     def __post_init__(self) -> None:
         self.series = [_Series() for _ in self.lab.scatters]
 
     def night(self, night: int) -> list[tuple[int, int]]:
-        """Measures one night; the alerts: series, and the night since which it is slower."""
+        """Measures a night; returns alerts: series, and the first slower night."""
         alerts = []
         suspicions = []
         for index, one in enumerate(self.series):
@@ -96,7 +96,7 @@ class Watch:
             self.alerts.append((night, index, kind))
 
     def _retest(self, index: int, found: ScreenResult, night: int) -> int | None:
-        """Compares the ends; the night since which the series is changed, if confirmed."""
+        """Retests a suspicion; returns the first changed night, or None if not confirmed."""
         one = self.series[index]
         noise = estimate_noise(one.history[:-1])
         name = str(index)
@@ -112,19 +112,21 @@ class Watch:
             agreed=found.agreed,
             commits=30,
         )
-        ended = self._turns(index, job, night)
-        if isinstance(ended, Confirmed):
-            ended = confirmation.judge(job, ended)
-        if isinstance(ended, NotConfirmed):
+        result = self._interleaved_boots(index, job, night)
+        if isinstance(result, Confirmed):
+            result = confirmation.judge(job, result)
+        if isinstance(result, NotConfirmed):
             return None
         since = min(int(name) for name in found.suspects)
         one.levels = [level for level in one.levels if int(level.revision) >= since]
         return since
 
-    def _turns(self, index: int, job: CompareJob, night: int) -> Confirmed | NotConfirmed:
+    def _interleaved_boots(
+        self, index: int, job: CompareJob, night: int
+    ) -> Confirmed | NotConfirmed:
         self.retests += 1
-        readings: list[Observation] = []
-        turns = {
+        observations: list[Observation] = []
+        boots = {
             name: [
                 boot
                 for turn in range(1, 5)
@@ -133,13 +135,13 @@ class Watch:
             for name in (job.good, job.bad)
         }
         while True:
-            move = retest.next_move(job, Evidence(tuple(readings)), Prices())
+            move = retest.next_move(job, Evidence(tuple(observations)), Prices())
             if not isinstance(move, Trial):
                 assert isinstance(move, Confirmed | NotConfirmed)
                 return move
             self.boots += 1
             name = move.revision
-            count = sum(reading.revision == name for reading in readings)
-            value = turns[name][count]
+            count = sum(reading.revision == name for reading in observations)
+            value = boots[name][count]
             assert math.isfinite(value)
-            readings.append(Observation(f"{name}-{count}", name, name, {_SCENARIO: value}))
+            observations.append(Observation(f"{name}-{count}", name, name, {_SCENARIO: value}))

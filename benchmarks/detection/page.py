@@ -19,8 +19,8 @@ def table(rows: Sequence[dict[str, Any]], seed: int) -> list[str]:
         f"Seeds {seed} to {seed + labs - 1}: {labs} labs of each case.",
         "",
         (
-            "| case | rule | false alerts | 2 % | 3 % | 5 % | 10 % | nights until told "
-            "| nights off | boots of retests |"
+            "| case | rule | false alerts | 2 % | 3 % | 5 % | 10 % | delay (nights) "
+            "| error (nights) | boots of retests |"
         ),
         "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
@@ -36,5 +36,5 @@ def table(rows: Sequence[dict[str, Any]], seed: int) -> list[str]:
 
 
 def write(rows: Sequence[dict[str, Any]], seed: int) -> None:
-    """Puts the table into the page."""
+    """Writes the table to the page."""
     PAGE.write_text(between(PAGE.read_text(), "detection", table(rows, seed)))

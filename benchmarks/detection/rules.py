@@ -1,7 +1,7 @@
 """Reimplementations of the detection rules of other tools, for one series.
 
-A rule sees the boots of all nights since the series began or its last alert, and names the night
-since which it is slower, or none. None of them measures again.
+A rule gets the boots of all nights since the start of the series or its last alert, and returns the
+first slower night or None. Rules do not retest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TWO_PERCENT = math.log(0.98)
 
 
 def ministat(nights: Sequence[Floats]) -> int | None:
-    """Student's pooled t of tonight and the night before, as `ministat` at 95 %."""
+    """Student's pooled t test of the last two nights, like `ministat` at 95 %."""
     if len(nights) < 2:
         return None
     before, after = nights[-2], nights[-1]
@@ -30,7 +30,7 @@ def ministat(nights: Sequence[Floats]) -> int | None:
 
 
 def ministat_two_percent(nights: Sequence[Floats]) -> int | None:
-    """The same, from 2 % on."""
+    """The same for drops of at least 2 %."""
     found = ministat(nights)
     if found is None or nights[-1].mean() - nights[-2].mean() > _TWO_PERCENT:
         return None
@@ -38,7 +38,7 @@ def ministat_two_percent(nights: Sequence[Floats]) -> int | None:
 
 
 def perfherder(nights: Sequence[Floats]) -> int | None:
-    """Mozilla's: a weighted t above 7 of 12 nights from the change and 12 to 24 before it."""
+    """Mozilla's rule: weighted t above 7 between 12 nights and the 12 to 24 nights before."""
     fore, least, most = 12, 12, 24
     if len(nights) < fore + least:
         return None
@@ -67,7 +67,7 @@ def pelt(nights: Sequence[Floats]) -> int | None:
 
 
 def e_divisive(nights: Sequence[Floats]) -> int | None:
-    """Otava's: energy distance on the latest 50 medians, each cut kept at p <= 0.001 by t."""
+    """Otava's rule: energy distance on the last 50 medians, cuts with p <= 0.001 of a t test."""
     y = np.array([np.median(night) for night in nights])
     skipped = max(0, len(y) - 50)
     cuts: list[int] = []
@@ -91,9 +91,9 @@ def _divide(y: Floats, offset: int, cuts: list[int]) -> None:
 
 
 def _energy_cut(y: Floats) -> int:
-    """Where both sides differ most (Matteson and James, JASA 109, 2014, equation 7)."""
-    apart = np.abs(y[:, None] - y[None, :])
-    inside = np.cumsum(np.cumsum(apart, axis=0), axis=1)
+    """The cut of largest energy distance (Matteson and James, JASA 109, 2014, equation 7)."""
+    distances = np.abs(y[:, None] - y[None, :])
+    inside = np.cumsum(np.cumsum(distances, axis=0), axis=1)
     n = len(y)
     at = np.arange(2, n - 1)
     left, whole = inside[at - 1, at - 1], inside[-1, -1]
@@ -105,7 +105,7 @@ def _energy_cut(y: Floats) -> int:
 
 
 def _last_drop(y: Floats, cuts: Sequence[int]) -> int | None:
-    """The last cut, if it is a drop of 2 % at least."""
+    """The last cut, if it is a drop of at least 2 %."""
     if not cuts:
         return None
     start = cuts[-2] if len(cuts) > 1 else 0

@@ -1,4 +1,4 @@
-"""git_bayesect's own code: Beta-Bernoulli posterior over pass and fail, least expected entropy."""
+"""The package git_bayesect: Beta-Bernoulli posterior of pass and fail, least expected entropy."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from benchmarks.engine import Skips, Task, Verdict
 
 SURE = 0.99
-"""Its own default is 0.95."""
+"""The default of git_bayesect is 0.95."""
 
 
 def missing() -> str:
-    """Tells why it cannot be played; empty if it can."""
+    """Reason why git_bayesect cannot run here; empty if it can."""
     if find_spec("git_bayesect") is None:
         return "git_bayesect is not installed: pip install 'netbisect[bench]'"
     return ""
 
 
 class Bayesect:
-    """Index 0 is the newest revision; the good end is a candidate too, as in its command line."""
+    """Index 0 is the newest revision; the good end is also a candidate, as in git_bayesect."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -33,8 +33,8 @@ class Bayesect:
                 self.observe(position, pps)
 
     def next(self) -> int | Verdict:
-        """Asks for its choice until one candidate is sure."""
-        with np.errstate(divide="ignore", invalid="ignore"):  # it takes logarithms of 0
+        """Returns the choice of git_bayesect until one candidate has probability `SURE`."""
+        with np.errstate(divide="ignore", invalid="ignore"):  # git_bayesect takes logarithms of 0
             chances = self._search.distribution
             choice = int(self._search.select())
         best = int(chances.argmax())
@@ -47,10 +47,10 @@ class Bayesect:
         return Verdict(named, none=not culprit, posterior=float(chances[best]))
 
     def observe(self, position: int, pps: float) -> None:
-        """Counts a pass or a failure."""
+        """Records a pass or a failure."""
         self._search.record(self._task.commits - position, pps < self._task.threshold)
 
     def skip(self, position: int) -> None:
-        """Tells it; it takes the revision off the candidates, but may ask for it again."""
+        """Records a skip; git_bayesect may still choose the revision again."""
         self._skips.broken.add(position)
         self._search.record(self._task.commits - position, None)

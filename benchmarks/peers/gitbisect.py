@@ -1,4 +1,4 @@
-"""git bisect, with a script that takes the mean of some runs and knows the right threshold."""
+"""git bisect with a script that compares the mean of some runs with the right threshold."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from benchmarks.engine import Skips, Task, Verdict
 
 
 class GitBisect:
-    """Halves what is left; revisions that do not build are passed by, the nearest other one first.
+    """Bisects the range; skipped revisions are replaced by the nearest other one.
 
-    It measures neither end and always names a commit.
+    It measures neither end, and names a commit unless only skipped revisions remain.
     """
 
     def __init__(self, task: Task, runs: int) -> None:
@@ -19,16 +19,16 @@ class GitBisect:
         self._values: list[float] = []
 
     def next(self) -> int | Verdict:
-        """Asks for the middle of what is left."""
+        """Returns the middle of the remaining range."""
         middle = self._skips.nearest((self._good + self._bad) // 2, self._good + 1, self._bad - 1)
         if middle is not None:
             return middle
         if self._bad - self._good > 1:
-            return Verdict()  # only skipped ones are left
+            return Verdict()  # only skipped revisions remain
         return Verdict((self._bad,))
 
     def observe(self, position: int, pps: float) -> None:
-        """Judges a revision when it has run often enough."""
+        """Marks a revision as good or bad after the last of its runs."""
         self._values.append(pps)
         if len(self._values) < self._runs:
             return
@@ -39,5 +39,5 @@ class GitBisect:
         self._values = []
 
     def skip(self, position: int) -> None:
-        """Passes by it."""
+        """Excludes a revision."""
         self._skips.broken.add(position)

@@ -1,9 +1,9 @@
 """Reimplementation of Pinpoint's comparison of neighbours, from Chromium's public sources.
 
-Two revisions are different when the lesser p of Kolmogorov-Smirnov and Mann-Whitney is at most
-1 %; the same, when it is above what a true difference of the expected size would leave it at; and
-else they run again, the one with fewer runs first, 10, 20, 40, 80 and 160 times. It starts at the
-ends and puts a revision between any two that differ.
+Two revisions differ if the smaller p of Kolmogorov-Smirnov and Mann-Whitney is at most 1 %. They
+are equal if it exceeds a threshold that follows from the expected difference. Otherwise they are
+run again, the one with fewer runs first, 10, 20, 40, 80 and 160 times. The comparison starts with
+the ends, and adds a revision between neighbours that differ.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.engine import Skips, Task, Verdict
 LOW = 0.01
 FIRST, MOST = 10, 160
 _QUANTILE = 2.576
-"""Standard deviations at which the thresholds below meet its published table best."""
+"""Standard deviations that fit the published table of thresholds best."""
 
 
 class Pinpoint:
@@ -28,56 +28,56 @@ class Pinpoint:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._looked_at = [0, task.commits]
+        self._compared = [0, task.commits]
         self._values: dict[int, list[float]] = defaultdict(list)
-        for position, values in zip(self._looked_at, task.known, strict=True):
+        for position, values in zip(self._compared, task.known, strict=True):
             self._values[position].extend(values)
         self._wanted: dict[int, int] = defaultdict(lambda: FIRST)
         self._skips = Skips()
         self._judged: dict[tuple[int, int, int, int], bool | None] = {}
 
     def next(self) -> int | Verdict:
-        """Finishes the repeats that are due, then compares neighbours."""
+        """Completes the runs that are due, then compares neighbours."""
         while True:
-            due = [i for i in self._looked_at if len(self._values[i]) < self._wanted[i]]
+            due = [i for i in self._compared if len(self._values[i]) < self._wanted[i]]
             if due:
                 return due[0]
             if not (self._repeat() or self._refine()):
                 break
-        named = tuple(bad for good, bad in pairwise(self._looked_at) if self._differ(good, bad))
-        if any(bad - good > 1 for good, bad in pairwise(self._looked_at) if bad in named):
-            return Verdict()  # what lies between does not build
+        named = tuple(bad for good, bad in pairwise(self._compared) if self._differ(good, bad))
+        if any(bad - good > 1 for good, bad in pairwise(self._compared) if bad in named):
+            return Verdict()  # the revisions between them do not build
         return Verdict(named, none=not named)
 
     def observe(self, position: int, pps: float) -> None:
-        """Keeps the value."""
+        """Stores the value."""
         self._values[position].append(pps)
 
     def skip(self, position: int) -> None:
-        """Goes to a neighbour instead."""
+        """Removes the revision; a neighbour replaces it."""
         self._skips.broken.add(position)
-        self._looked_at.remove(position)
+        self._compared.remove(position)
 
     def _repeat(self) -> bool:
-        """Doubles the runs of one side of each pair that is not clear; whether there is one."""
-        unclear = [pair for pair in pairwise(self._looked_at) if self._differ(*pair) is None]
+        """Doubles the runs of one side of each unclear pair; returns whether there is one."""
+        unclear = [pair for pair in pairwise(self._compared) if self._differ(*pair) is None]
         for pair in unclear:
             fewer = min(pair, key=lambda i: self._wanted[i])
             self._wanted[fewer] = min(2 * self._wanted[fewer], MOST)
         return bool(unclear)
 
     def _refine(self) -> bool:
-        """Puts a revision between neighbours that differ; whether there was room for one."""
+        """Adds a revision between neighbours that differ; returns whether one was added."""
         added = []
-        for good, bad in pairwise(self._looked_at):
+        for good, bad in pairwise(self._compared):
             if self._differ(good, bad):
                 middle = self._skips.nearest((good + bad) // 2, good + 1, bad - 1)
                 added += [] if middle is None else [middle]
-        self._looked_at = sorted([*self._looked_at, *added])
+        self._compared = sorted([*self._compared, *added])
         return bool(added)
 
     def _differ(self, good: int, bad: int) -> bool | None:
-        """Tells whether two revisions differ; None if more runs are needed and allowed."""
+        """Whether two revisions differ; None if more runs are needed and allowed."""
         one, other = self._values[good], self._values[bad]
         key = (good, bad, len(one), len(other))
         if key not in self._judged:
@@ -101,13 +101,13 @@ class Pinpoint:
 
 
 def _high(magnitude: float, runs: int) -> float:
-    """Finds the p of Mann-Whitney that a true difference exceeds once in a hundred times.
+    """The p of Mann-Whitney that a true difference exceeds once in a hundred times.
 
-    Its mean and variance are those of J. A. Hanley and B. J. McNeil (Radiology 143, 1982).
+    Mean and variance: J. A. Hanley and B. J. McNeil (Radiology 143, 1982).
 
     Args:
-        magnitude: Of the difference, in interquartile ranges of a normal law.
-        runs: On each side.
+        magnitude: Difference in interquartile ranges of a normal distribution.
+        runs: Runs per side.
     """
     area = float(special.ndtr(1.349 * magnitude / math.sqrt(2)))
     first, second = area / (2 - area), 2 * area**2 / (1 + area)

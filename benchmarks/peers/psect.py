@@ -1,7 +1,7 @@
 """Reimplementation of the rule of psect-core 0.1.0, a Rust library.
 
-Bayes' rule over pass and fail with known rates of failure on both sides, and the revision with
-the least expected entropy next. It is given the true rates.
+Bayes' rule over pass and fail with known failure rates of both sides, here the true ones; the next
+revision is that of least expected entropy.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from scipy import special
 from benchmarks.engine import Skips, Task, Verdict
 
 SURE = 0.99
-"""Its own default is 0.95."""
+"""The default of psect is 0.95."""
 _LEAST_RATE = 0.001
 
 
 class Psect:
-    """Chances of the candidates 1 to n, uniform at first; index 0 is the good end."""
+    """Probabilities of the candidates 1 to n, with a uniform prior; index 0 is the good end."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -29,7 +29,7 @@ class Psect:
         self._skips = Skips()
 
     def next(self) -> int | Verdict:
-        """Asks where the expected entropy is least."""
+        """Returns the position of least expected entropy."""
         best = int(self._chances.argmax())
         if self._chances[best] >= SURE:
             return Verdict((best,), posterior=float(self._chances[best]))
@@ -38,7 +38,7 @@ class Psect:
         return int(expected.argmin())
 
     def _expected_entropy(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """By position, nats: sum over outcomes of S ln S - sum w ln w, w the joint weights."""
+        """In nats by position: sum over outcomes of S ln S - sum w ln w with joint weights w."""
         slow = np.cumsum(self._chances)
         fast = 1 - slow
         plain = np.cumsum(-special.entr(self._chances))
@@ -58,5 +58,5 @@ class Psect:
         self._chances /= self._chances.sum()
 
     def skip(self, position: int) -> None:
-        """It knows no skips; it is sent to the next best revision that may build."""
+        """Excludes a revision; psect itself has no skips."""
         self._skips.broken.add(position)

@@ -64,9 +64,9 @@ def main(testbeds: int, nights: int, keep: Path | None) -> None:
             made = Path(folder, "made.sqlite")
             fill(f"sqlite:///{made}", plan).engine.dispose()
             shutil.move(made, path)
-        told = {"series": testbeds * plan.scenarios, "nights": nights}
-        told |= measure(f"sqlite:///{path}", Path(folder, "out"))
-    click.echo(json.dumps(told, indent=2))
+        result = {"series": testbeds * plan.scenarios, "nights": nights}
+        result |= measure(f"sqlite:///{path}", Path(folder, "out"))
+    click.echo(json.dumps(result, indent=2))
 
 
 if __name__ == "__main__":

@@ -26,9 +26,9 @@ _COMMITS = 24
 _LEARNT = 8
 """Nights before the first drop."""
 _LASTING = 12
-"""Duration of a drop in nights; the last ones are open."""
+"""Duration of a drop in nights; the last two drops are open."""
 _MOVED = 5
-"""One in so many scenarios shows a drop."""
+"""One of this number of scenarios shows a drop."""
 _BUILT_IN_SEARCH = 6
 _OFFERED = 14_880_000.0
 
@@ -116,7 +116,7 @@ def _commit(number: int) -> Commit:
     return Commit(
         revision=revision(number),
         number=number,
-        subject=f"sys: keep the counters of path {number % 25} apart",
+        subject=f"sys: separate the counters of path {number % 25}",
         body="",
         author="A Committer",
         email="committer@example.org",
@@ -130,15 +130,15 @@ def _facts(plan: Plan, testbed: int, nights: range) -> Iterator[Fact]:
     """All kernels, boots and samples of a testbed."""
     name = bed(testbed)
     for number in nights:
-        of_image = np.random.default_rng([plan.seed, testbed, number])
+        rng = np.random.default_rng([plan.seed, testbed, number])
         one = revision(head(number))
         at = FIRST + number * DAY + 3600.0
         key = f"{one[:20]}{testbed:04}"
         yield Kernel(
             one, "GENERIC-NODEBUG", "amd64", key, key, f"n{head(number)}", 30_000_000, at, 500.0
         )
-        images = of_image.normal(0, 0.006, plan.scenarios)
-        scatter = of_image.normal(0, 0.009, (plan.boots, plan.scenarios))
+        images = rng.normal(0, 0.006, plan.scenarios)
+        scatter = rng.normal(0, 0.009, (plan.boots, plan.scenarios))
         for boot in range(plan.boots):
             start = at + 600.0 + boot * 900.0
             identifier = f"{name}-{number}-{boot}"
@@ -199,7 +199,7 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
     )
     record = ledger.jobs.add(job, key=f"compare:{drop}")
     with ledger.jobs.closing(record, Confirmed(effects)) as closing:
-        alert = closing.open_alert(effects, what="confirmed by boots in turns of one pair")
+        alert = closing.open_alert(effects, what="confirmed by interleaved boots of one pair")
         search = closing.ask(
             BisectJob(
                 BRANCH,
@@ -219,7 +219,7 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
     low, high = good + 1, bad
     culprit = (good + bad) // 2 + 1
     for step in range(_BUILT_IN_SEARCH):
-        asked_for = max((low + high) // 2, low)
+        revision_number = max((low + high) // 2, low)
         inside = range(low, high + 1)
         chances = {revision(one): 0.0001 for one in range(good + 1, bad + 1)}
         chances |= dict.fromkeys(map(revision, inside), 0.99 / len(inside))
@@ -227,21 +227,23 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
         decision = ledger.actions.intend(
             search.id,
             ActionStage.TRIAL,
-            revision(asked_for),
+            revision(revision_number),
             name,
             config="GENERIC-NODEBUG",
             arch="amd64",
             why="most to learn for its price",
             posterior=Posterior(chances, 0.005),
         )
-        slow = 0.04 * (asked_for >= culprit) - 0.003 * (step % 3)
+        slow = 0.04 * (revision_number >= culprit) - 0.003 * (step % 3)
         before = {path: _level(plan, testbed, path, first - 1) - slow for path in paths}
-        _boot(ledger, decision.id, name, before, (asked_for, first), now[0])
+        _boot(ledger, decision.id, name, before, (revision_number, first), now[0])
         ledger.actions.finish(decision.id, Outcome.OK)
-        low, high = (low, asked_for) if asked_for >= culprit else (asked_for + 1, high)
-    held = Posterior({**chances, revision(culprit): 0.99}, 0.001)
+        low, high = (
+            (low, revision_number) if revision_number >= culprit else (revision_number + 1, high)
+        )
+    posterior = Posterior({**chances, revision(culprit): 0.99}, 0.001)
     verified = tuple(replace(one, ln_ratio=-0.045) for one in effects)
-    result = Culprit(revision(culprit), revision(culprit - 1), held, verified, 0.99)
+    result = Culprit(revision(culprit), revision(culprit - 1), posterior, verified, 0.99)
     with ledger.jobs.closing(search, result) as closing:
         closing.change_alert(
             alert.id,

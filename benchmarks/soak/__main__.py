@@ -43,7 +43,7 @@ COMMITS = 4
 """Irrelevant commits per night."""
 SCENARIOS = ("inet4-forwarding", "inet4-pf-stateful")
 _SLOWED = ("c2558", "c2558", "e5-2650")
-"""Affected kind of testbed by culprit, in order."""
+"""Kind of testbed that each culprit affects, in order."""
 _RATES = {
     InjectedFault.PANICS_UNDER_LOAD: 0.012,
     InjectedFault.HANGS_UNDER_LOAD: 0.006,
@@ -56,12 +56,12 @@ _RATES = {
 _WORKER = 0.015
 """Probability of a killed worker."""
 _FAULT_SECONDS = 2.0
-"""Seconds until a fault is mended."""
+"""Seconds until a fault is repaired."""
 _LIMIT = 900.0
 """Timeout of a night in seconds."""
 _LOOK = 0.2
 _SETTLED = 1 / 3
-"""Share of the nights before growth is measured: by then all has been done once."""
+"""Share of the nights that are excluded from the measurement of growth, as a warm-up."""
 
 
 class SoakError(Exception):
@@ -109,14 +109,14 @@ class SoakReport:
 
 
 def beds(number: int) -> list[SimulatedTestbed]:
-    """Testbeds with igb(4) and two scenarios or cxgbe(4) and one, alternating."""
+    """Testbeds, alternating: igb(4) with two scenarios, cxgbe(4) with one."""
     igb = replace(TESTBEDS["c2558"], scenarios=SCENARIOS)
     kinds = zip(copies(igb, number), copies(TESTBEDS["e5-2650"], number), strict=True)
     return [bed for pair in kinds for bed in pair][:number]
 
 
 def commits(nights: int) -> list[list[story.StoryCommit]]:
-    """Commits before each night: three culprits, two unbuildable, one panic."""
+    """Commits before each night; in total three culprits, two broken builds and one panic."""
     landing = [
         [story.boring(1000 + COMMITS * night + one) for one in range(COMMITS)]
         for night in range(nights)
@@ -137,15 +137,15 @@ def a_night(values: Sequence[float]) -> tuple[float, float, float]:
     """Growth per night after a warm-up: estimate and 95 % interval.
 
     Args:
-        values: After each night; with too few, all three are 0.
+        values: Values after each night; with too few, all results are 0.
     """
     settled = int(len(values) * _SETTLED)
     nights = range(settled, len(values))
     if len(nights) < 3:
         return 0.0, 0.0, 0.0
     line = stats.linregress(nights, values[settled:])
-    wide = stats.t.ppf(0.975, len(nights) - 2) * line.stderr
-    return float(line.slope), float(line.slope - wide), float(line.slope + wide)
+    half_width = stats.t.ppf(0.975, len(nights) - 2) * line.stderr
+    return float(line.slope), float(line.slope - half_width), float(line.slope + half_width)
 
 
 def resident(process: int) -> float:
@@ -169,7 +169,7 @@ class Soak(ServiceRun):
 
     heads: list[int]
     """Number of commits before each night."""
-    luck: random.Random
+    rng: random.Random
     report: SoakReport
     broken: dict[str, float] = field(default_factory=dict)
     """Machines with a fault, and the time of its repair."""
@@ -179,15 +179,15 @@ class Soak(ServiceRun):
         """Runs a night: lands commits and waits for all results.
 
         Raises:
-            SoakError: there is no end, or something has died.
+            SoakError: time limit exceeded, or the master has died.
         """
         self.tree.land(self.heads[night])
         self.release()
         waiting = [
-            (time.monotonic() + self.luck.uniform(0.5, 4.0), name, fault)
+            (time.monotonic() + self.rng.uniform(0.5, 4.0), name, fault)
             for name in (one.name for one in self.lab.testbeds)
             for fault, chance in {**_RATES, "worker": _WORKER}.items()
-            if self.luck.random() < chance
+            if self.rng.random() < chance
         ]
         self.begin_night()
         end = time.monotonic() + _LIMIT
@@ -222,7 +222,7 @@ class Soak(ServiceRun):
         subprocess.run(order, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
     def _kill_worker(self, testbed: str) -> None:
-        """Restarts it at once, like an init system."""
+        """Kills a worker and restarts it at once, like an init system."""
         name = worker_name(self.lab.testbed(testbed))
         number = self._number(f"worker-{name}")
         with contextlib.suppress(ProcessLookupError):
@@ -241,11 +241,11 @@ class Soak(ServiceRun):
         workers = [path.stem for path in self.service.processes.glob("worker-*.pid")]
         report.workers.append(sum(resident(self._number(name)) for name in workers))
         for sizes, name in ((report.ledger, "netbisect.sqlite"), (report.buildbot, "state.sqlite")):
-            files = self.service.place.glob(f"{name}*")  # with what is not yet in its place
+            files = self.service.place.glob(f"{name}*")  # with the write-ahead log
             sizes.append(sum(one.stat().st_size for one in files))
 
     def judge(self) -> None:
-        """The alerts, and the false ones."""
+        """Compares the alerts with the culprits."""
         report, ledger, line = self.report, self.ledger, list(self.tree.revisions)
         planted = [one for one, role in self.tree.roles.items() if role == "culprit"]
         report.culprits = len(planted)
@@ -263,10 +263,10 @@ class Soak(ServiceRun):
                 assert isinstance(job, CompareJob)
                 ends = sorted((line.index(job.good), line.index(job.bad)))
                 right = any(ends[0] < line.index(one) <= ends[1] for one in here)
-            said = f"{alert.testbed}, {alert.kind.value}, {alert.state.value}, {alert.culprit}"
-            report.named[str(alert.id)] = f"{said}: {'right' if right else 'wrong'}"
+            text = f"{alert.testbed}, {alert.kind.value}, {alert.state.value}, {alert.culprit}"
+            report.named[str(alert.id)] = f"{text}: {'right' if right else 'wrong'}"
             if not right:
-                (report.wrong if alert.culprit else report.none).append(said)
+                (report.wrong if alert.culprit else report.none).append(text)
         report.found = len({one.culprit for one in ledger.alerts.all()} & {*planted})
         report.quarantines = sum(
             len(ledger.quarantines.of_testbed(one.name)) for one in self.lab.testbeds
@@ -293,8 +293,8 @@ def build(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Soa
     text = file.read_text()
     file.write_text(re.sub(r"(?m)^boots = .*", f"boots = {boots}", text))
     heads = [1 + sum(map(len, landing[: night + 1])) for night in range(nights)]
-    luck = random.Random(seed)  # noqa: S311 - it plays a lab
-    return Soak(service, tree, heads=heads, luck=luck, report=SoakReport(nights, testbeds))
+    rng = random.Random(seed)  # noqa: S311 - not cryptography
+    return Soak(service, tree, heads=heads, rng=rng, report=SoakReport(nights, testbeds))
 
 
 def soak(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> SoakReport:

@@ -1,4 +1,4 @@
-"""The benchmark of the watch: the same luck for all, honest counts, and rules that find drops."""
+"""The benchmark of the detection: rules, counts and the simulated lab."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks.detection import __main__ as game
+from benchmarks.detection import __main__ as benchmark
 from benchmarks.detection import ours
 from benchmarks.detection.lab import BOOTS, LEARNING, Change, Lab
 from benchmarks.detection.rules import RULES, Rule
@@ -19,11 +19,8 @@ rules = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
 
 
 @rules
-def test_a_rule_finds_a_drop_at_its_night(rule: Rule) -> None:
-    """As soon as its window allows, at most two nights off: 1, 12 or something in between.
-
-    The last twelve nights are 10 % slower; boots scatter by 0.1 %.
-    """
+def test_rule_finds_a_drop_at_its_night(rule: Rule) -> None:
+    """The last twelve nights are 10 % slower; the reported night is off by at most two nights."""
     level = 14 + math.log(0.9) * (np.arange(AT + 12) >= AT)
     scatter = np.random.default_rng(1).normal(0, 0.001, (AT + 12, BOOTS))
     nights = list(level[:, None] + scatter)
@@ -34,41 +31,40 @@ def test_a_rule_finds_a_drop_at_its_night(rule: Rule) -> None:
 
 
 @rules
-def test_a_rule_finds_nothing_in_equal_levels(rule: Rule) -> None:
-    """After any number of nights, from the first one on; and no error either."""
+def test_rule_finds_nothing_in_equal_levels(rule: Rule) -> None:
     nights = [np.full(BOOTS, 14.0)] * 40
 
     with np.errstate(all="ignore"):
         assert [rule(nights[:known]) for known in range(1, 41)] == [None] * 40
 
 
-def judged(*alerts: tuple[int, int, int]) -> game.Count:
+def counted(*alerts: tuple[int, int, int]) -> benchmark.Count:
     lab = Lab("unimodal", 1, 6, 60, 0)
     lab.changes = {0: Change(40, math.log(0.97)), 1: Change(35, math.log(0.95))}
-    return game.count(lab, list(alerts))
+    return benchmark.count(lab, list(alerts))
 
 
-def test_an_alert_after_a_drop_is_a_hit() -> None:
-    """Given are the night when it is told, the series, and the night that is named."""
-    found = judged((42, 0, 41), (35, 1, 35))
+def test_alert_after_a_drop_is_a_hit() -> None:
+    """An alert has the night of the report, the series, and the reported night of the change."""
+    found = counted((42, 0, 41), (35, 1, 35))
 
     assert found.false == 0
-    assert found.told == [(pytest.approx(3), 2, 1), (pytest.approx(5), 0, 0)]
+    assert found.drops == [(pytest.approx(3), 2, 1), (pytest.approx(5), 0, 0)]
     assert found.series_nights == 6 * (60 - LEARNING)
 
 
-def test_an_alert_without_a_drop_is_false() -> None:
-    """In another series, before the drop, or a second one for the same drop."""
-    assert judged((50, 3, 49)).false == 1
-    assert judged((39, 0, 38)).false == 1
-    assert judged((41, 0, 40), (44, 0, 40)).false == 1
-    assert [delay for _, delay, _ in judged((39, 0, 38), (43, 0, 40)).told] == [3, None]
+def test_alert_without_a_drop_is_false() -> None:
+    """False alerts: in another series, before the drop, or a second one for the same drop."""
+    assert counted((50, 3, 49)).false == 1
+    assert counted((39, 0, 38)).false == 1
+    assert counted((41, 0, 40), (44, 0, 40)).false == 1
+    assert [delay for _, delay, _ in counted((39, 0, 38), (43, 0, 40)).drops] == [3, None]
 
 
 def test_rates_are_per_300_series_nights() -> None:
-    one = game.Count(150, 1, [(3.0, 2, 1), (5.0, None, 0)], boots=30, retests=4, suspicious=6)
-    other = game.Count(150, 0, [(3.0, 4, 0), (5.0, 0, 0)], boots=0, retests=0, suspicious=1)
-    row = game.summary("engine", "case", [one, other])
+    one = benchmark.Count(150, 1, [(3.0, 2, 1), (5.0, None, 0)], boots=30, retests=4, suspicious=6)
+    other = benchmark.Count(150, 0, [(3.0, 4, 0), (5.0, 0, 0)], boots=0, retests=0, suspicious=1)
+    row = benchmark.summary("engine", "case", [one, other])
 
     assert (row.engine, row.case, row.labs) == ("engine", "case", 2)
     assert row.false_alerts == 1
@@ -80,18 +76,18 @@ def test_rates_are_per_300_series_nights() -> None:
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six series of 60 nights; of the four that change, one falls by 5 and one by 10 %."""
-    monkeypatch.setattr(game, "_SERIES", 6)
-    monkeypatch.setattr(game, "_NIGHTS", 60)
-    monkeypatch.setattr(game, "_CHANGED", 4)
+    """Six series of 60 nights, of which four become slower by 2, 3, 5 and 10 %."""
+    monkeypatch.setattr(benchmark, "_SERIES", 6)
+    monkeypatch.setattr(benchmark, "_NIGHTS", 60)
+    monkeypatch.setattr(benchmark, "_CHANGED", 4)
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("kind", ["unimodal", "bimodal"])
 def test_clear_drops_are_found_by_retests(kind: str) -> None:
-    found = game.play_ours(kind, 1)
-    delays = {round(size): (delay, off) for size, delay, off in found.told}
+    found = benchmark.play_ours(kind, 1)
+    delays = {round(size): (delay, off) for size, delay, off in found.drops}
 
     assert list(delays) == [2, 3, 5, 10]
     assert found.series_nights == 6 * 30
@@ -105,8 +101,8 @@ def test_clear_drops_are_found_by_retests(kind: str) -> None:
 
 
 @pytest.mark.long
-def test_a_false_suspicion_does_not_hide_a_later_drop() -> None:
-    """An odd image is no change: 15 % are told after it, in the second night at the latest."""
+def test_false_suspicion_does_not_hide_a_later_drop() -> None:
+    """A drop of 15 % after an outlier is reported in the second night at the latest."""
     for seed in range(6):
         lab = Lab("unimodal", seed, 1, 60, 0)
         lab.image[0, 31] = -0.03
