@@ -1,4 +1,4 @@
-"""The benchmark of the search: the same lab for all, honest scores, faithful peers."""
+"""The benchmark of the search: lab, scores and peers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUICK = "git bisect, 1 run"
 
 
 def world(culprit: int = 20, *, commits: int = 32, drop: float = 0.05) -> World:
-    """A range where every run tells the truth."""
+    """A range with little noise."""
     levels = np.where(np.arange(commits + 1) >= culprit, 1e6 * (1 - drop), 1e6)
     return World(
         levels=levels,
@@ -47,8 +47,8 @@ def peer(name: str, truth: World) -> Outcome:
 
 
 @pytest.mark.long
-def test_the_json_is_a_list_with_one_row_per_engine() -> None:
-    """Run as documented, it prints all columns, in their order, and nothing else on stdout."""
+def test_json_is_a_list_with_one_row_per_engine() -> None:
+    """The documented command prints all columns in order, and nothing else on stdout."""
     done = captured(
         [
             *(sys.executable, "-m", "benchmarks.search", "--case", "ideal", "--trials", "2"),
@@ -69,7 +69,7 @@ def test_the_json_is_a_list_with_one_row_per_engine() -> None:
 
 @pytest.mark.parametrize("name", [name for name in CASES if not CASES[name].missing()])
 def test_planted_culprits_match_the_description(name: str) -> None:
-    """Culprits are where the level falls, and can be found."""
+    """The level falls at the culprits; culprits and their parents build."""
     for seed in range(20):
         truth = CASES[name].draw(np.random.default_rng(seed))
         falls = np.flatnonzero(np.diff(truth.levels) < 0) + 1
@@ -93,10 +93,10 @@ def test_planted_culprits_match_the_description(name: str) -> None:
         ("drift", Verdict((9,)), False, True),
     ],
 )
-def test_a_verdict_is_compared_with_the_truth(
+def test_verdict_is_compared_with_the_truth(
     case: str, verdict: Verdict, *, right: bool, wrong: bool
 ) -> None:
-    """Nobody named is right where nobody did it; "nothing changed" has to be said."""
+    """Without a culprit, `none` must be set, except for a drift."""
     truth = CASES[case].draw(np.random.default_rng(1))
     scored = search.score(truth, Outcome(verdict, 0, 0, 0, 0.0))
 
@@ -106,12 +106,10 @@ def test_a_verdict_is_compared_with_the_truth(
 @pytest.mark.parametrize("name", search.PEERS)
 @pytest.mark.parametrize("culprit", [1, 20, 32])
 def test_peers_solve_noiseless_cases(name: str, culprit: int) -> None:
-    """Anywhere, without noise."""
     assert peer(name, world(culprit)).verdict.culprits == (culprit,)
 
 
 def test_our_search_solves_noiseless_cases() -> None:
-    """Through the same lab."""
     played = ours.play(world(), Lab(world(), (1,)))
 
     assert played.verdict.culprits == (20,)
@@ -120,7 +118,6 @@ def test_our_search_solves_noiseless_cases() -> None:
 
 
 def test_every_case_and_engine_is_documented() -> None:
-    """What is printed can be looked up."""
     page = report.PAGE.read_text()
 
     heads = [line.partition(": ")[0] for line in page.splitlines() if line.startswith("- `")]

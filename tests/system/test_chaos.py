@@ -1,4 +1,4 @@
-"""A service that is hit at its steps: what is hit, and that it comes through."""
+"""A service with injected faults."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.long
 @pytest.mark.xdist_group("service")
-@pytest.mark.skipif(sys.platform != "linux", reason="what runs is looked up in /proc")
-def test_a_night_survives_any_killed_process(tmp_path: Path) -> None:
-    """Master, worker, trial, database and disk: the same answer, and nothing is left behind."""
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_night_survives_each_fault(tmp_path: Path) -> None:
+    """Faults of master, worker, trial, database and disk violate no invariant."""
     command = [sys.executable, "-m", "benchmarks.chaos", "--short"]
     done = captured([*command, "--keep", str(tmp_path)], cwd=ROOT, timeout=500)
     assert done.returncode == 0, done.stdout + done.stderr

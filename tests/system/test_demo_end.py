@@ -1,4 +1,4 @@
-"""The demonstration: what ends with it, what it may remove, and what it says while it waits."""
+"""The demonstration: processes at its end, removal of folders, and progress messages."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def demo(command: str, place: Path) -> subprocess.CompletedProcess[str]:
     return captured([*MODULE, command, "--place", str(place)], env=ENVIRONMENT)
 
 
-def left_running(place: Path) -> list[int]:
+def running_processes(place: Path) -> list[int]:
     [(variable, value)] = DemoService(place).environment.items()
     return processes_with_environment(variable, value)
 
 
 @pytest.fixture
 def unrelated(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with a group of its own that has nothing to do with netbisect."""
+    """A process in its own group that is unrelated to netbisect."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     process = subprocess.Popen(["sleep", "600"], cwd=folder, start_new_session=True)
@@ -71,10 +71,10 @@ def kernel_exists(place: Path) -> bool:
         pytest.param("play", kernel_exists, signal.SIGINT, marks=pytest.mark.long),
     ],
 )
-def test_an_interruption_leaves_no_process(
+def test_interruption_leaves_no_process(
     tmp_path: Path, command: str, moment: Callable[[Path], bool], number: signal.Signals
 ) -> None:
-    """As a terminal sends it: to make and all that is in its process group; here twice."""
+    """The signal is sent twice to the process group of make, as from a terminal."""
     place = tmp_path / "service"
     makefile = tmp_path / "Makefile"
     makefile.write_text(f"demo:\n\t@{' '.join(MODULE)} {command} --place {place}\n")
@@ -97,7 +97,7 @@ def test_an_interruption_leaves_no_process(
         output = (tmp_path / "output").read_text()
         assert f"interrupted by {number.name}; everything is stopped" in output
         assert "Traceback" not in output
-        assert left_running(place) == []
+        assert running_processes(place) == []
     finally:
         DemoService(place).stop()
 
@@ -112,14 +112,14 @@ def test_down_ends_processes_of_a_killed_demonstration(tmp_path: Path) -> None:
             assert process.poll() is None
             time.sleep(0.01)
         process.kill()
-    assert left_running(place)
+    assert running_processes(place)
     assert demo("down", place).returncode == 0
-    assert left_running(place) == []
+    assert running_processes(place) == []
     assert not place.exists()
 
 
 @pytest.mark.parametrize("command", ["play", "up", "down"])
-def test_a_folder_without_the_mark_is_not_removed(tmp_path: Path, command: str) -> None:
+def test_folder_without_the_mark_is_not_removed(tmp_path: Path, command: str) -> None:
     thesis = tmp_path / "work" / "thesis.tex"
     thesis.parent.mkdir()
     thesis.write_text("years")
@@ -132,10 +132,10 @@ def test_a_folder_without_the_mark_is_not_removed(tmp_path: Path, command: str) 
     assert thesis.read_text() == "years"
 
 
-def test_a_reused_process_id_is_not_the_master(
+def test_reused_process_id_is_not_the_master(
     tmp_path: Path, unrelated: subprocess.Popen[bytes]
 ) -> None:
-    """As after a reboot."""
+    """A reboot may leave an old twistd.pid."""
     (tmp_path / "twistd.pid").write_text(str(unrelated.pid))
     assert has_working_directory(unrelated.pid, tmp_path / "elsewhere")
     assert control.master_pid(tmp_path) is None
@@ -143,7 +143,7 @@ def test_a_reused_process_id_is_not_the_master(
     assert unrelated.poll() is None
 
 
-def test_a_process_with_a_reused_id_is_not_killed(
+def test_process_with_a_reused_id_is_not_killed(
     tmp_path: Path, unrelated: subprocess.Popen[bytes]
 ) -> None:
     service = DemoService(tmp_path / "service")
@@ -157,7 +157,7 @@ def test_a_process_with_a_reused_id_is_not_killed(
 
 
 def test_working_directory_is_read_from_procstat() -> None:
-    """On FreeBSD there is no /proc."""
+    """FreeBSD has no /proc by default."""
     output = (
         "  PID COMM                FD T V FLAGS    REF  OFFSET PRO NAME\n"
         " 4711 python3.11         text v r r-------   -       - -   /usr/local/bin/python3.11\n"
@@ -168,8 +168,7 @@ def test_working_directory_is_read_from_procstat() -> None:
     assert working_directory_in("procstat: kinfo_getproc: No such process") is None
 
 
-def test_a_wait_is_reported_and_limited() -> None:
-    """Whatever the wait is; here a sleep."""
+def test_wait_is_reported_and_limited() -> None:
     program = (
         "import time\n"
         "from netbisect.demo.watch import ProgressWatch\n"

@@ -1,6 +1,6 @@
-"""Commands that start processes beside NumPy, with four threads of OpenBLAS.
+"""Commands that start processes and use NumPy, with four threads of OpenBLAS.
 
-A fork beside a thread that computes with OpenBLAS can wait for ever. These commands compute and
+A fork while a thread computes with OpenBLAS can deadlock. These commands compute and
 start processes alternately, so that no fork meets a calculation.
 """
 
@@ -23,7 +23,7 @@ def environment(**more: str) -> dict[str, str]:
 @pytest.mark.long
 @pytest.mark.slow
 def test_bisect_run_ends_with_the_culprit(slower: Repository) -> None:
-    """It computes before each of its runs, and each run is a process."""
+    """The search computes before each run, and each run is a process."""
     done = captured(
         [NETBISECT, *slower.arguments(())],
         cwd=slower.place,
@@ -36,7 +36,7 @@ def test_bisect_run_ends_with_the_culprit(slower: Repository) -> None:
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_a_site_is_written_by_several_processes(tmp_path: Path, filled: Path) -> None:
+def test_site_is_written_by_several_processes(tmp_path: Path, filled: Path) -> None:
     database = f"sqlite:///{shutil.copy(filled, tmp_path)}"
     done = captured(
         [NETBISECT, "site", str(tmp_path / "site"), "--database", database], env=environment()

@@ -1,10 +1,10 @@
-"""Real FreeBSD source: the build step on a tree that NETBISECT_FREEBSD_SRC names.
+"""The build step on a real FreeBSD source tree.
 
     NETBISECT_FREEBSD_SRC=/usr/src python -m pytest -s tests/system/test_freebsd_source.py
 
-It is a git repository, whose HEAD is built, or a plain tree. Nothing in it is changed. On another
-system than FreeBSD, clang, ld.lld and what else make.py needs must be there. It takes many minutes,
-and several gigabytes of the temporary folder, which are given back.
+The tree is a git repository, whose HEAD is built, or a plain folder; it is not changed. On systems
+other than FreeBSD, clang, ld.lld and the other requirements of make.py must be installed. The test
+takes many minutes and temporarily needs several gigabytes in the temporary folder.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ receiver = {{ address = "c", port = {{ interface = "em0" }} }}
 
 @dataclass
 class Built:
-    """What `netbisect-lab build` said."""
+    """The result of `netbisect-lab build`."""
 
     status: int
     fact: dict[str, Any]
     stages: dict[str, float]
-    """Seconds that passed after each sentence on standard error."""
+    """Duration in seconds of each stage by its message on standard error."""
     compiled: int
-    """Objects that were made."""
+    """Number of compiled objects."""
 
     def reached(self, word: str) -> bool:
         return any(stage.startswith(word) for stage in self.stages)
@@ -100,16 +100,16 @@ class Checkout:
         return git(self.repository, *arguments, env=index, input=feed)
 
     def commit(self, parent: str, old: str, new: str) -> str:
-        """A commit on top of another that changes one text in one file."""
+        """Creates a commit that replaces a text in one file; returns its hash."""
         text = self.git("show", f"{parent}:{CHANGED}") + "\n"
         assert text.count(old) >= 1, f"{CHANGED} of this tree has no {old!r}"
         blob = self.git("hash-object", "-w", "--stdin", feed=text.replace(old, new, 1))
         self.git("read-tree", parent)
         self.git("update-index", "--cacheinfo", f"100644,{blob},{CHANGED}")
         tree = self.git("write-tree")
-        made = self.git("commit-tree", tree, "-p", parent, "-m", f"{new}\n")
-        self.git("branch", "-f", f"story-{made[:12]}", made)
-        return made
+        created = self.git("commit-tree", tree, "-p", parent, "-m", f"{new}\n")
+        self.git("branch", "-f", f"story-{created[:12]}", created)
+        return created
 
     def build(self, revision: str, builder: str = "first") -> Built:
         code = "import sys; from netbisect.workers.cli.main import main; sys.exit(main())"
@@ -132,7 +132,7 @@ class Checkout:
         print(f"\n{builder} {revision[:12]}: exit status {built.status}")
         for text, seconds in stages.items():
             print(f"  {seconds:7.1f} s  {text}")
-        print(f"  {built.compiled} objects made")
+        print(f"  {built.compiled} objects compiled")
         print(f"  {fact.get('identity') or fact.get('why')}")
         return built
 
@@ -140,13 +140,13 @@ class Checkout:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Checkout]:
     if not SOURCE:
-        pytest.skip("NETBISECT_FREEBSD_SRC names no FreeBSD tree")
+        pytest.skip("NETBISECT_FREEBSD_SRC is not set")
     source = Path(SOURCE).resolve()
     cross = ""
     if platform.system() != "FreeBSD":
         linker = shutil.which("ld.lld")
         if linker is None:
-            pytest.skip("there is no ld.lld to cross-build FreeBSD with")
+            pytest.skip("ld.lld is not installed")
         cross = f'cross_bindir = "{Path(linker).resolve().parent}"'
     folder = tmp_path / "lab"
     repository = folder / "src.git"
@@ -172,15 +172,12 @@ def place(tmp_path: Path) -> Iterator[Checkout]:
 
 
 def test_freebsd_source_is_built_incrementally(place: Checkout) -> None:
-    """The same identity in any folder and for a changed comment, another for a changed line.
-
-    What was built before is built upon, and a revision that does not compile spoils nothing.
-    """
+    """Only a changed line changes the identity; builds are incremental, even after a failure."""
     base = place.git("rev-parse", "HEAD")
     comment = place.commit(base, "Copyright (c)", "Copyright (C)")
     line = place.commit(comment, LINE, "ip->ip_ttl -= IPTTLDEC + 1;")
     broken = place.commit(line, "ip->ip_ttl -= IPTTLDEC + 1;", "ip->ip_tll -= IPTTLDEC + 1;")
-    mended = place.commit(broken, "ip->ip_tll -= IPTTLDEC + 1;", LINE)
+    fixed = place.commit(broken, "ip->ip_tll -= IPTTLDEC + 1;", LINE)
 
     first = place.build(base)
     assert first.status == 0
@@ -205,5 +202,5 @@ def test_freebsd_source_is_built_incrementally(place: Checkout) -> None:
     assert "error: no member named 'ip_tll' in 'struct ip'" in failed.fact["why"]
     assert CHANGED in failed.fact["why"]
 
-    assert place.build(mended).fact["identity"] == first.fact["identity"]
+    assert place.build(fixed).fact["identity"] == first.fact["identity"]
     assert place.build(base, "second").fact["identity"] == first.fact["identity"]

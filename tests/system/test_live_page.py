@@ -1,4 +1,4 @@
-"""A page of the running service in a browser: it is renewed by the events of Buildbot."""
+"""A page of the running service in a browser, updated by events of Buildbot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [
 PAGE = "/plugins/netbisect/index.html"
 
 
-def test_a_page_is_updated_while_the_lab_measures(tmp_path: Path) -> None:
+def test_page_is_updated_during_measurements(tmp_path: Path) -> None:
     service = DemoService(tmp_path / "demo")
     tree = service.build(seed=3, testbeds=("e5-2650",))
     service.start()
@@ -53,5 +53,5 @@ def _access_log(service: DemoService) -> str:
 
 
 def _times(service: DemoService) -> list[str]:
-    """The times at which the browser read the page."""
+    """Times of the requests for the page."""
     return re.findall(rf'\[([^]]*)\] "GET {re.escape(PAGE)} ', _access_log(service))

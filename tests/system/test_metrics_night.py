@@ -1,4 +1,4 @@
-"""Nights with several metrics: a commit that changes one of them, and one that changes two."""
+"""Nights with several metrics, and commits that change one or two of them."""
 
 from __future__ import annotations
 
@@ -69,18 +69,18 @@ def two_effects() -> list[StoryCommit]:
 
 @pytest.fixture
 def play(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DemoRun]:
-    """The service with a story and scenarios."""
+    """A service with a story of commits and scenarios."""
     commits, kinds = request.param
     service = DemoService(tmp_path / "service")
-    bed = replace(TESTBEDS["c2558"], scenarios=kinds)
-    tree = service.build(commits=commits(), seed=3, testbeds=[bed])
+    testbed = replace(TESTBEDS["c2558"], scenarios=kinds)
+    tree = service.build(commits=commits(), seed=3, testbeds=[testbed])
     service.start()
     yield DemoRun(service, tree)
     service.stop()
 
 
 @pytest.mark.parametrize("play", [(commits, KINDS)], indirect=True, ids=["four kinds"])
-def test_only_the_commit_that_takes_processor_time_is_named(play: DemoRun) -> None:
+def test_only_the_commit_that_raises_the_cpu_use_is_named(play: DemoRun) -> None:
     play.night()
     assert play.ledger.alerts.all() == []
     play.tree.land(CPU_AT + 4)
@@ -98,7 +98,7 @@ def test_only_the_commit_that_takes_processor_time_is_named(play: DemoRun) -> No
 @pytest.mark.parametrize(
     "play", [(two_effects, ("inet4-cpu", "inet4-ipsec"))], indirect=True, ids=["two kinds"]
 )
-def test_a_drop_and_a_gain_of_one_commit_are_one_alert(play: DemoRun) -> None:
+def test_drop_and_gain_of_one_commit_are_one_alert(play: DemoRun) -> None:
     play.night()
     play.tree.land(BOTH_AT + 4)
     play.night()

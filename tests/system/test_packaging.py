@@ -1,4 +1,4 @@
-"""What is installed is whole, works outside of the checkout, and is no more than a host needs."""
+"""Contents of the wheel, the installed commands, and dependencies of lab hosts."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FOLDERS = ("bisect", "store", "workers", "steps", "reports")
 
 
 def clean_environment() -> dict[str, str]:
-    """Without what leads into the checkout."""
+    """The environment without PYTHONPATH, which contains the checkout."""
     return {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
 
 
 @pytest.fixture(scope="module")
 def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built by way of a source distribution, as a registry would."""
+    """The wheel, built from a source distribution."""
     place = tmp_path_factory.mktemp("wheel")
     build = (
         "import setuptools.build_meta as build; "
@@ -54,7 +54,7 @@ def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment with this wheel; what it needs comes from this one."""
+    """The bin folder of an environment with the wheel; dependencies come from the current one."""
     place = tmp_path_factory.mktemp("installed") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
     [packages] = (place / "lib").glob("python*/site-packages")
@@ -73,7 +73,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def output_of(*command: str | Path, status: int = 0) -> str:
-    """What a program says, far away from the checkout."""
+    """Output of a program with `/` as its working directory."""
     done = captured([str(word) for word in command], cwd="/", env=clean_environment())
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -81,8 +81,8 @@ def output_of(*command: str | Path, status: int = 0) -> str:
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_the_wheel_has_every_file_of_the_package(wheel: Path, checkout: Path) -> None:
-    """Modules, templates, scenarios, migrations, the sample tree; master.cfg, and manual pages."""
+def test_wheel_has_every_file_of_the_package(wheel: Path, checkout: Path) -> None:
+    """The wheel includes data files, the sample tree, master.cfg and manual pages."""
     found = {
         name.removeprefix("netbisect/")
         for name in zipfile.ZipFile(wheel).namelist()
@@ -113,10 +113,8 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path, checkout: Path) ->
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_the_installed_package_works_outside_of_the_checkout(
-    installed: Path, tmp_path: Path
-) -> None:
-    """From the help to a folder with settings, and Python's own modules beside it."""
+def test_installed_commands_work_outside_of_the_checkout(installed: Path, tmp_path: Path) -> None:
+    """Help, init and doctor work, and `import random` finds Python's bisect."""
     assert "Finds the commit" in output_of(installed / "netbisect", "--help")
     where = output_of(
         installed / "python", "-c", "import netbisect.bisect.plan as p; print(p.__file__)"
@@ -127,14 +125,14 @@ def test_the_installed_package_works_outside_of_the_checkout(
     output_of(installed / "netbisect", "init", folder)
     output_of(installed / "python", "-c", f"import os; os.chdir({str(folder)!r}); import random")
     doctor = ["--lab", folder / "lab.toml", "doctor", "--testbed", "router1"]
-    words = output_of(installed / "netbisect-lab", *doctor, status=4)
-    assert "Could not resolve hostname router1" in words
+    output = output_of(installed / "netbisect-lab", *doctor, status=4)
+    assert "Could not resolve hostname router1" in output
     assert (installed.parent / "share" / "man" / "man1" / "netbisect.1").is_file()
 
 
 @pytest.mark.long
-def test_the_installed_demonstration_is_complete(installed: Path, tmp_path: Path) -> None:
-    """A tree, a lab and a first kernel are made; master.cfg, settings and tree pass the check."""
+def test_installed_demonstration_is_complete(installed: Path, tmp_path: Path) -> None:
+    """DemoService.build() works, and `netbisect check` finds no problem."""
     folder = tmp_path / "demo"
     code = "import sys; from pathlib import Path; from netbisect.demo.service import DemoService; "
     output_of(installed / "python", "-c", f"{code}DemoService(Path(sys.argv[1])).build()", folder)
@@ -170,7 +168,7 @@ def without(code: str, *arguments: str | Path, status: int = 0) -> str:
 
 
 def test_lab_hosts_need_few_dependencies() -> None:
-    """Every module of workers/ comes without numpy, a database, Buildbot or pictures."""
+    """Every module of workers/ can be imported without the heavy dependencies."""
     names = without(
         "import netbisect.workers\n"
         "for one in pkgutil.walk_packages(netbisect.workers.__path__, 'netbisect.workers.'):\n"
@@ -185,7 +183,7 @@ MAIN = "from netbisect.cli.main import main; main(sys.argv[1:], prog_name='netbi
 
 
 def test_commands_of_lab_hosts_run_without_other_dependencies(tmp_path: Path) -> None:
-    """The lab's own, and those of netbisect that such a host wants."""
+    """These are netbisect-lab, and `netbisect service rcd`."""
     assert "Usage: netbisect-lab" in without(LAB, "--help")
     assert "cannot be read" in without(LAB, "--lab", tmp_path / "none", "doctor", status=2)
     assert "Commands:" in without(MAIN, "--help")
@@ -196,13 +194,13 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PIN = re.compile(r"^([A-Za-z0-9_.-]+)(?:\[[^]]*\])?==(\S+)(?: ; ([^\\]+?))? \\$", re.MULTILINE)
 
 
-def needed(*extras: str) -> list[Requirement]:
-    """What the project and these extras ask for, those that they name themselves included."""
+def requirements(*extras: str) -> list[Requirement]:
+    """Requirements of the project and of these extras, with the extras that they include."""
     lines = [*PROJECT["dependencies"]]
     for extra in extras:
         for line in PROJECT["optional-dependencies"][extra]:
             if line.startswith("netbisect["):
-                lines += map(str, needed(*line[10:-1].split(",")))
+                lines += map(str, requirements(*line[10:-1].split(",")))
             else:
                 lines.append(line)
     return [Requirement(line) for line in lines]
@@ -213,11 +211,11 @@ def needed(*extras: str) -> list[Requirement]:
     [("requirements.txt", ("demo", "postgres")), ("tests/requirements.txt", ("dev",))],
 )
 def test_pins_match_the_requirements_of_the_project(name: str, extras: tuple[str, ...]) -> None:
-    """`make requirements` writes them anew."""
+    """`make requirements` updates the pins."""
     text = (ROOT / name).read_text()
     pins = {canonicalize_name(one[0]): one[1] for one in PIN.findall(text)}
 
-    for requirement in needed(*extras):
+    for requirement in requirements(*extras):
         pinned = pins.get(canonicalize_name(requirement.name))
         assert pinned is not None, f"{name} lacks {requirement}: make requirements"
         assert requirement.specifier.contains(pinned, prereleases=True), requirement

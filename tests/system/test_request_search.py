@@ -1,4 +1,4 @@
-"""Searches that somebody asks for: with both ends, or with the bad one alone."""
+"""Requested searches, with both ends or with the bad end only."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ CULPRIT = 300003
 
 @pytest.fixture
 def service(tmp_path: Path, reviews: str) -> PlayedService:
-    """Five commits; from the third on it is a tenth slower."""
+    """Five commits, of which the third makes the router 10 % slower."""
     service = build(tmp_path, reviews, {"main": COMMITS, "stable/11": (320896, 320897)})
-    luck = np.random.default_rng(5)
+    rng = np.random.default_rng(5)
 
     def rates(level: float) -> Iterator[float]:
         while True:
-            yield float(level * np.exp(luck.normal(0, 0.002)))
+            yield float(level * np.exp(rng.normal(0, 0.002)))
 
     for number in COMMITS:
         level = 900_000 if number >= CULPRIT else 1_000_000
@@ -35,8 +35,8 @@ def service(tmp_path: Path, reviews: str) -> PlayedService:
 
 
 @pytest.mark.long
-def test_a_range_is_searched(service: PlayedService) -> None:
-    """Its ends first; then the commit is named, verified, and mailed. No open alertsed."""
+def test_range_is_searched(service: PlayedService) -> None:
+    """The ends are compared, the commit is verified and mailed, and no alert is opened."""
     service.request("bisect", "r300001..r300005", "--testbed", "c2558", "--mail", "ann@lab.invalid")
     service.run()
     shown = service.show(1)
@@ -61,7 +61,7 @@ def test_a_range_is_searched(service: PlayedService) -> None:
 
 
 @pytest.mark.long
-def test_an_improvement_is_reported_with_its_size(service: PlayedService) -> None:
+def test_improvement_is_reported_with_its_size(service: PlayedService) -> None:
     service.request("compare", "r300003", "r300002", "--testbed", "c2558")
     service.run()
     shown = service.show(1)
@@ -74,8 +74,7 @@ def test_an_improvement_is_reported_with_its_size(service: PlayedService) -> Non
     assert "Difference at 95.0% confidence" in page
 
 
-def test_a_range_without_a_drop_is_not_searched(service: PlayedService) -> None:
-    """Two ends that are alike are the answer."""
+def test_range_without_a_drop_is_not_searched(service: PlayedService) -> None:
     service.request("bisect", "r300001..r300002", "--testbed", "c2558")
     service.run()
     shown = service.show(1)
@@ -85,8 +84,8 @@ def test_a_range_without_a_drop_is_not_searched(service: PlayedService) -> None:
 
 
 @pytest.mark.long
-def test_the_good_end_is_found_in_earlier_measurements(service: PlayedService) -> None:
-    """The last night before the last drop up to the bad end."""
+def test_good_end_is_found_in_earlier_measurements(service: PlayedService) -> None:
+    """The good end is the last night before the latest drop."""
     service.followups.history.update()
     for number in (300001, 300002, 300004, 300005):
         commit = service.followups.history.commit(f"main~{300005 - number}")
@@ -103,8 +102,8 @@ def test_the_good_end_is_found_in_earlier_measurements(service: PlayedService) -
 
 
 @pytest.mark.long
-def test_a_search_without_remaining_hours_is_extended(service: PlayedService) -> None:
-    """Nothing of what was measured is lost."""
+def test_search_without_remaining_hours_is_extended(service: PlayedService) -> None:
+    """The extended search keeps its measurements."""
     service.request("bisect", "r300001..r300005", "--testbed", "c2558", "--hours", "0.1")
     service.run()
     shown = service.show(1)
@@ -122,20 +121,18 @@ def test_a_search_without_remaining_hours_is_extended(service: PlayedService) ->
     assert service.ledger.requests.get(1).state is RequestState.ANSWERED
 
 
-def test_a_range_belongs_to_the_branch_of_its_commits(service: PlayedService) -> None:
-    """Its commits get their places there, whatever is watched first; another branch is refused."""
+def test_range_belongs_to_the_branch_of_its_commits(service: PlayedService) -> None:
+    """The branch is that of the commits, not the first watched one; another one is rejected."""
     service.request("bisect", "r320896..r320897", "--testbed", "c2558")
     [record] = service.ledger.requests.jobs(1)
-    refused = service.refused(
-        "bisect", "r320896..r320897", "--branch", "main", "--testbed", "c2558"
-    )
+    error = service.refused("bisect", "r320896..r320897", "--branch", "main", "--testbed", "c2558")
 
     assert record.job.branch == "stable/11"
-    assert "is on stable/11, not on main" in refused
+    assert "is on stable/11, not on main" in error
 
 
-def test_too_many_subjects_are_refused_before_their_resolution(service: PlayedService) -> None:
-    """Each of them could be a review to be fetched."""
+def test_too_many_subjects_are_rejected_before_their_resolution(service: PlayedService) -> None:
+    """Resolution would fetch each review."""
     many = [f"D{number}" for number in range(1, 100)]
 
     assert "expected 2 to 7 revisions" in service.refused("series", *many, "--testbed", "c2558")

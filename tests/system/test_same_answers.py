@@ -1,4 +1,4 @@
-"""Whatever is asked of the ledger has one answer, on either database."""
+"""Queries of the ledger have the same results on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _BUILD = {"config": "G", "arch": "amd64"}
 
 
 def _alerts(ledger: Ledger) -> list[Any]:
-    """Without the names of mails, which are drawn."""
+    """Alerts without the Message-IDs of their mails, which are random."""
     return [replace(one, thread="") for one in ledger.alerts.all(candidates=True)]
 
 
-LOOKS: dict[str, Callable[[Ledger], Any]] = {
+QUERIES: dict[str, Callable[[Ledger], Any]] = {
     "alerts": _alerts,
     "alerts about": lambda ledger: len(ledger.alerts.all_of_job(4)),
     "alert news": lambda ledger: ledger.alerts.change_counts(),
@@ -87,12 +87,12 @@ LOOKS: dict[str, Callable[[Ledger], Any]] = {
 def test_sqlite_and_postgresql_give_the_same_results(
     migrated: Path, tmp_path: Path, postgresql_url: str
 ) -> None:
-    """Of a ledger that was filled alike, with words that no database likes."""
+    """Both ledgers have the same contents, including hostile text."""
     ledgers = [
         fill(url).ledger for url in (f"sqlite:///{shutil.copy(migrated, tmp_path)}", postgresql_url)
     ]
-    for what, look in LOOKS.items():
-        one, other = map(look, ledgers)
-        assert one == other, what
+    for name, query in QUERIES.items():
+        one, other = map(query, ledgers)
+        assert one == other, name
     for ledger in ledgers:
         ledger.engine.dispose()

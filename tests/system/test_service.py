@@ -1,4 +1,4 @@
-"""The whole of it: commits land, the lab measures, and a name arrives by mail, or none does."""
+"""The whole service: commits land, the lab measures, and a mail names the culprit."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ LIMIT = 400.0
 MOST_MIB = 150
 _NUMERIC = re.compile(r"numpy|scipy|matplotlib|openblas")
 _SET_BY_PYTHON = ("LC_CTYPE", "COLUMNS", "LINES", "PYTEST_CURRENT_TEST")
-"""For a process without a locale, by the readline module, and by pytest."""
+"""Variables that Python, its readline module and pytest set."""
 
 
 @pytest.fixture
 def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but PATH and HOME, as after `env -i PATH="$PATH" HOME="$HOME"`."""
+    """The environment has only PATH and HOME."""
     for name in os.environ.keys() - {"PATH", "HOME"}:
         monkeypatch.delenv(name)
 
@@ -57,25 +57,25 @@ def service(tmp_path: Path, bare_environment: None) -> Iterator[DemoService]:
 
 
 class LeakCheck:
-    """Checks that no secret is on a command line or in another file, during a whole run."""
+    """Checks during a run that no secret is on a command line or in another file."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
         self._lines: set[bytes] = set()
-        self._over = threading.Event()
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look)
 
     def __enter__(self) -> None:
         self._thread.start()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._over.set()
+        self._ended.set()
         self._thread.join()
         if kind is None:
             self._check()
 
     def _look(self) -> None:
-        while not self._over.wait(0.1):
+        while not self._ended.wait(0.1):
             for path in Path("/proc").glob("[0-9]*/cmdline"):
                 with contextlib.suppress(OSError):
                     self._lines.add(path.read_bytes())
@@ -104,7 +104,7 @@ class LeakCheck:
         assert leaking == []
 
 
-def begin(service: DemoService) -> DemoRun:
+def start(service: DemoService) -> DemoRun:
     tree = service.build(seed=3, testbeds=("c2558", "e5-2650"))
     add_builder(service.place / "lab" / "lab.toml")
     service.start()
@@ -118,9 +118,9 @@ def use_token(play: DemoRun) -> None:
     token = tokens.create(play.ledger, "ann", parse_rights(["read"]), by="root", days=1)[1]
     (play.service.place / "ann.token").write_text(token)
     address = f"{play.settings.web.url}plugins/netbisect/api/v1/caller"
-    asking = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(asking, timeout=300) as answer:
-        assert json.loads(answer.read())["who"] == "ann"
+    request = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request, timeout=300) as response:
+        assert json.loads(response.read())["who"] == "ann"
 
 
 def add_builder(lab: Path) -> None:
@@ -132,7 +132,7 @@ def add_builder(lab: Path) -> None:
 
 
 def wait_for(play: DemoRun, wanted: Callable[[LedgerEvent], bool] | None = None) -> None:
-    """Waits for an event, or until nothing is left to do."""
+    """Waits for an event, or until all jobs are closed and all mails are sent."""
 
     def is_over() -> bool:
         idle = not play.ledger.jobs.all_open() and not play.ledger.mails.waiting()
@@ -143,7 +143,7 @@ def wait_for(play: DemoRun, wanted: Callable[[LedgerEvent], bool] | None = None)
 
 
 def during(play: DemoRun, kind: type, stage: str) -> Callable[[LedgerEvent], bool]:
-    """A trial of that stage was submitted for a job of that kind."""
+    """A condition: a buildset of this stage was submitted for a job of this kind."""
 
     def happened(event: LedgerEvent) -> bool:
         if event.kind != "submitted" or event.job is None:
@@ -173,8 +173,8 @@ def kill(service: DemoService) -> None:
 
 
 def get(play: DemoRun, path: str) -> str:
-    with urllib.request.urlopen(f"{play.settings.web.url}{path}", timeout=300) as answer:
-        text: bytes = answer.read()
+    with urllib.request.urlopen(f"{play.settings.web.url}{path}", timeout=300) as response:
+        text: bytes = response.read()
     return text.decode()
 
 
@@ -206,15 +206,15 @@ def is_recovery(buildset: dict[str, Any]) -> bool:
 
 
 def check_buildsets(play: DemoRun, alert: Alert) -> None:
-    """Checks that each decision has one buildset, and that no kernel was built in vain.
+    """Checks that each decision has one buildset, and that prefetched kernels are not rebuilt.
 
-    An interrupted recovery is repeated.
+    Only interrupted recoveries are repeated.
     """
-    given = rest(play, "buildsets")["buildsets"]
-    names = [one["external_idstring"] for one in given if not is_recovery(one)]
-    assert len(given) == rest(play, "buildsets")["meta"]["total"]
+    found = rest(play, "buildsets")["buildsets"]
+    names = [one["external_idstring"] for one in found if not is_recovery(one)]
+    assert len(found) == rest(play, "buildsets")["meta"]["total"]
     assert len(set(names)) == len(names)
-    buildsets = {one["external_idstring"]: one for one in given}
+    buildsets = {one["external_idstring"]: one for one in found}
     prefetched = {name.split(":")[5]: one for name, one in buildsets.items() if "ahead" in name}
     assert prefetched
     for job in (alert.comparison, alert.bisection):
@@ -227,7 +227,7 @@ def check_buildsets(play: DemoRun, alert: Alert) -> None:
                 assert prefetched.get(decision.revision, {}).get("results") != SUCCESS
 
 
-def check_that_it_computes_nothing(service: DemoService) -> None:
+def check_that_the_master_loads_no_numeric_libraries(service: DemoService) -> None:
     """Checks that numeric libraries are loaded in children of the master only."""
     process = Path(f"/proc/{control.master_pid(service.place)}")
     if not process.exists():
@@ -246,8 +246,8 @@ def check_that_it_computes_nothing(service: DemoService) -> None:
 
 @pytest.mark.long
 def test_only_the_culprit_is_named_despite_a_killed_master(service: DemoService) -> None:
-    """No mail about weeks without it; then killed in the comparison, stopped in the bisection."""
-    play = begin(service)
+    """The master is killed in the comparison and stopped in the bisection."""
+    play = start(service)
     for landed in (QUIET_WEEKS, CULPRIT_AT - 5):
         play.tree.land(landed)
         play.begin_night()
@@ -297,7 +297,7 @@ def test_only_the_culprit_is_named_despite_a_killed_master(service: DemoService)
         get(play, "plugins/netbisect/reports/..%2fnetbisect.toml")
     assert "registerRoute" in get(play, "plugins/netbisect/scripts.js")
 
-    check_that_it_computes_nothing(service)
+    check_that_the_master_loads_no_numeric_libraries(service)
     check_buildsets(play, alert)
     stopped = [one for one in play.ledger.actions.of_job(alert.bisection) if one.attempt > 1]
-    assert stopped, "the stop has cancelled nothing"
+    assert stopped, "the stop of the master cancelled no trial"

@@ -1,4 +1,4 @@
-"""A search that orders further layouts, in a real master with a scripted lab."""
+"""A search with several layouts per revision, in a real master with a scripted lab."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.slow
 LINE = [f"{number:040x}" for number in range(6)]
 CULPRIT, LAYOUTS = 3, 8
 OFFSETS = (0.011, -0.016, 0.004, 0.013, -0.009, -0.002, 0.017, -0.013, 0.006, -0.011, 0.009)
-"""Of images, in turn; ratios."""
+"""Offsets of images as ratios, used in turn."""
 
 
 class LinkOrder(RealMaster):
-    """Kernels of one revision differ by where their code lies."""
+    """Layouts of one revision have different rates."""
 
-    def begin(self, *, broken: bool = False) -> JobRecord:
+    def add_search(self, *, broken: bool = False) -> JobRecord:
         script: dict[str, dict[str, object]] = {}
         for place, revision in enumerate(LINE):
             level = 950_000 * (0.95 if place >= CULPRIT else 1)
@@ -39,10 +39,10 @@ class LinkOrder(RealMaster):
 
     @pytest.mark.long
     @case
-    async def test_the_culprit_is_named_by_its_layouts(self) -> None:
-        """Each is built once, booted under its own name, and unknown to other jobs."""
+    async def test_culprit_is_named_from_several_layouts(self) -> None:
+        """Each layout is built once, booted under its own name, and not used by other jobs."""
         await self.start()
-        record = await self.closed(self.begin())
+        record = await self.closed(self.add_search())
         calls = self.calls()
         built = [one.split()[1] for one in calls if one.startswith("build")]
         booted = {one.split()[1] for one in calls if one.startswith("trial")}
@@ -56,17 +56,17 @@ class LinkOrder(RealMaster):
         other = self.ledger.jobs.add(comparison(*ends, "inet4-forwarding"), key="compare")
         seen = self.ledger.evidence.gather(other, config="GENERIC", arch="amd64")
         assert seen.observations
-        assert {reading.layout for reading in seen.observations} == {0}
+        assert {observation.layout for observation in seen.observations} == {0}
 
     @pytest.mark.long
     @case
-    async def test_a_failing_linker_is_run_once_per_revision(self) -> None:
-        """The search goes on with the ordinary kernels, and the revision is not skipped."""
+    async def test_failing_linker_is_run_once_per_revision(self) -> None:
+        """The search continues with ordinary kernels, and the revision is not skipped."""
         await self.start()
-        record = self.begin(broken=True)
+        record = self.add_search(broken=True)
 
         def has_continued() -> bool:
-            """Something was measured after the second layout that failed."""
+            """Whether a trial follows the second failed layout."""
             made = [one.revision for one in self.ledger.actions.of_job(record.id)]
             failed = [place for place, name in enumerate(made) if "#" in name]
             return len(failed) > 1 and len(made) > failed[1] + 2

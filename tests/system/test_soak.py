@@ -1,4 +1,4 @@
-"""The soak: its commits, its measure of growth, and four nights of it."""
+"""Four nights of the soak test."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from benchmarks.soak import __main__ as service
 
 
 @pytest.mark.long
-def test_a_service_finds_all_culprits_of_four_nights(tmp_path: Path) -> None:
-    """With Buildbot, and with whatever goes wrong meanwhile."""
+def test_service_finds_all_culprits_of_four_nights(tmp_path: Path) -> None:
     run = service.soak(tmp_path / "service", nights=4, testbeds=2, boots=2, seed=3)
 
     assert (run.found, run.culprits, run.wrong) == (3, 3, [])

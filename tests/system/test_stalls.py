@@ -1,4 +1,4 @@
-"""A service of which one part after the other stands still: it says so, and goes on."""
+"""Stalls of the parts of a service are reported, and the service continues."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def netbisect(*arguments: str | Path) -> list[str]:
 
 
 class Supervised:
-    """A service whose master has a supervisor: this test, in the place of systemd."""
+    """A service whose master is supervised by the test, in place of systemd."""
 
     def __init__(self, place: Path) -> None:
         self.service = DemoService(place)
@@ -55,7 +55,7 @@ class Supervised:
         self.master: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Starts all but the master, and then the master."""
+        """Starts lab, mailbox, master and workers."""
         self.service.start_lab()
         mailbox = [sys.executable, "-m", "netbisect.demo.mailbox", str(self.settings.mail.port)]
         self.service.run("mailbox", [*mailbox, str(self.service.mails)])
@@ -80,13 +80,13 @@ class Supervised:
         self.manager.close()
 
     def night(self) -> JobRecord:
-        """Asks for a night of the next commit."""
+        """Starts a nightly job of the next commit."""
         self.landed += 1
         self.run.tree.land(self.landed)
         self.run.begin_night()
         return self.ledger.jobs.all_open()[-1]
 
-    def tried(self, night: JobRecord) -> bool:
+    def has_trial(self, night: JobRecord) -> bool:
         decisions = self.ledger.actions.all_open(night.id)
         return any(one.stage is ActionStage.TRIAL and one.buildset is not None for one in decisions)
 
@@ -110,12 +110,12 @@ class Supervised:
         return int(listed.stdout.split()[0]) if listed.stdout else None
 
 
-def opened(page: str) -> str:
-    """A page of the service; asks again if the compute process, which starts, was too slow."""
+def fetch(page: str) -> str:
+    """A page of the service; retries while the compute process starts."""
     for _ in range(5):
         try:
-            with urllib.request.urlopen(page, timeout=60) as answer:
-                return str(answer.read().decode())
+            with urllib.request.urlopen(page, timeout=60) as response:
+                return str(response.read().decode())
         except urllib.error.HTTPError as error:
             if error.code != 503:
                 raise
@@ -132,11 +132,11 @@ def supervised(tmp_path: Path) -> Iterator[Supervised]:
 
 
 def test_stalled_processes_are_ended_and_the_service_continues(supervised: Supervised) -> None:
-    """First a worker, then the compute process, then a call of the ledger."""
+    """A worker, the compute process and a call of the ledger stall one after the other."""
     supervised.start()
     night = supervised.night()
 
-    wait_until(lambda: supervised.tried(night))
+    wait_until(lambda: supervised.has_trial(night))
     worker = supervised.worker()
     os.kill(worker, signal.SIGSTOP)
     try:
@@ -181,6 +181,6 @@ def test_stalled_processes_are_ended_and_the_service_continues(supervised: Super
     supervised.start_master()
     wait_until(lambda: supervised.closed(night))
     page = f"{supervised.settings.web.url}plugins/netbisect/health.html"
-    shown = opened(page)
+    shown = fetch(page)
     assert "Stalls of the service" in shown
     assert f"s for a response of worker {TESTBED}" in shown

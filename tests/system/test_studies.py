@@ -1,4 +1,4 @@
-"""Studies that were published, asked for as a user would ask, answered with the boots of then."""
+"""Published studies, requested from a service that replays their measurements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMMITS = {
 
 
 def recorded(directory: str, config: str) -> dict[str, list[float]]:
-    """By image: what was measured, boot by boot."""
+    """Recorded rates of the boots by image."""
     for line in (SHARED / "histories.jsonl").read_text().splitlines():
         one = json.loads(line)
         if (one["dir"], one["pktgen"], one["cfg"]) == (directory, "", config):
@@ -42,19 +42,19 @@ def service(tmp_path: Path, reviews: str) -> PlayedService:
 
 
 def published(text: str) -> list[float]:
-    """The differences in percent that ministat shows in a README; those that are none left out."""
+    """The proven differences of a README's ministat blocks, in percent."""
     found = re.findall(r"^\s+(-?\d+\.\d{3,})% \+/- ", text, re.MULTILINE)
     return [round(float(one), 2) for one in found]
 
 
 def unproven(text: str) -> int:
-    """In how many of ministat's blocks there is no difference."""
+    """Number of ministat blocks without a proven difference."""
     return len(re.findall(r"^No difference proven at", text, re.MULTILINE))
 
 
 @pytest.mark.long
-def test_a_patch_is_requested_twice(service: PlayedService) -> None:
-    """D5180 on r295150: forwarding as before, pf and ipfw a little slower, both times."""
+def test_comparison_with_a_patch_is_repeated(service: PlayedService) -> None:
+    """D5180 on r295150: forwarding is unchanged, pf and ipfw are slower in both runs."""
     place = "Xeon_L5630_4Cores/Intel_82599EB/firewalls/results/fbsd11-head.r295150.mbuf"
     configs = {FORWARDING: "fastforwarding", PF: "pf-statefull", IPFW: "ipfw-statefull"}
     for scenario, config in configs.items():
@@ -75,7 +75,7 @@ def test_a_patch_is_requested_twice(service: PlayedService) -> None:
     shown = service.show(1)
     assert shown["state"] == "answered"
     assert [one["consistent"] for one in shown["repeats"]] == [True, True, True]
-    # As images of the same code differ by about a percent, so little need not be the code.
+    # Images of the same code differ by about 1 %, so that the difference may not be the code.
     assert shown["verdict"] == "inconclusive"
     assert "do not show whether their code or only their images are the cause" in shown["sentence"]
     page = service.page(1)
@@ -87,7 +87,7 @@ def test_a_patch_is_requested_twice(service: PlayedService) -> None:
 
 @pytest.mark.long
 def test_two_revisions_are_requested_with_and_without_settings(service: PlayedService) -> None:
-    """A table and a plot per factor: revisions, and settings on the same kernel."""
+    """The result has a table and a plot for revisions and for settings on the same kernel."""
     setting = "sysctl:net.inet.ip.redirect=1"
     service.images = {"295150": "a", "320897": "b"}
     for image, level in (("a", 1_000_000), ("b", 900_000)):
@@ -119,8 +119,8 @@ def test_two_revisions_are_requested_with_and_without_settings(service: PlayedSe
 def test_settings_of_one_revision_are_requested(service: PlayedService) -> None:
     service.images = {"295150": "a"}
     boots = [1e6, 1.02e6, 0.99e6]
-    for setting, by in (("", 1.0), ("@hw.igb.num_queues=1", 0.5), ("@sysctl:net.a=1", 1.0)):
-        service.play("l5630", f"{FORWARDING}{setting}", "a", [by * one for one in boots])
+    for setting, factor in (("", 1.0), ("@hw.igb.num_queues=1", 0.5), ("@sysctl:net.a=1", 1.0)):
+        service.play("l5630", f"{FORWARDING}{setting}", "a", [factor * one for one in boots])
     service.request(
         *("series", "r295150", "--testbed", "l5630", "--scenario", FORWARDING, "--boots", "3"),
         *("--tunable", "hw.igb.num_queues=1", "--sysctl", "net.a=1"),
@@ -144,7 +144,7 @@ def test_settings_of_one_revision_are_requested(service: PlayedService) -> None:
 
 
 class _Patched(dict[str, str]):
-    """Every patch on this commit is that one."""
+    """All patches of this commit have the same image."""
 
     def __init__(self, commit: str, name: str) -> None:
         super().__init__()

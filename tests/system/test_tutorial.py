@@ -1,4 +1,4 @@
-"""docs/tutorial.md: its commands, in their order, in one shell, from a clone to a night."""
+"""The commands of docs/tutorial.md, executed in order in one shell."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ PROGRAMS = {
     "netbisect-lab": "from netbisect.workers.cli.main import main",
     "buildbot-worker": "from buildbot_worker.scripts.runner import run as main",
 }
-"""What pip would install, and where it is found."""
+"""Entry points of the programs that pip would install."""
 
 
-def environment_of(clone: Path) -> None:
-    """What `make venv` makes, of this environment's packages instead of the network's."""
+def create_environment(clone: Path) -> None:
+    """Creates .venv like `make venv`, with the packages of the current environment."""
     venv = clone / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
     [packages] = (venv / "lib").glob("python*/site-packages")
@@ -38,8 +38,8 @@ def environment_of(clone: Path) -> None:
     (venv / "runtime").touch()
 
 
-def change(settings: Path, web: str, workers: str) -> None:
-    """Other ports than the usual ones, and no mail a day, which would want a server."""
+def change_settings(settings: Path, web: str, workers: str) -> None:
+    """Changes the ports, and disables the daily mail, which needs a mail server."""
     text = settings.read_text()
     for old, new in (
         ("# port = 8010", f"port = {web}"),
@@ -52,14 +52,14 @@ def change(settings: Path, web: str, workers: str) -> None:
 
 
 def test_every_command_of_the_tutorial_is_tested() -> None:
-    """Every fenced block is one that is run."""
+    """The page has no fenced blocks but those of commands."""
     assert len(BLOCKS) == PAGE.read_text().count("```") // 2
     assert len(BLOCKS) > 10
 
 
 @pytest.mark.long
-def test_the_commands_of_the_tutorial_work_in_order(checkout: Path, tmp_path: Path) -> None:
-    """With nothing changed but what `change` says."""
+def test_commands_of_the_tutorial_work_in_order(checkout: Path, tmp_path: Path) -> None:
+    """The only changes are those of `create_environment` and `change_settings`."""
     with free_ports(2) as (web, workers):
         pass
     clone = tmp_path / "netbisect"
@@ -90,7 +90,7 @@ def test_the_commands_of_the_tutorial_work_in_order(checkout: Path, tmp_path: Pa
                 timeout=1200,
             )
     finally:
-        tidy_up(clone / ".venv" / "bin", practice)
+        stop_processes(clone / ".venv" / "bin", practice)
     output = log.read_text()
 
     assert done.returncode == 0, output
@@ -101,8 +101,8 @@ def test_the_commands_of_the_tutorial_work_in_order(checkout: Path, tmp_path: Pa
     assert "inet4-forwarding" in (practice / "pages" / "index.html").read_text()
 
 
-def tidy_up(programs: Path, practice: Path) -> None:
-    """Ends what a failure may have left running."""
+def stop_processes(programs: Path, practice: Path) -> None:
+    """Stops processes that a failure may have left."""
     for command in (
         ["netbisect", "stop", "service"],
         *(["buildbot-worker", "stop", f"hosts/{name}"] for name in ("amd64", "c2558")),
@@ -120,6 +120,6 @@ def tidy_up(programs: Path, practice: Path) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "environment":
-        environment_of(Path(sys.argv[2]).absolute())
+        create_environment(Path(sys.argv[2]).absolute())
     else:
-        change(Path(sys.argv[2]), *sys.argv[3:])
+        change_settings(Path(sys.argv[2]), *sys.argv[3:])

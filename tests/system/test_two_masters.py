@@ -1,6 +1,6 @@
-"""Two masters of one service: Buildbot's own router between them, and one that is killed.
+"""Two masters of one service, of which one is killed.
 
-The router is crossbar, which is no requirement of netbisect's; `make crossbar` installs it.
+Buildbot's messages between masters need the router crossbar, which `make crossbar` installs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ pytestmark = [
 ]
 LIMIT = 400.0
 _EXPIRES = 700
-"""Seconds after which Buildbot takes a silent master for dead, and some more."""
+"""Seconds after which Buildbot regards a silent master as dead, with a margin."""
 _ALL = {"call": True, "register": True, "publish": True, "subscribe": True}
 
 
@@ -48,7 +48,7 @@ def listens(port: int) -> bool:
 
 @pytest.fixture
 def router(tmp_path: Path) -> Iterator[str]:
-    """Address of a router that lets everybody on this machine say everything."""
+    """Address of a router that allows all local clients everything."""
     with setup.free_ports(1) as (port,):
         pass
     roles = [{"name": "anonymous", "permissions": [{"uri": "", "match": "prefix", "allow": _ALL}]}]
@@ -87,10 +87,10 @@ async def pump(reader, writer):
 async def serve(reader, writer):
     for master in masters:
         try:
-            answers, there = await asyncio.open_connection("127.0.0.1", master)
+            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", master)
         except OSError:
             continue
-        await asyncio.gather(pump(reader, there), pump(answers, writer))
+        await asyncio.gather(pump(reader, server_writer), pump(server_reader, writer))
         return
     writer.close()
 
@@ -101,7 +101,7 @@ async def main():
 
 asyncio.run(main())
 """
-"""One address for workers: whichever master is there, the first one first."""
+"""One address for workers, forwarded to the first master that accepts connections."""
 
 
 @dataclass
@@ -158,8 +158,8 @@ def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iter
         cluster.do("DROP DATABASE buildbots WITH (FORCE)")
 
 
-def test_the_second_master_continues_after_a_kill_of_the_first(pair: Pair) -> None:
-    """Its trial is made again, nothing is ordered twice, and the night has its boots."""
+def test_second_master_continues_after_a_kill_of_the_first(pair: Pair) -> None:
+    """The killed trial is repeated, no buildset is submitted twice, and the night is complete."""
     ledger, settings = pair.play.ledger, pair.play.settings
     pair.play.begin_night()
 
@@ -170,7 +170,7 @@ def test_the_second_master_continues_after_a_kill_of_the_first(pair: Pair) -> No
     first = control.master_pid(pair.play.service.place)
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    # Nobody waits ten minutes for Buildbot to take it for dead.
+    # Instead of waiting ten minutes until Buildbot regards the first master as dead.
     with pair.buildbots.begin() as connection:
         late = "UPDATE masters SET last_active = last_active - :late WHERE name LIKE '%/one'"
         connection.execute(text(late), {"late": _EXPIRES})
@@ -178,10 +178,10 @@ def test_the_second_master_continues_after_a_kill_of_the_first(pair: Pair) -> No
 
     decisions = ledger.actions.of_job(1)
     assert [one.outcome.value for one in decisions if one.outcome] == ["ok"] * len(decisions)
-    given = Counter(name for (name,) in pair.rows("SELECT external_idstring FROM buildsets"))
-    assert {*given.values()} == {1}
-    assert {one.external_id for one in decisions} <= given.keys()
+    names = Counter(name for (name,) in pair.rows("SELECT external_idstring FROM buildsets"))
+    assert {*names.values()} == {1}
+    assert {one.external_id for one in decisions} <= names.keys()
     assert boots() >= settings.night.boots
     masters = {row[0] for row in pair.rows("SELECT masterid FROM builds WHERE results = 0")}
-    assert len(masters) == 2, "both have worked"
+    assert len(masters) == 2, "both masters ran builds"
     wait_until(lambda: not pair.rows("SELECT id FROM builds WHERE complete_at IS NULL"), LIMIT)

@@ -1,10 +1,9 @@
-r"""A real FreeBSD in a virtual machine, from its image to a sample.
+r"""A real FreeBSD in a virtual machine, from the image to a sample.
 
     NETBISECT_VM_IMAGE=FreeBSD-14.3-RELEASE-amd64-BASIC-CI-ufs.qcow2 \
         python -m pytest -s tests/system/test_vm_freebsd.py
 
-The image is only read. Where there is no KVM that runs FreeBSD, NETBISECT_VM_ACCELERATOR=tcg. It
-takes some minutes.
+The image is only read. Without KVM, set NETBISECT_VM_ACCELERATOR=tcg. The test takes minutes.
 """
 
 from __future__ import annotations
@@ -45,11 +44,11 @@ pytestmark = [pytest.mark.slow]
 
 @pytest.fixture
 def lab_file() -> Iterator[Path]:
-    """A lab with one virtual machine, which is off afterwards."""
+    """A lab with one virtual machine, which is stopped afterwards."""
     if not IMAGE:
-        pytest.skip("NETBISECT_VM_IMAGE names no image of FreeBSD")
+        pytest.skip("NETBISECT_VM_IMAGE is not set")
     if not shutil.which("qemu-system-x86_64"):
-        pytest.skip("there is no qemu-system-x86_64 on this host")
+        pytest.skip("qemu-system-x86_64 is not installed")
     with tempfile.TemporaryDirectory(prefix="nb-", dir="/tmp") as place:
         path = Path(place) / "lab.toml"
         text = ONE_TESTBED + LAB.format(rate=RATE[ACCELERATOR], accelerator=ACCELERATOR, port=PORT)
@@ -62,16 +61,15 @@ def lab_file() -> Iterator[Path]:
 
 
 def running(lab: Lab) -> tuple[str, float]:
-    """Folder of the kernel that runs, and when it started."""
+    """Folder of the running kernel, and its boot time."""
     with Connections(lab.ssh) as connections:
         found = DeviceUnderTest(lab.testbed("vm1"), connections, print).reach()
     return found.directory, found.boottime
 
 
-def test_an_image_becomes_a_router_that_forwards(
+def test_image_is_prepared_booted_measured_and_power_cycled(
     lab_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is prepared, booted, measured and power-cycled by the commands that people type."""
 
     def command(*words: str) -> int:
         began = time.monotonic()
@@ -97,7 +95,7 @@ def test_an_image_becomes_a_router_that_forwards(
     assert sample["pps"] > 0
 
     assert command("vm", "cycle", "--testbed", "vm1") == 0
-    directory, again = running(lab)
-    assert (directory, again > started) == ("kernel", True)
+    directory, restarted = running(lab)
+    assert (directory, restarted > started) == ("kernel", True)
     assert prepared.read_bytes() == content
     assert hashlib.sha256(image.read_bytes()).hexdigest() == before

@@ -1,10 +1,10 @@
-r"""A search on a real FreeBSD in a virtual machine: build, boot, measure, name, prove.
+r"""A search on a real FreeBSD in a virtual machine.
 
     NETBISECT_VM_LAB=lab.toml python -m pytest -s tests/system/test_vm_search.py
 
-That is a lab file as in docs/vm-lab.md, of one builder and one prepared virtual machine, whose
-`repository` is a folder with a tree of FreeBSD. A branch is made beside it, which is gone
-afterwards. An hour, or more.
+The lab file is that of docs/vm-lab.md, with one builder and one prepared virtual machine; its
+`repository` is a folder with a FreeBSD tree. The test creates a temporary branch in a clone of it
+and takes an hour or more.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from netbisect.workers.config.lab import load_lab
 LAB = os.environ.get("NETBISECT_VM_LAB", "")
 SOURCE = "sys/netinet/ip_fastfwd.c"
 FORWARDED = "\tip->ip_ttl -= IPTTLDEC;\n"
-"""What is done to every packet that is forwarded."""
+"""A line that runs for every forwarded packet."""
 COST = FORWARDED + "\t{ volatile u_int turn; for (turn = 0; turn < 1000; turn++) ; }\n"
 PANIC = """
 static void search_panic(void *unused) { panic("search: not ready"); }
 SYSINIT(search_panic, SI_SUB_PROTO_DOMAIN, SI_ORDER_ANY, search_panic, NULL);
 """
-COMMITS, PANICS, MENDED, SLOWER = 17, 6, 7, 11
+COMMITS, PANICS, FIXED, SLOWER = 17, 6, 7, 11
 SETUP = """\
 netbisect-lab --lab {lab} build --builder {builder} --revision $NETBISECT_REVISION \
 --config {config} > kernel.json"""
@@ -43,22 +43,22 @@ exit $status
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(not LAB, reason="NETBISECT_VM_LAB names no lab with a virtual machine"),
+    pytest.mark.skipif(not LAB, reason="NETBISECT_VM_LAB is not set"),
 ]
 
 
 @dataclass
 class Branch:
-    """Commits after the newest one of a tree, in a repository that borrows from it."""
+    """Commits after the HEAD of a tree, in a repository that shares its objects."""
 
     tree: Path
     repository: Path
     made: list[str] = field(default_factory=list)
-    """Hashes, the oldest first."""
+    """Hashes, oldest first."""
 
     def __post_init__(self) -> None:
-        borrow = ["git", "clone", "-q", "--no-checkout", "--shared", self.tree, self.repository]
-        subprocess.run(borrow, check=True)
+        clone = ["git", "clone", "-q", "--no-checkout", "--shared", self.tree, self.repository]
+        subprocess.run(clone, check=True)
         self.base = self.git("rev-parse", "HEAD")
         text = self.git("show", f"HEAD:{SOURCE}") + "\n"
         assert text.count(FORWARDED) == 1
@@ -67,7 +67,7 @@ class Branch:
         for number in range(1, COMMITS + 1):
             if number == PANICS:
                 text += PANIC
-            elif number == MENDED:
+            elif number == FIXED:
                 text = text.replace(PANIC, "")
             elif number == SLOWER:
                 text = text.replace(FORWARDED, COST)
@@ -78,12 +78,12 @@ class Branch:
             self.commit(f"ip_fastfwd: {number}", text)
 
     def git(self, *words: str, stdin: str = "") -> str:
-        """What git says."""
+        """Output of git."""
         index = {**os.environ, "GIT_INDEX_FILE": f"{self.repository}.index"}
         return git(self.repository, *words, env=index, input=stdin)
 
     def commit(self, message: str, text: str) -> None:
-        """Adds a commit that leaves the file so."""
+        """Adds a commit with this text of the file."""
         blob = self.git("hash-object", "-w", "--stdin", stdin=text)
         self.git("update-index", "--cacheinfo", f"100644,{blob},{SOURCE}")
         parent = self.made[-1] if self.made else self.base
@@ -92,14 +92,16 @@ class Branch:
         self.git("update-ref", "refs/heads/search", commit)
 
 
-def test_the_commit_that_makes_forwarding_slower_is_found(tmp_path: Path) -> None:
-    """Beside one that does not boot."""
-    given = Path(LAB).resolve()
-    lab = load_lab(given)
+def test_commit_that_makes_forwarding_slower_is_found(tmp_path: Path) -> None:
+    """Another commit panics at boot."""
+    lab_file = Path(LAB).resolve()
+    lab = load_lab(lab_file)
     builder, testbed = lab.builders[0], lab.testbeds[0]
     branch = Branch(Path(lab.source.repository), tmp_path / "tree")
-    place = given.with_name("netbisect-search.toml")  # beside it: what it names may be relative
-    place.write_text(given.read_text().replace(str(lab.source.repository), str(branch.repository)))
+    place = lab_file.with_name("netbisect-search.toml")  # in the same folder, for relative paths
+    place.write_text(
+        lab_file.read_text().replace(str(lab.source.repository), str(branch.repository))
+    )
     words = {
         "lab": place,
         "builder": builder.name,

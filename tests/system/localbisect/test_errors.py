@@ -35,10 +35,10 @@ WRONG_ENDS = [
 ]
 
 
-def test_invalid_ranges_are_refused(slower: Repository) -> None:
+def test_invalid_ranges_are_rejected(slower: Repository) -> None:
     slower.git("branch", "merged", "main~9")
     slower.git("checkout", "-q", "-b", "side", "main~20")
-    slower.git("commit", "-q", "--allow-empty", "-m", "Beside")
+    slower.git("commit", "-q", "--allow-empty", "-m", "Side")
     slower.git("checkout", "-q", "merged")
     slower.git("merge", "-q", "--no-ff", "side")
     slower.git("checkout", "-q", "main")
@@ -68,7 +68,7 @@ WRONG_COMMANDS = [
 ]
 
 
-def test_commands_without_a_number_are_refused(slower: Repository) -> None:
+def test_commands_without_a_number_are_rejected(slower: Repository) -> None:
     good, bad = slower.revisions[0][:12], slower.revisions[-1][:12]
     end = rf"the (good end, {good}|bad end, {bad}), cannot be measured: "
     for command, message in WRONG_COMMANDS:
@@ -79,7 +79,7 @@ def test_commands_without_a_number_are_refused(slower: Repository) -> None:
     assert slower.is_clean()
 
 
-def test_unlimited_output_is_refused(slower: Repository) -> None:
+def test_unlimited_output_is_rejected(slower: Repository) -> None:
     endless = "import os, time; os.ftruncate(1, 300 << 20); time.sleep(60)"
     error_text = wrong(slower.search("--", sys.executable, "-c", endless))
 
@@ -98,8 +98,8 @@ def test_search_resumes_once_the_command_is_fixed(slower: Repository) -> None:
     assert slower.search(*call, "--", str(tool)).returncode == 0
 
 
-def test_log_of_another_search_is_refused(slower: Repository) -> None:
-    """--reset keeps the old log."""
+def test_log_of_another_search_is_rejected(slower: Repository) -> None:
+    """--reset renames the old log."""
     slower.search("--", "true")
     before = slower.log.read_bytes()
     error_text = wrong(slower.search("--min-effect", "5", "--", "false"))
@@ -122,7 +122,7 @@ WRONG_OPTIONS = [
 ]
 
 
-def test_invalid_options_are_refused(slower: Repository) -> None:
+def test_invalid_options_are_rejected(slower: Repository) -> None:
     for options, message in WRONG_OPTIONS:
         assert message in wrong(slower.search(*options))
     assert slower.runs() == []
@@ -146,7 +146,7 @@ def test_signatures_in_the_log_of_git_do_not_matter(slower: Repository) -> None:
     assert "good and bad have the same tree" in done.stdout
 
 
-def test_search_outside_of_a_repository_is_refused(tmp_path: Path) -> None:
+def test_search_outside_of_a_repository_is_rejected(tmp_path: Path) -> None:
     place = tmp_path / "nowhere"
     place.mkdir()
     done = Repository(place, ["a", "b"]).search()
@@ -154,8 +154,8 @@ def test_search_outside_of_a_repository_is_refused(tmp_path: Path) -> None:
     assert f"{place} is not in a git repository" in wrong(done)
 
 
-def test_refusal_of_git_is_reported(slower: Repository) -> None:
-    """As of a repository of another user, which git calls dubious."""
+def test_error_of_git_is_reported(slower: Repository) -> None:
+    """The error message of git is quoted, as for a repository of another user."""
     slower.git("config", "core.repositoryFormatVersion", "99")
     done = slower.search()
 
@@ -191,7 +191,7 @@ def test_last_number_or_metric_is_parsed(text: str, metric: str, value: float) -
         ("rate=12,3.4", r"rate=(\S+)", "12,3.4"),
     ],
 )
-def test_comma_that_may_be_a_decimal_point_is_refused(text: str, metric: str, found: str) -> None:
+def test_comma_that_may_be_a_decimal_point_is_rejected(text: str, metric: str, found: str) -> None:
     with pytest.raises(ValueError, match=f"^{found}, expected a decimal point, or --metric for"):
         parse_value(text, metric)
 
@@ -213,9 +213,9 @@ def commit(name: str, lines: int = 0, paths: Sequence[str] = ()) -> Commit:
 
 def test_prior_weights_favour_matching_paths_and_large_commits() -> None:
     commits = [commit("a", 10, ["src/x.c"]), commit("b", 10, ["doc/x.md"]), commit("c", 1000)]
-    given = candidates.prior_weights(commits, ["src/*"])
+    with_paths = candidates.prior_weights(commits, ["src/*"])
     by_size = candidates.prior_weights(commits, [])
 
-    assert given[0] > 10 * given[1] > 1
-    assert sum(given) == pytest.approx(3)
+    assert with_paths[0] > 10 * with_paths[1] > 1
+    assert sum(with_paths) == pytest.approx(3)
     assert by_size[0] == by_size[1] < by_size[2] < 2 * by_size[0]

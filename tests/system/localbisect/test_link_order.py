@@ -9,9 +9,9 @@ import pytest
 from localbisect_fixtures import Files, MakeRepository, Repository, numbered
 
 LINK = 'echo "$(cat file) $NETBISECT_LAYOUT" | cksum | cut -d " " -f 1 > linked'
-"""A linker whose result has luck of its own, by revision and layout."""
+"""A linker whose output depends on revision and layout."""
 PROGRAM = """#!/bin/sh
-# Prints the tree's level, 2.6 % up or down by what was linked, and a little by the run.
+# Prints the level of the tree, plus or minus 2.6 % by the linked file and some noise by run.
 echo "$NETBISECT_REVISION $NETBISECT_LAYOUT" >> "$JOURNAL"
 awk -v n="$(wc -l < "$JOURNAL")" -v level="$(cat level)" -v linked="$(cat linked)" 'BEGIN {
     x = n * 7919 + 13  # rand() differs from awk to awk
@@ -25,7 +25,7 @@ OPTIONS = ("--setup", LINK, "--effect", "6", "--image-noise", "1.5", "--noise", 
 
 @pytest.fixture
 def repository(make_repository: MakeRepository) -> Repository:
-    """Thirty commits, the 17th of which costs 6 %."""
+    """Thirty commits, of which the 17th makes the program 6 % slower."""
     changes: dict[int, Files] = {0: {"program.sh": PROGRAM}, 17: {"level": "940\n"}}
     return make_repository(numbered(31, changes))
 
@@ -37,7 +37,7 @@ def orders(repository: Repository) -> set[tuple[str, str]]:
 
 
 def named(found: dict[str, Any]) -> list[str]:
-    """The range that a search tells, or its culprit."""
+    """The suspects of a result, or its culprit."""
     return found["suspects"] if found["result"] == "suspects" else [found["culprit"]]
 
 

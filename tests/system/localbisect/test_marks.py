@@ -1,4 +1,4 @@
-"""`netbisect bisect mark`: what a user says about commits, before and during a search."""
+"""`netbisect bisect mark`: marks of commits before and during a search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def mark(repository: Repository, *arguments: str) -> Done:
 
 
 def test_a_search_respects_marks_and_names_them(slower: Repository) -> None:
-    """And its decisions can be repeated from the log."""
+    """Replay repeats the decisions of a search with marks."""
     middle = slower.revisions[len(slower.revisions) // 2]
     marking = mark(slower, middle, "skip", "--why", "it does not link")
     assert marking.stdout == f"{middle[:12]} is marked skip by ann: it does not link.\n"
@@ -45,6 +45,6 @@ def test_a_running_search_reads_marks(slower: Repository) -> None:
 
 
 def test_a_mark_needs_a_commit_and_a_reason(slower: Repository) -> None:
-    assert "no commit of that name" in mark(slower, "nowhere", "good", "--why", "x").stderr
+    assert "no commit of that name" in mark(slower, "unknown", "good", "--why", "x").stderr
     assert "Missing option '--why'" in mark(slower, "main", "good").stderr
     assert "--why is empty" in mark(slower, "main", "good", "--why", " ").stderr

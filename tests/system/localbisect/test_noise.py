@@ -1,4 +1,4 @@
-"""Whole searches on a machine whose noise is larger than supposed, by their logs alone."""
+"""Complete searches with more noise than expected, simulated by entries of the log."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ COMMITS = 4
 def searched(
     seed: int, drop: float, sd: float, slow_share: float = 0.0
 ) -> tuple[SearchResult, int]:
-    """A search among four commits to its end, and the true culprit.
+    """The result of a search among four commits, and the true culprit.
 
-    Slow runs take half as long again, as of programs that share their processor.
+    A slow run takes 1.5 times as long, as on a shared processor.
     """
     random = np.random.default_rng(seed)
     line = tuple(CandidateCommit(f"{i:040x}", "", 1.0) for i in range(1, COMMITS + 1))
@@ -76,8 +76,8 @@ def test_noise_of_a_search_is_that_of_single_runs() -> None:
 
 
 @pytest.mark.long
-def test_real_drop_is_never_called_nothing() -> None:
-    """16 searches for a drop of 5 %, with 2 % noise: the culprit, or no answer."""
+def test_real_drop_is_never_reported_as_no_change() -> None:
+    """16 searches for a drop of 5 % with 2 % noise name the culprit or are inconclusive."""
     found = [searched(seed, 0.05, 0.02) for seed in range(16)]
 
     assert not [one for one, _ in found if one.status is ExitStatus.NOTHING]
@@ -89,7 +89,7 @@ def test_real_drop_is_never_called_nothing() -> None:
 
 @pytest.mark.long
 def test_slow_runs_do_not_hide_a_drop() -> None:
-    """A third of all runs is slow: the culprit and its effect, where ministat proves nothing."""
+    """A third of the runs is slow, so that ministat shows no difference."""
     found = [searched(seed, 0.06, 0.007, slow_share=0.33) for seed in range(3)]
 
     for one, culprit in found:

@@ -1,4 +1,4 @@
-"""`netbisect bisect run --overlay`: a fix for revisions that do not build without it."""
+"""`netbisect bisect run --overlay`: a patch for revisions that do not build without it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINKS = ("--setup", "grep -q lm Makefile || { echo 'undefined reference to sqrt'
 
 @pytest.fixture
 def broken_range(make_repository: MakeRepository) -> Repository:
-    """Forty commits, of which those from 10 to 25 do not build; the 17th costs 5 %."""
+    """Forty commits: 10 to 25 do not build, and the 17th makes the program 5 % slower."""
     changes: dict[int, Files] = {0: {"Makefile": BUILT}, 10: {"Makefile": UNBUILT}}
     changes |= {17: {"level": "950\n"}, 26: {"Makefile": BUILT}}
     return make_repository(numbered(41, changes))
@@ -67,8 +67,8 @@ def test_revisions_are_skipped_if_the_overlay_does_not_apply(broken_range: Repos
 
     assert ends.returncode == 2
     good, bad = broken_range.revisions[0][:12], broken_range.revisions[-1][:12]
-    which = rf"the (good end, {good}|bad end, {bad}), cannot be measured: --overlay link"
-    assert re.search(which, ends.stderr)
+    pattern = rf"the (good end, {good}|bad end, {bad}), cannot be measured: --overlay link"
+    assert re.search(pattern, ends.stderr)
     assert "link.patch@FIRST..LAST restricts it to a range" in ends.stderr
     assert found["result"] == "suspects"
     assert found["overlays"] == {"link.patch": []}
@@ -97,7 +97,7 @@ def test_overlay_is_restricted_to_its_range(make_repository: MakeRepository) -> 
         assert extra == ("here" if inside else "")
 
 
-def test_overlay_is_not_applied_where_it_is_committed(make_repository: MakeRepository) -> None:
+def test_overlay_is_not_applied_if_already_present(make_repository: MakeRepository) -> None:
     changes: dict[int, Files] = {0: {"Makefile": UNBUILT}, 2: {"Makefile": BUILT, "file": "1\n"}}
     repository = make_repository(numbered(3, changes))
     _, before, fixed = repository.revisions
@@ -133,14 +133,12 @@ WRONG_OVERLAYS = [
 ]
 
 
-def test_invalid_overlays_are_refused(broken_range: Repository) -> None:
+def test_invalid_overlays_are_rejected(broken_range: Repository) -> None:
     fix = broken_range.place.parent / "link.patch"
     fix.write_text(FIX)
-    broken_range.git(
-        "branch", "side", broken_range.git("commit-tree", "-m", "Beside", "main^{tree}")
-    )
-    for given, message in WRONG_OVERLAYS:
-        done = broken_range.search("--overlay", given.format(fix=fix))
+    broken_range.git("branch", "side", broken_range.git("commit-tree", "-m", "Side", "main^{tree}"))
+    for overlay, message in WRONG_OVERLAYS:
+        done = broken_range.search("--overlay", overlay.format(fix=fix))
         assert done.returncode == 2
         assert message in done.stderr
     assert not broken_range.log.exists()

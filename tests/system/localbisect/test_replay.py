@@ -24,7 +24,7 @@ def log(slower: Repository, tmp_path: Path) -> Path:
     """The log of a finished search, without its repository."""
     done = slower.search()
     assert done.returncode == 0, done.stderr
-    path = tmp_path / "somewhere.log"
+    path = tmp_path / "copy.log"
     shutil.copy(slower.log, path)
     shutil.rmtree(slower.place)
     return path
@@ -124,7 +124,7 @@ def test_replay_repeats_all_decisions_and_finds_modifications(log: Path) -> None
         ('{"is":"nightdone","boots":3}\n', "line 1: expected one search, in the first line"),
     ],
 )
-def test_invalid_logs_are_refused(text: str, sentence: str, tmp_path: Path) -> None:
+def test_invalid_logs_are_rejected(text: str, sentence: str, tmp_path: Path) -> None:
     path = tmp_path / "some.log"
     path.write_text(text)
     done = replay(path)
@@ -134,7 +134,7 @@ def test_invalid_logs_are_refused(text: str, sentence: str, tmp_path: Path) -> N
     assert sentence in done.stderr
 
 
-def test_missing_log_is_refused(tmp_path: Path) -> None:
+def test_missing_log_is_reported(tmp_path: Path) -> None:
     done = replay(tmp_path / "none.log")
 
     assert done.exit_code == 2

@@ -98,13 +98,13 @@ def test_single_commit_is_verified_with_fresh_runs(slower: Repository) -> None:
 
 @pytest.mark.long
 def test_failing_revisions_are_skipped(make_repository: MakeRepository) -> None:
-    """At once for exit status 125, after a retry for others, and if the set-up fails."""
-    ways: list[Files] = [
+    """Exit status 125 and a failed set-up skip at once, other statuses after a retry."""
+    failures: list[Files] = [
         {"unbuildable": None, "broken": "125\n"},
         {"broken": "3\n"},
         {"broken": None, "unbuildable": ""},
     ]
-    changes = {number: ways[number % 3] for number in range(6, 36)}
+    changes = {number: failures[number % 3] for number in range(6, 36)}
     changes |= {36: {"unbuildable": None, "broken": None}, 37: {"level": "950\n"}}
     repository = make_repository(numbered(61, changes))
     done = repository.search("--setup", "test ! -e unbuildable", "--json")
@@ -113,8 +113,8 @@ def test_failing_revisions_are_skipped(make_repository: MakeRepository) -> None:
     seen = set()
     for revision, why in found["skipped"].items():
         number = repository.revisions.index(revision)
-        tries = ran.count(revision)
-        seen.add((why, tries))
+        attempts = ran.count(revision)
+        seen.add((why, attempts))
         assert 6 <= number < 36
 
     assert found["culprit"] == repository.revisions[37], done.stderr
@@ -189,7 +189,7 @@ def test_killed_search_resumes_from_its_log(slower: Repository) -> None:
 
 
 def test_incomplete_note_of_a_worktree_removes_nothing(slower: Repository) -> None:
-    """As after a kill, or on a full disk."""
+    """A kill or a full disk may leave an empty note."""
     note = slower.log.with_name("bisect.log.worktree")
     note.parent.mkdir()
     note.write_bytes(b"")
@@ -201,7 +201,7 @@ def test_incomplete_note_of_a_worktree_removes_nothing(slower: Repository) -> No
 
 
 def test_interruption_removes_worktree_and_processes(slower: Repository) -> None:
-    """A concurrent second search is refused."""
+    """A concurrent second search is rejected."""
     process = slower.held(3)
     other = slower.search()
     process.send_signal(signal.SIGTERM)
@@ -216,8 +216,8 @@ def test_interruption_removes_worktree_and_processes(slower: Repository) -> None
     assert slower.is_clean()
 
 
-def test_interruption_before_the_search_is_not_nothing_changed(slower: Repository) -> None:
-    """Such as in a large repository, in which git needs time to read the range."""
+def test_interruption_before_the_search_has_status_130(slower: Repository) -> None:
+    """In a large repository, git needs time to read the range."""
     alternates = slower.place / ".git" / "objects" / "info" / "alternates"
     alternates.parent.mkdir(exist_ok=True)
     os.mkfifo(alternates)  # git waits for its end
@@ -237,7 +237,7 @@ def test_interruption_before_the_search_is_not_nothing_changed(slower: Repositor
 
 
 def in_the_background() -> None:
-    """Like nohup(1)."""
+    """Ignores signals like nohup(1)."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
@@ -289,22 +289,26 @@ def test_search_needs_no_service_dependencies(slower: Repository) -> None:
     python = [sys.executable, "-c", WITHOUT.format(names=names)]
     ends = ["--good", slower.revisions[CULPRIT - 1], "--bad", slower.revisions[CULPRIT]]
     calls = [["bisect", "run", *ends, "--", "./bench.sh"], ["detect"], ["--help"]]
-    searched, detect, helped = (
+    search, detect, usage = (
         captured([*python, *call], cwd=slower.place, env=slower.environment_with())
         for call in calls
     )
 
-    assert searched.returncode == 0, searched.stderr
+    assert search.returncode == 0, search.stderr
     assert detect.returncode == 1
     assert "pip install 'netbisect[service]'" in detect.stderr
-    assert helped.returncode == 0
-    assert "Bisect any git repository with any command" in helped.stdout
+    assert usage.returncode == 0
+    assert "Bisect any git repository with any command" in usage.stdout
 
 
 def test_documentation_lists_exactly_the_options() -> None:
     page = (Path(__file__).parents[3] / "docs" / "bisect-run.md").read_text()
     run = cli.bisect.commands["run"]
     options = {name for option in run.params for name in option.opts if name.startswith("--")}
-    others = {"--seconds", "--shuffle-sections", "--why"}  # of an example, the linker and `mark`
+    others = {
+        "--seconds",
+        "--shuffle-sections",
+        "--why",
+    }  # options of an example, the linker and `mark`
 
     assert set(re.findall(r"--[a-z]+(?:-[a-z]+)*(?![-\w])", page)) - others == options

@@ -22,7 +22,7 @@ def slower(make_repository: MakeRepository) -> Repository:
 
 @pytest.mark.long
 def test_devices_with_different_levels_find_the_culprit(make_repository: MakeRepository) -> None:
-    """Device 2 is 5 % slower; the change is 4 %."""
+    """Device 2 is 5 % slower, and the change is 4 %."""
     repository = slower(make_repository)
     done = repository.search("--json", *COMMAND)
     found = json.loads(done.stdout)

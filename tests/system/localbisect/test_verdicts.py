@@ -9,15 +9,15 @@ from collections import Counter
 import pytest
 from localbisect_fixtures import Files, MakeRepository, numbered
 
-MOODY = """
+SLOW_RUNS = """
 n=$(($(wc -l < "$JOURNAL" || echo 0)))
 case "$n" in {when}) factor=0.95 ;; *) factor=1 ;; esac
 ./bench.sh | awk -v factor="$factor" '/^result:/ {{ print $2 * factor }}'
 """
-"""A machine that is slow at some runs, counted from 0, whichever the revision."""
+"""A machine that is slow in some runs, counted from 0, independent of the revision."""
 
 LONG_SETUP = "sleep 1"
-"""Longer than four runs."""
+"""A set-up that takes longer than four runs."""
 
 
 def plain(text: str) -> str:
@@ -68,7 +68,7 @@ def test_drift_has_no_culprit(make_repository: MakeRepository) -> None:
 def test_change_of_the_machine_has_no_culprit(make_repository: MakeRepository) -> None:
     """The machine becomes slow after the comparison of the ends."""
     repository = make_repository(numbered(30, {20: {"level": "950\n"}}))
-    command = MOODY.format(when="9|[1-9][0-9]*")
+    command = SLOW_RUNS.format(when="9|[1-9][0-9]*")
     command = command.replace("./bench", "grep -q 950 level && factor=1; ./bench")
     done = repository.search("--", "sh", "-c", command, SPREAD="0.002")
     output = plain(done.stdout)
