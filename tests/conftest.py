@@ -1,4 +1,4 @@
-"""What all tests share: a home of their own, fixtures, and settled chances."""
+"""Fixtures and options of all tests: a separate HOME, fixed seeds, strict skips."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ pytest_plugins = (
     "store_fixtures",
 )
 
-hypothesis.settings.register_profile("settled", derandomize=True, deadline=None, max_examples=50)
-hypothesis.settings.load_profile("settled")
+hypothesis.settings.register_profile(
+    "reproducible", derandomize=True, deadline=None, max_examples=50
+)
+hypothesis.settings.load_profile("reproducible")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class StrictSkips:
-    """Fails the run when a test is skipped that the list of allowed skips does not name."""
+    """Fails the run after a skip that the list of allowed skips does not name."""
 
     def __init__(self, allowed: Path) -> None:
         lines = [line.split("#")[0].strip() for line in allowed.read_text().splitlines()]
@@ -73,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """An empty home: tests neither read nor change the files of whoever runs them."""
+    """An empty HOME, so that tests neither read nor change the user's files."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         yield
@@ -84,7 +86,7 @@ def pytest_collectstart() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Imported modules stay: leave them out of later garbage collections."""
+    """Excludes imported modules, which stay in memory, from later garbage collections."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -103,6 +105,6 @@ _LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests come first: as one of the last each would be waited for alone."""
+    """Starts the longest tests first, so that the other processes are not idle at the end."""
     rank = {name: i for i, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))

@@ -49,16 +49,16 @@ def test_unreadable_commits_are_shown_by_hash(commits: dict[str, Commit]) -> Non
     assert (subjects["utf-16"], commits["utf-16"].body) == ("in UTF-16", "or not")
     assert subjects["latin 1"] == "café"
     assert subjects["unknown encoding"] == "caf\ufffd"
-    assert subjects["an encoding that is code"] == "\ufffd\\x00"
+    assert subjects["encoding unicode_escape"] == "\ufffd\\x00"
     assert subjects["no UTF-8"] == "caf\ufffd \ufffd\ufffd"
     assert subjects["NUL"] == "one\ufffdtwo"
     assert commits["NUL"].author == "N\ufffdL"
     assert subjects["control"] == "bell \x07 escape \x1b[31m line \u2028 return more"
-    assert subjects["like git"] == "1\t2\ta/path"
+    assert subjects["like output of git"] == "1\t2\ta/path"
     for name in ("no message", "blank", "unterminated"):
         assert subjects[name] == commits[name].revision[:12]
-    assert (commits["nobody"].author, commits["nobody"].email) == ("", "")
-    assert commits["twice"].email == commits["signed"].email == "a@example.org"
+    assert (commits["no author"].author, commits["no author"].email) == ("", "")
+    assert commits["repeated headers"].email == commits["signed"].email == "a@example.org"
     assert len(subjects["gigantic"]) + len(commits["gigantic"].body) < MOST_BYTES
 
 
