@@ -37,7 +37,7 @@ def test_down_without_a_demonstration(tmp_path: Path) -> None:
 
 
 def test_each_demonstration_has_its_own_password(tmp_path: Path) -> None:
-    """Its password is nowhere in the files."""
+    """The password is not in any file."""
     passwords = []
     for name in ("one", "two"):
         service = DemoService(tmp_path / name)

@@ -1,4 +1,4 @@
-"""The files and the process of the simulated lab."""
+"""Files and process of the simulated lab."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_lab_file_does_not_mention_the_simulation(running_lab: RunningLab) -> No
     assert str(running_lab.files.simulator) not in text
 
 
-def test_setup_refuses_a_folder_with_files(sample_tree: SampleTree, tmp_path: Path) -> None:
+def test_setup_rejects_a_folder_with_files(sample_tree: SampleTree, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("")
     with pytest.raises(LabError, match="is not empty"):
         setup.prepare(tmp_path, repository=sample_tree.repository)
@@ -40,7 +40,7 @@ def test_failed_setup_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "lab").exists()
 
 
-def test_setup_refuses_an_unknown_testbed(sample_tree: SampleTree, tmp_path: Path) -> None:
+def test_setup_rejects_an_unknown_testbed(sample_tree: SampleTree, tmp_path: Path) -> None:
     with pytest.raises(LabError) as caught:
         setup.prepare(tmp_path, repository=sample_tree.repository, testbeds=("c2758",))
     known = ", ".join(setup.TESTBEDS)
@@ -49,7 +49,7 @@ def test_setup_refuses_an_unknown_testbed(sample_tree: SampleTree, tmp_path: Pat
 
 @pytest.fixture
 def config(running_lab: RunningLab, tmp_path: Path) -> Path:
-    """A configuration for a second lab: a copy of the first at other ports."""
+    """A copy of the configuration with other ports."""
     text = running_lab.files.simulator.read_text()
     for name in ("machines", "ssh"):
         shutil.copytree(running_lab.files.place / name, tmp_path / name)
@@ -121,7 +121,7 @@ def test_port_in_use_is_reported(config: Path) -> None:
     ],
     ids=["profile", "wire", "name", "host key"],
 )
-def test_invalid_configuration_is_refused(
+def test_invalid_configuration_is_rejected(
     config: Path, right: str, wrong: str, message: str
 ) -> None:
     config.write_text(config.read_text().replace(right, wrong))

@@ -23,22 +23,22 @@ SEND = (
 
 
 def run_traffic(lab: RunningLab, sender: str, receiver: str = RECEIVE) -> tuple[str, str]:
-    """What sender and receiver say; the receiver is ready first."""
+    """Outputs of sender and receiver; the sender starts when the receiver is ready."""
     ssh = ["ssh", "-F", str(lab.files.ssh_config), "c2558-gen"]
     with subprocess.Popen(
         [*ssh, receiver], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as receiving:
         assert receiving.stdout is not None
-        said = ""
-        while not pktgen.ready(said):
-            said += receiving.stdout.readline()
+        output = ""
+        while not pktgen.ready(output):
+            output += receiving.stdout.readline()
         sent = captured([*ssh, sender], check=True)
         if "-W" not in receiver:
             lab.ssh("c2558-gen", "pkill -INT -x pkt-gen")
-        return sent.stderr + sent.stdout, said + receiving.stdout.read()
+        return sent.stderr + sent.stdout, output + receiving.stdout.read()
 
 
-def test_pkt_gen_output_is_that_of_freebsd(running_lab: RunningLab) -> None:
+def test_output_of_pkt_gen_equals_that_of_freebsd(running_lab: RunningLab) -> None:
     sender, receiver = run_traffic(running_lab, SEND)
     header = [re.sub(r"^[0-9.]+ ", "", line) for line in receiver.splitlines()[:8]]
     assert header == [
@@ -63,18 +63,18 @@ def test_pkt_gen_output_is_that_of_freebsd(running_lab: RunningLab) -> None:
     assert "198.18.10.1:2001-198.18.10.20 -> 198.19.10.1:2001-198.19.10.100 (00:1b" in sender
 
 
-def test_pkt_gen_refuses_options_unknown_to_freebsd(running_lab: RunningLab) -> None:
-    """By its usage text and with its status, which is that of a ssh(1) that failed."""
+def test_pkt_gen_rejects_options_unknown_to_freebsd(running_lab: RunningLab) -> None:
+    """pkt-gen prints its usage; its status 255 equals that of a failed ssh(1)."""
     ssh = ["ssh", "-F", str(running_lab.files.ssh_config), "c2558-gen"]
-    refused = captured([*ssh, f"{SEND} -U"])
-    assert refused.returncode == 255
-    assert refused.stderr.startswith("pkt-gen: illegal option -- U\nUsage:\npkt-gen arguments\n")
+    rejected = captured([*ssh, f"{SEND} -U"])
+    assert rejected.returncode == 255
+    assert rejected.stderr.startswith("pkt-gen: illegal option -- U\nUsage:\npkt-gen arguments\n")
     record = captured([*ssh, "pkt-gen -h"], check=True)
-    assert record.stderr in refused.stderr
+    assert record.stderr in rejected.stderr
 
 
 flows = st.builds(
-    lambda count, pps, luck: Flow("inet4", 60, "", tuple(schedule(1000.0, count, pps, luck))),
+    lambda count, pps, rng: Flow("inet4", 60, "", tuple(schedule(1000.0, count, pps, rng))),
     st.integers(min_value=1, max_value=10**8),
     st.floats(min_value=1e6, max_value=2e7),
     st.randoms(use_true_random=True),
@@ -83,7 +83,7 @@ flows = st.builds(
 
 @given(flows, st.lists(st.floats(min_value=990, max_value=1200), min_size=2, max_size=9))
 def test_packet_count_is_independent_of_intervals(flow: Flow, cuts: list[float]) -> None:
-    """So a receiver that wakes up late has seen the same packets."""
+    """A receiver that wakes up late counts the same packets."""
     cuts = sorted([0.0, *cuts, 9999.0])
     total = sum(flow.packets(a, b) for a, b in itertools.pairwise(cuts))
     assert total == pytest.approx(sum(second.packets for second in flow.seconds))

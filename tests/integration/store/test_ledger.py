@@ -1,4 +1,4 @@
-"""The ledger: facts, commits, events, and many that write at once."""
+"""The ledger: facts, commits, events and concurrent writers."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_facts_are_read_as_written(ledger: Ledger, sample: Sample, failure: Fail
 
 @pytest.mark.parametrize("odd", ["nul \0", "lone \ud800"])
 def test_invalid_characters_are_replaced(ledger: Ledger, odd: str) -> None:
-    """Also when it is told again, alone or among others, or twice at once."""
+    """Repeated facts are recorded once, separately and in batches."""
     conditions = Conditions.of("c2558", odd, {odd: odd})
     boot = dataclasses.replace(BOOT, id=odd)
     sample = dataclasses.replace(SAMPLE, id=odd, boot=odd, scenario=odd)
@@ -96,7 +96,7 @@ def test_invalid_characters_are_replaced(ledger: Ledger, odd: str) -> None:
     assert [event.kind for event in ledger.events.since(0)[0]] == ["import"]
 
 
-def test_a_sample_of_an_unknown_boot_is_refused(ledger: Ledger) -> None:
+def test_sample_of_an_unknown_boot_is_rejected(ledger: Ledger) -> None:
     marker = ledger.events.last()
     with pytest.raises(StoreError, match="belongs to boot boot1, which was not recorded"):
         ledger.facts.record(SAMPLE)
@@ -108,7 +108,7 @@ def test_a_sample_of_an_unknown_boot_is_refused(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_invalid_facts_are_refused(ledger: Ledger, number: float) -> None:
+def test_invalid_facts_are_rejected(ledger: Ledger, number: float) -> None:
     with pytest.raises(StoreError, match="there is no action 7"):
         ledger.facts.record(BOOT, 7)
     ledger.facts.record(BOOT)
@@ -119,9 +119,9 @@ def test_invalid_facts_are_refused(ledger: Ledger, number: float) -> None:
 
 
 def test_imported_facts_are_one_transaction(ledger: Ledger) -> None:
-    stray = dataclasses.replace(SAMPLE, id="sample2", boot="unknown")
+    unrelated = dataclasses.replace(SAMPLE, id="sample2", boot="unknown")
     with pytest.raises(StoreError, match="belongs to boot unknown"):
-        ledger.facts.record_all([*FACTS, stray], "elsewhere")
+        ledger.facts.record_all([*FACTS, unrelated], "elsewhere")
     assert ledger.events.since(0) == ([], 0)
 
     assert ledger.facts.record_all([*FACTS, FAILURE], "elsewhere") == FACTS
@@ -137,7 +137,7 @@ def test_imported_facts_are_one_transaction(ledger: Ledger) -> None:
 
 
 def test_an_import_names_its_revisions_if_they_are_few(ledger: Ledger) -> None:
-    """And not those of a sample whose boot was there before: whoever reads it looks everywhere."""
+    """None means all revisions: more than 100, or a sample of an earlier boot."""
     ledger.facts.record_all([KERNEL, BOOT, FAILURE], "elsewhere")
     ledger.facts.record_all([SAMPLE], "elsewhere")
     many = [dataclasses.replace(BOOT, id=f"b{i}", revision=f"m{i}") for i in range(101)]
@@ -148,7 +148,7 @@ def test_an_import_names_its_revisions_if_they_are_few(ledger: Ledger) -> None:
 
 
 def test_a_series_without_branch_is_reported_once_per_change(ledger: Ledger) -> None:
-    """By names, if they are few."""
+    """The event has the names of at most 100 revisions."""
     ledger.commits.know([commit("r1", 1), commit("r2", 2), commit("r1", 1)])
     ledger.commits.know([commit("r1", 1), commit("r2", 2)])
     ledger.commits.know([commit("r1", 1, "in other words")])
@@ -178,7 +178,7 @@ for i in range(40):
             try:
                 for i in range(40):
                     ledger.facts.record(Boot(f"{name}{i}", "t", "key", "r1", float(i), 1.0))
-            except Exception as error:  # noqa: BLE001 - whatever it is, the test must see it
+            except Exception as error:  # noqa: BLE001 - reported below
                 errors.append(error)
 
         threads = [threading.Thread(target=write, args=(name,)) for name in ("mine", "yours")]

@@ -1,4 +1,4 @@
-"""A ledger of the release before: every stored object loads, and work continues."""
+"""A ledger of the previous release: all objects load, and work continues."""
 
 from __future__ import annotations
 

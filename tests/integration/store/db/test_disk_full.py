@@ -1,4 +1,4 @@
-"""A file system without room, and a ledger that others hold: nothing is half done."""
+"""A full file system, and a locked ledger."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def small(tmp_path: Path) -> Iterator[Path]:
     try:
         subprocess.run(mount, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("file systems cannot be mounted here")
+        pytest.skip("needs permission to mount")
     yield place
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 @contextlib.contextmanager
 def without_room(place: Path) -> Iterator[None]:
-    """All that is free is taken by a file."""
+    """A file takes all free space within the block."""
     filler = place / "filler"
     with filler.open("wb", buffering=0) as stream, contextlib.suppress(OSError):
         while True:
@@ -58,13 +58,13 @@ def without_room(place: Path) -> Iterator[None]:
 
 
 def night(ledger: Ledger, number: int) -> int:
-    """Asks for one, and says its number."""
+    """Adds a nightly job; returns its id."""
     job = NightlyJob("main", "c2558", f"{number:040x}", ("inet4-forwarding",), 3)
     return ledger.jobs.add(job, key=f"night:{number}").id
 
 
 def test_a_full_disk_rolls_back_and_later_writes_succeed(small: Path) -> None:
-    """The transaction that found no room is not there at all."""
+    """The failed transaction leaves no rows."""
     ledger = open_ledger(f"sqlite:///{small}/ledger.sqlite")
     assert night(ledger, 1) == 1
     number = 1
@@ -80,12 +80,12 @@ def test_a_full_disk_rolls_back_and_later_writes_succeed(small: Path) -> None:
         fill()
     assert number == len(ledger.jobs.all_open()) == ledger.events.last()
     assert night(ledger, number + 1) == number + 1
-    with contextlib.closing(sqlite3.connect(small / "ledger.sqlite")) as looked_at:
-        assert looked_at.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    with contextlib.closing(sqlite3.connect(small / "ledger.sqlite")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 def test_a_kernel_on_a_full_disk_leaves_no_file(small: Path, tmp_path: Path) -> None:
-    """And is kept as soon as there is some."""
+    """The kernel can be stored once there is space."""
     stage, log = tmp_path / "stage", tmp_path / "log"
     stage.mkdir()
     (stage / "kernel").write_bytes(os.urandom(1 << 20))
@@ -97,7 +97,7 @@ def test_a_kernel_on_a_full_disk_leaves_no_file(small: Path, tmp_path: Path) -> 
 
     store.directory.mkdir()
     with without_room(small):
-        os.truncate(small / "filler", _SIZE - (1 << 19))  # for half of it
+        os.truncate(small / "filler", _SIZE - (1 << 19))  # space for half of the kernel
         with pytest.raises(OSError, match="No space left"):
             store.put(stage, fact, log)
     assert [*store.directory.iterdir()] == []
@@ -106,7 +106,7 @@ def test_a_kernel_on_a_full_disk_leaves_no_file(small: Path, tmp_path: Path) -> 
 
 
 def record(log: Path) -> None:
-    """The output of a command of this host's, as of one on a machine."""
+    """Logs the output of a command on this host like that of a machine."""
     with Connections(Ssh()) as connections:
         host = connections.machine(f"{HOST_MARK}/nowhere")
         with host.running(["printf", "%0100d", "0"], log) as process:
@@ -114,7 +114,7 @@ def record(log: Path) -> None:
 
 
 def test_a_full_disk_ends_logs_only(small: Path) -> None:
-    """What the console says is heard nevertheless; there is room for both in the end."""
+    """Console output is still evaluated, and logging resumes once there is space."""
     console = Console(("sh", "-c", "echo panic; exec sleep 60"))
     logs = [small / "console.log", small / "receiver"]
     for one in logs:
@@ -132,7 +132,7 @@ def test_a_full_disk_ends_logs_only(small: Path) -> None:
 
 
 def test_a_full_disk_of_the_builder_is_an_infrastructure_fault(small: Path) -> None:
-    """It is told so, and goes to its end: it waits for no disk."""
+    """The command runs to its end; it does not wait for space."""
     builder = Builder("one", "amd64", small)
     commands = LoggedCommands(builder, small / "log", lambda _: None)
     commands.begin()
@@ -152,8 +152,8 @@ def test_a_full_disk_of_the_builder_is_an_infrastructure_fault(small: Path) -> N
 
 
 @pytest.mark.long
-def test_a_locked_ledger_is_waited_for(tmp_path: Path) -> None:
-    """Whoever writes waits, whoever reads does not; all of it is there in the end."""
+def test_writers_wait_for_a_locked_ledger(tmp_path: Path) -> None:
+    """Readers do not wait, and no write is lost."""
     path = tmp_path / "ledger.sqlite"
     ledger = open_ledger(f"sqlite:///{path}")
     night(ledger, 1)
@@ -162,7 +162,7 @@ def test_a_locked_ledger_is_waited_for(tmp_path: Path) -> None:
         writers = [threading.Thread(target=night, args=(ledger, one)) for one in range(2, 6)]
         for one in writers:
             one.start()
-        time.sleep(6.0)  # beyond the five seconds after which SQLite's own driver gives up
+        time.sleep(6.0)  # longer than the default timeout of five seconds of sqlite3
         assert all(one.is_alive() for one in writers)
         assert len(ledger.jobs.all_open()) == 1
         other.execute("COMMIT")

@@ -1,6 +1,6 @@
-"""A connection to the database that is cut at every step: nothing is lost, nothing is done twice.
+"""Lost connections to PostgreSQL: no transaction is lost or repeated.
 
-A relay stands between the ledger and the server, and cuts after any message it is told to.
+A relay between ledger and server closes the connection at a chosen message.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ SCENARIO = "inet4-forwarding"
 
 
 class Relay:
-    """Passes on what a client and the server say, up to the message at which it is to cut."""
+    """Relays messages between clients and the server, up to the message `cut_at`."""
 
     def __init__(self, server: Path, folder: Path) -> None:
         self.folder = folder
         self.messages = 0
-        """From clients, so far."""
+        """Number of messages from clients."""
         self.cut_at: int | None = None
-        self.heard = False
-        """Whether the server hears the message at which it is cut; its answer is lost then."""
+        self.delivered = False
+        """Whether the server receives the message `cut_at`, so that its response is lost."""
         self.cuts = 0
-        self.away = False
+        self.unavailable = False
         self._server = str(server / _SOCKET)
         self._lock = threading.Lock()
         self._listener = socket.socket(socket.AF_UNIX)
@@ -61,20 +61,20 @@ class Relay:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            if self.away:
+            if self.unavailable:
                 client.close()
                 continue
-            threading.Thread(target=self._pass_on, args=(client,), daemon=True).start()
+            threading.Thread(target=self._relay, args=(client,), daemon=True).start()
 
-    def _pass_on(self, client: socket.socket) -> None:
+    def _relay(self, client: socket.socket) -> None:
         with contextlib.suppress(OSError), client, socket.socket(socket.AF_UNIX) as server:
             server.connect(self._server)
-            answers = threading.Thread(target=_pump, args=(server, client))
-            answers.start()
+            responses = threading.Thread(target=_pump, args=(server, client))
+            responses.start()
             while data := client.recv(1 << 16):
                 if self._is_cut():
                     _end(client)
-                    if self.heard:
+                    if self.delivered:
                         server.sendall(data)
                         server.shutdown(socket.SHUT_WR)
                     else:
@@ -83,7 +83,7 @@ class Relay:
                 server.sendall(data)
             else:
                 _end(server)
-            answers.join()
+            responses.join()
 
     def _is_cut(self) -> bool:
         with self._lock:
@@ -98,7 +98,7 @@ class Relay:
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:
-    """Until either side ends; what nobody listens to any more is read all the same."""
+    """Copies until the source ends; data for a closed target is discarded."""
     with contextlib.suppress(OSError):
         while data := source.recv(1 << 16):
             with contextlib.suppress(OSError):
@@ -126,17 +126,17 @@ def ledger(relay: Relay, postgresql_url: str, cluster: Any) -> Iterator[Ledger]:
 
 
 Step = Callable[[Callable[[], Any]], Any]
-"""Does one transaction, and gives what it returns."""
+"""Executes a transaction; returns its result."""
 
 
 def night(ledger: Ledger, name: str, step: Step) -> None:
-    """From a job to its result."""
+    """All transactions from a nightly job to an alert."""
     job = NightlyJob("main", "c2558", "b", (SCENARIO,), 1)
     record = step(lambda: ledger.jobs.add(job, key=f"night {name}"))
-    order = partial(
+    intend = partial(
         ledger.actions.intend, stage=ActionStage.TRIAL, target="c2558", config="G", arch="amd64"
     )
-    decision = step(lambda: order(record.id, revision="b", why="w"))
+    decision = step(lambda: intend(record.id, revision="b", why="w"))
     step(lambda: ledger.actions.submitted(decision.id, 7))
     conditions = Conditions.of("c2558", SCENARIO, {"nic": name})
     boot = Boot(f"boot {name}", "c2558", "k", "b", 1.0, 60.0)
@@ -183,14 +183,14 @@ def counts(url: str) -> dict[str, int]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("heard", [False, True], ids=["message lost", "answer lost"])
-def test_a_connection_may_be_lost_at_any_message_of_a_transaction(
-    relay: Relay, ledger: Ledger, postgresql_url: str, heard: bool
+@pytest.mark.parametrize("delivered", [False, True], ids=["message lost", "response lost"])
+def test_connection_may_be_lost_at_any_message_of_a_transaction(
+    relay: Relay, ledger: Ledger, postgresql_url: str, delivered: bool
 ) -> None:
-    """Whatever is cut, the ledger has afterwards what it has without a cut, and has it once."""
+    """The ledger has the same rows as without lost connections."""
     night(ledger, "whole", retried_when_lost)
     once = counts(postgresql_url)
-    relay.heard = heard
+    relay.delivered = delivered
     nights, most = 1, 0
     for at in range(1, 100):
 
@@ -209,12 +209,12 @@ def test_a_connection_may_be_lost_at_any_message_of_a_transaction(
     assert counts(postgresql_url) == {name: nights * number for name, number in once.items()}
 
 
-def test_a_restarting_server_is_waited_for(relay: Relay, ledger: Ledger, cluster: Any) -> None:
-    """All connections end at once, in a pool of several, and none can be made for a while."""
+def test_ledger_waits_for_a_restarting_server(relay: Relay, ledger: Ledger, cluster: Any) -> None:
+    """All connections end at once, and new ones fail for 0.3 seconds."""
     marker = ledger.events.last()
-    relay.away = True
+    relay.unavailable = True
     cluster.do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'ledger'")
-    timer = threading.Timer(0.3, setattr, (relay, "away", False))
+    timer = threading.Timer(0.3, setattr, (relay, "unavailable", False))
     timer.start()
     record = retried_when_lost(
         lambda: ledger.jobs.add(NightlyJob("main", "c", "b", (SCENARIO,), 1), key="night")
@@ -228,7 +228,7 @@ def test_an_unreachable_server_is_reported_in_one_sentence(
 ) -> None:
     monkeypatch.setattr(postgresql, "WAIT_SECONDS", 0.1)
     ledger.events.last()
-    relay.away = True
+    relay.unavailable = True
     relay.cut_at = relay.messages + 1
     with pytest.raises(ConnectionLostError, match=r"the database postgresql.* does not answer: "):
         retried_when_lost(ledger.events.last)
@@ -237,19 +237,19 @@ def test_an_unreachable_server_is_reported_in_one_sentence(
 def test_a_commit_of_unknown_outcome_is_not_repeated(
     relay: Relay, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told to whoever asked; the service looks at the ledger again before it goes on."""
+    """The caller gets an error; the service then reads the ledger again."""
     monkeypatch.setattr(postgresql, "WAIT_SECONDS", 0.1)
-    tries = []
+    attempts = []
 
     def work() -> None:
-        tries.append(1)
+        attempts.append(1)
         with ledger.writing() as writing:
-            writing.note("told")
-            relay.away = relay.heard = True
+            writing.note("noted")
+            relay.unavailable = relay.delivered = True
             relay.cut_at = relay.messages + 1  # the commit
 
     with pytest.raises(DatabaseError, match="the outcome is unknown"):
         retried_when_lost(work)
-    assert len(tries) == 1
-    relay.away = False
-    assert [event.kind for event in ledger.events.since(0)[0]] == ["told"]
+    assert len(attempts) == 1
+    relay.unavailable = False
+    assert [event.kind for event in ledger.events.since(0)[0]] == ["noted"]

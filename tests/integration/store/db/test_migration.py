@@ -1,4 +1,4 @@
-"""The database: how it is opened, and how it gets its tables."""
+"""Opening and migrating a database."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def on_postgresql(schema: str) -> Any:
 
 @pytest.fixture
 def engine(database: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Engine]:
-    """Of a database without tables."""
+    """An engine of a database without tables."""
     if database == "sqlite":
         url = f"sqlite:///{tmp_path}/ledger.sqlite"
     else:
@@ -45,7 +45,7 @@ def engine(database: str, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
 
 
 def differences(engine: Engine) -> list[object]:
-    """What alembic would change to make the database's tables those of tables.py."""
+    """Differences between the database and tables.py, according to alembic."""
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
         return list(compare_metadata(context, Base.metadata))
@@ -63,7 +63,7 @@ def test_an_empty_database_gets_the_tables_of_the_models(engine: Engine) -> None
 def test_a_failed_migration_is_rolled_back(tmp_path: Path) -> None:
     engine = open_database(f"sqlite:///{tmp_path}/ledger.sqlite")
     with writer(engine).begin() as connection:
-        connection.execute(text("CREATE TABLE samples (somebody_elses INTEGER)"))
+        connection.execute(text("CREATE TABLE samples (unrelated INTEGER)"))
 
     with pytest.raises(StoreError, match="samples already exists"):
         migrate(engine)
@@ -79,7 +79,9 @@ def test_a_failed_migration_is_rolled_back(tmp_path: Path) -> None:
         ("0007", "has schema 0007, older than 0008, the oldest that"),
     ],
 )
-def test_a_database_of_an_unknown_schema_is_refused(engine: Engine, version: str, why: str) -> None:
+def test_database_with_an_unknown_schema_is_rejected(
+    engine: Engine, version: str, why: str
+) -> None:
     migrate(engine)
     with writer(engine).begin() as connection:
         connection.execute(text(f"UPDATE netbisect_version SET version_num = '{version}'"))  # noqa: S608
@@ -109,12 +111,12 @@ def test_an_invalid_url_is_reported(url: str, why: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_directory_is_refused_as_database(tmp_path: Path) -> None:
+def test_directory_is_rejected_as_database(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is a directory; expected a file"):
         open_database(f"sqlite:///{tmp_path}")
 
 
-def test_another_file_is_refused_and_not_changed(tmp_path: Path) -> None:
+def test_another_file_is_rejected_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database\n" * 100)
 
@@ -139,13 +141,13 @@ RELEASED = sorted(script.revision for script in SCRIPTS.walk_revisions())
 
 
 def row_of(table: Table) -> dict[str, object]:
-    """A value for every column; those that refer to each other are equal."""
+    """A value for every column; values of foreign keys match."""
     values: dict[type, object] = {int: 1, float: 1.5, str: "text", bool: True, object: {}}
     return {column.name: values[column.type.python_type] for column in table.columns}
 
 
 def rows_in(engine: Engine) -> dict[str, dict[str, object]]:
-    """The one row that is in each table; tables with none are left out."""
+    """The only row of each table, without empty tables."""
     metadata = MetaData()
     metadata.reflect(engine)
     found = {}
@@ -164,7 +166,7 @@ def rows_in(engine: Engine) -> dict[str, dict[str, object]]:
     indirect=["database"],
 )
 def test_a_ledger_of_any_schema_keeps_all_values(engine: Engine, schema: str) -> None:
-    """Whatever the version that filled it, its columns are there afterwards with what they had."""
+    """The migration from any released schema keeps all columns and values."""
     migrate(engine)
     with writer(engine).begin() as connection:
         command.downgrade(alembic_config(connection), schema)
@@ -188,7 +190,7 @@ def test_a_ledger_of_any_schema_keeps_all_values(engine: Engine, schema: str) ->
 
 
 def test_every_schema_follows_the_one_before() -> None:
-    """One line, so that there is one way from each to the newest."""
+    """Migrations have no branches."""
     found = {script.revision: script.down_revision for script in SCRIPTS.walk_revisions()}
     assert sorted(found) == list(known_schemas())
 

@@ -1,4 +1,4 @@
-"""Two processes with one ledger on PostgreSQL: no trial is ordered twice."""
+"""Two processes with one ledger on PostgreSQL submit each trial once."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ def test_two_processes_never_submit_a_trial_twice(url: str) -> None:
     for job in ledger.jobs.all_open():
         trials = ledger.actions.of_job(job.id)
         assert [trial.seq for trial in trials] == list(range(1, len(trials) + 1))
-        assert BOOTS <= len(trials) <= BOOTS + 1  # both may have seen that one was missing
+        assert BOOTS <= len(trials) <= BOOTS + 1  # both processes may have added the last trial
         assert len([trial for trial in trials if trial.outcome is None]) <= 1
     ledger.engine.dispose()

@@ -1,4 +1,4 @@
-"""The tree's history, read from real repositories."""
+"""History of commits, read from real repositories."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Repository:
 
     def git(self, *arguments: str) -> str:
         self.time += 1
-        who = {"AUTHOR": ("Åsa Ōno", "asa@example.org"), "COMMITTER": ("C", "c@example.org")}
-        given = {f"GIT_{one}_DATE": f"{self.time} +0000" for one in who}
-        for one, (name, email) in who.items():
-            given |= {f"GIT_{one}_NAME": name, f"GIT_{one}_EMAIL": email}
-        return git(self.directory, *arguments, env={**os.environ, **given})
+        people = {"AUTHOR": ("Åsa Ōno", "asa@example.org"), "COMMITTER": ("C", "c@example.org")}
+        variables = {f"GIT_{one}_DATE": f"{self.time} +0000" for one in people}
+        for one, (name, email) in people.items():
+            variables |= {f"GIT_{one}_NAME": name, f"GIT_{one}_EMAIL": email}
+        return git(self.directory, *arguments, env={**os.environ, **variables})
 
     def commit(self, message: str, **files: str | bytes) -> str:
         for name, content in files.items():
@@ -52,7 +52,7 @@ def history(repository: Repository, tmp_path: Path) -> History:
 
 
 def test_the_first_fetch_reports_its_progress(repository: Repository, tmp_path: Path) -> None:
-    """Later ones are short, and say nothing."""
+    """Later fetches report nothing."""
     repository.commit("first", a="1\n")
     url = f"file://{repository.directory}"
     messages: list[str] = []
@@ -130,12 +130,12 @@ def test_between_lists_commits_after_good_up_to_bad(
 def test_a_stretch_includes_both_ends(repository: Repository, history: History) -> None:
     one, two, three = (repository.commit(name, a=name) for name in ("one", "two", "three"))
     repository.git("checkout", "--quiet", "-b", "side", one)
-    aside = repository.commit("aside", b="b")
+    other = repository.commit("aside", b="b")
     history.update()
 
     assert history.stretch(one, three) == [three, two, one]
     assert history.stretch(two, two) == [two]
-    for first, last in ((three, one), (two, aside)):
+    for first, last in ((three, one), (two, other)):
         with pytest.raises(HistoryError, match=f"{first} does not lead to {last}"):
             history.stretch(first, last)
 
@@ -150,7 +150,7 @@ def test_a_merge_is_one_commit_with_all_its_changes(
     before = repository.commit("on main", b="1\n")
     repository.git("merge", "--quiet", "--no-ff", "--message", "merge side", "side")
     merge = repository.git("rev-parse", "HEAD")
-    after = repository.commit("nothing in it")
+    after = repository.commit("empty")
     history.update()
 
     commits = history.between(base, "main")
@@ -206,7 +206,7 @@ def test_unknown_names_are_reported(repository: Repository, history: History) ->
 
 
 def test_an_unreadable_repository_is_reported(repository: Repository, tmp_path: Path) -> None:
-    """An update that was cut short is taken up again."""
+    """A failed first update can be repeated."""
     revision = repository.commit("first", a="1\n")
     history = History(tmp_path / "clone", str(tmp_path / "nowhere"))
     with pytest.raises(HistoryError) as caught:

@@ -1,4 +1,4 @@
-"""Commits that anybody may push, and that break nothing but their own names."""
+"""Malformed commits, shallow repositories and Buildbot's poller."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_every_name_on_the_branch_is_found(hostile: HostileBranch, history: Hist
 
 @pytest.mark.both_databases
 def test_unreadable_commits_are_stored(commits: dict[str, Commit], url: str) -> None:
-    """PostgreSQL has no NUL in a text."""
+    """Text columns of PostgreSQL cannot contain NUL."""
     ledger = open_ledger(url)
     ledger.commits.learn(list(commits.values()), "main")
 
@@ -97,7 +97,7 @@ def shallow(hostile: HostileBranch, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_shallow_repository_is_recognized(shallow: Path, tmp_path: Path) -> None:
-    """It has commits, but none that can be fetched."""
+    """Git cannot fetch from a shallow repository."""
     for url in (str(shallow), f"file://{shallow}"):
         with pytest.raises(HistoryError, match=r"is shallow: .*`git fetch --unshallow` in it"):
             History(tmp_path / "clone", url).update()
@@ -116,7 +116,7 @@ def test_a_search_in_a_shallow_repository_reports_the_missing_commits(
 
 
 class Poller(IdleMaster):
-    """Buildbot's poller in a real master, in front of a branch that grew by all of them."""
+    """Buildbot's poller in a real master, with a branch that grows by all malformed commits."""
 
     def test_every_commit_becomes_a_change(self) -> defer.Deferred[None]:
         temporary = tempfile.TemporaryDirectory()

@@ -58,7 +58,7 @@ def test_every_kind_of_name_is_resolved(published: Published) -> None:
 
 
 def test_a_commit_has_its_branches_and_names(published: Published) -> None:
-    """Branches are those on whose first-parent lines it is."""
+    """Branches are those whose first-parent line contains the commit."""
     both = whereabouts(published.history, published.main[4])
     noted = whereabouts(published.history, published.stable[1])
     merged = whereabouts(published.history, published.side[1])
@@ -69,7 +69,7 @@ def test_a_commit_has_its_branches_and_names(published: Published) -> None:
 
 
 def test_a_review_has_an_optional_base(published: Published) -> None:
-    """The base may be named in any way."""
+    """The base may have any kind of name."""
     base = published.history.commit(published.main[4])
 
     assert resolve(published.history, "D5180", default_branch="main") == Review("D5180", None)
@@ -79,16 +79,16 @@ def test_a_review_has_an_optional_base(published: Published) -> None:
         commit_named(published.history, "D5180", default_branch="main")
 
 
-def test_a_reversed_range_is_refused_with_the_right_one(published: Published) -> None:
-    """It is not turned in silence: perhaps another one was meant."""
+def test_reversed_range_is_rejected_with_the_right_one(published: Published) -> None:
+    """The range is not swapped silently, because the user may have meant another one."""
     error = refused(published.history, "main..r3050")
 
     assert str(error) == ("main..r3050 is reversed, r3050 is the older one; expected r3050..main")
     assert named(error) == {"r3050..main": published.main[4]}
 
 
-def test_ends_of_different_lines_are_refused_with_their_fork(published: Published) -> None:
-    """Also where the good end was merged into the line of the bad one."""
+def test_ends_of_different_lines_are_rejected_with_their_fork(published: Published) -> None:
+    """This includes a good end that was merged into the line of the bad end."""
     error = refused(published.history, "stable/14..main")
     merged = refused(published.history, f"{published.side[1]}..main")
 
@@ -97,8 +97,8 @@ def test_ends_of_different_lines_are_refused_with_their_fork(published: Publishe
     assert named(merged) == {f"{published.main[28][:12]}..main": published.main[28]}
 
 
-def test_ends_without_a_common_commit_are_refused(tree: Tree, history: History) -> None:
-    """Such as those of two histories that were put into one repository."""
+def test_ends_without_a_common_commit_are_rejected(tree: Tree, history: History) -> None:
+    """One repository may contain unrelated histories."""
     tree.grow("main", "a", "b")
     tree.grow("other", "c")
     history.update()
@@ -107,16 +107,16 @@ def test_ends_without_a_common_commit_are_refused(tree: Tree, history: History) 
 
 
 def test_an_ambiguous_abbreviation_lists_its_commits(tree: Tree, history: History) -> None:
-    """With hash, day and subject of each; what is no commit does not count."""
+    """Only commits count; other objects with the prefix are ignored."""
     revisions = tree.grow("main", *(f"c{i}" for i in range(1200)))
     history.update()
-    begun: dict[str, list[str]] = {}
+    by_prefix: dict[str, list[str]] = {}
     for revision in revisions:
-        begun.setdefault(revision[:4], []).append(revision)
-    several = {prefix: ones for prefix, ones in begun.items() if len(ones) > 1}
-    assert several
+        by_prefix.setdefault(revision[:4], []).append(revision)
+    ambiguous = {prefix: ones for prefix, ones in by_prefix.items() if len(ones) > 1}
+    assert ambiguous
 
-    for prefix, ones in several.items():
+    for prefix, ones in ambiguous.items():
         error = refused(history, prefix)
         assert named(error) == {one: one for one in ones}
         assert str(error) == (
@@ -125,9 +125,9 @@ def test_an_ambiguous_abbreviation_lists_its_commits(tree: Tree, history: Histor
         assert {one.commit.number for one in error.candidates} == {
             revisions.index(one) + 1 for one in ones
         }
-    alone = next(ones[0] for ones in begun.values() if len(ones) == 1)
-    objects = tree.git("rev-parse", f"--disambiguate={alone[:4]}").split()
-    assert found(history, alone[:4]) == alone, objects
+    unique = next(ones[0] for ones in by_prefix.values() if len(ones) == 1)
+    objects = tree.git("rev-parse", f"--disambiguate={unique[:4]}").split()
+    assert found(history, unique[:4]) == unique, objects
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_an_ambiguous_abbreviation_lists_its_commits(tree: Tree, history: Histor
 def test_names_that_a_newer_tree_may_have_are_unknown(
     published: Published, name: str, sentence: str
 ) -> None:
-    """A newer tree may have it, which is told apart from what can never be right."""
+    """The error distinguishes names that a newer tree may have from invalid names."""
     error = refused(published.history, name)
 
     assert sentence in str(error)
@@ -170,15 +170,15 @@ def test_names_that_a_newer_tree_may_have_are_unknown(
 def test_names_that_no_tree_can_have_are_invalid(
     published: Published, name: str, sentence: str
 ) -> None:
-    """Fetching does not help."""
+    """A fetch cannot make these names valid."""
     error = refused(published.history, name)
 
     assert str(error) == sentence
     assert not error.unknown
 
 
-def test_a_tag_of_something_else_than_a_commit_is_refused(tree: Tree, history: History) -> None:
-    """FreeBSD has none; others tag keys and trees."""
+def test_tag_of_another_object_than_a_commit_is_rejected(tree: Tree, history: History) -> None:
+    """Some repositories tag keys or trees."""
     tree.grow("main", "a")
     tree.git("tag", "odd", tree.git("rev-parse", "main^{tree}"))
     history.update()
@@ -192,7 +192,7 @@ def test_names_are_unknown_before_the_first_update(history: History) -> None:
 
 
 def test_a_rewritten_commit_is_not_found(tree: Tree, history: History) -> None:
-    """Though the clone still has it."""
+    """The clone still contains the commit."""
     one, two = tree.grow("main", "a", "b\n\nsvn path=/head/; revision=2001")
     history.update()
     assert found(history, "n2") == found(history, "r2001") == two

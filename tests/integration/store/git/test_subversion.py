@@ -13,7 +13,7 @@ from netbisect.store.git.resolve import resolve, whereabouts
 
 
 def test_subversion_numbers_are_read_from_messages(tree: Tree, history: History) -> None:
-    """As different conversions have written them."""
+    """Conversions have used several formats."""
     revisions = tree.grow(
         "main",
         "a\n\nsvn path=/head/; revision=101001",
@@ -33,8 +33,8 @@ def test_subversion_numbers_are_read_from_messages(tree: Tree, history: History)
     assert whereabouts(history, revisions[2]).subversion == ("head@101003",)
 
 
-def test_a_number_with_a_branch_is_a_revision_of_that_branch(published: Published) -> None:
-    """As in Subversion; without one it must be a commit's own, and the other is offered."""
+def test_number_with_a_branch_is_a_revision_of_that_branch(published: Published) -> None:
+    """A number without a branch must belong to a commit; the error suggests a branch."""
     error = refused(published.history, "r3059")
 
     assert found(published.history, "main@3059") == published.main[4]
@@ -45,7 +45,7 @@ def test_a_number_with_a_branch_is_a_revision_of_that_branch(published: Publishe
 
 
 def test_added_changed_and_removed_notes_are_followed(tree: Tree, history: History) -> None:
-    """Also where the notes' own history was rewritten."""
+    """The history of the notes may be rewritten."""
     one, two = tree.grow("main", "a", "b")
     history.update()
     assert "have no numbers of Subversion" in str(refused(history, "r2001"))
@@ -89,7 +89,7 @@ def test_added_changed_and_removed_notes_are_followed(tree: Tree, history: Histo
 def test_an_invalid_table_is_reported(
     tree: Tree, history: History, tmp_path: Path, text: str, sentence: str
 ) -> None:
-    """With its line; nothing of it counts."""
+    """The message has the line, and no entry of the table is used."""
     tree.grow("main", "a")
     history.update()
     history.table = tmp_path / "svn.tsv"
@@ -103,7 +103,7 @@ def test_an_invalid_table_is_reported(
 
 
 def test_a_table_may_name_missing_commits(tree: Tree, history: History, tmp_path: Path) -> None:
-    """Which is said when the number is asked for."""
+    """The missing commit is reported when its number is resolved."""
     tree.grow("main", "a")
     history.update()
     history.table = tmp_path / "svn.tsv"

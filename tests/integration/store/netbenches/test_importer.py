@@ -1,4 +1,4 @@
-"""Measurements of netbenches become facts, once and as they were."""
+"""Import of measurements of netbenches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNAME = (
 
 
 def receiver(pps: float, seconds: int = 40) -> str:
-    """What pkt-gen's receiver printed in that lab, at a constant rate."""
+    """Output of pkt-gen's receiver at a constant rate."""
     lines = [
         "CMD: pkt-gen -N -f rx -i igb3 -w 4",
         "456.099101 main [2564] interface is igb3",
@@ -46,7 +46,7 @@ def receiver(pps: float, seconds: int = 40) -> str:
 
 
 class Results:
-    """A folder as netbenches' scripts leave it."""
+    """A folder of results in the layout of netbenches."""
 
     def __init__(self, top: Path, result: str, place: str = RESULTS) -> None:
         self.directory = top / place / result
@@ -69,7 +69,7 @@ class Results:
 
 
 def rates_of(ledger: Ledger, testbed: str, scenario: str, branch: str = "head") -> dict[str, Any]:
-    """By revision: the rates of its boots in their order, packets per second."""
+    """Rates of the boots in order by revision, packets per second."""
     return {
         level.revision: [round(math.exp(value), 1) for value in level.ln_pps]
         for level in ledger.series.levels(testbed, scenario, branch)
@@ -165,17 +165,17 @@ def test_a_malformed_line_is_reported_and_nothing_is_imported(
 @pytest.mark.data
 def test_all_published_histories_are_imported(ledger: Ledger) -> None:
     if not HISTORIES.is_file():
-        pytest.skip("the measurements in ../shared/netbenches are not there")
+        pytest.skip("needs ../shared/netbenches/histories.jsonl")
     lines = [json.loads(line) for line in HISTORIES.read_text().splitlines()]
 
     summary = import_into(ledger, HISTORIES, parser=PARSER)
 
-    left_out = [
+    excluded = [
         point for line in lines for point in line["points"] if not isinstance(point["rev"], int)
     ]
     boots = sum(len(point["v"]) for line in lines for point in line["points"])
-    expected = boots - sum(len(point["v"]) for point in left_out)
-    assert len(summary.skipped) == len(left_out) == 6
+    expected = boots - sum(len(point["v"]) for point in excluded)
+    assert len(summary.skipped) == len(excluded) == 6
     assert (summary.boots, summary.samples) == (expected, expected) == (3586, 3586)
     assert summary.series == 162
     assert summary.kernels == 235

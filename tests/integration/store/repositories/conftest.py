@@ -1,4 +1,4 @@
-"""A ledger with forty commits, and its clock."""
+"""A ledger with commits, and its clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def ledger(url: str, clock: Clock) -> Iterator[Ledger]:
-    """With forty commits."""
+    """A ledger with commits r1 to r39."""
     engine = open_database(url)
     ledger = Ledger(engine, clock, domain="lab.example.org")
     ledger.commits.learn([Commit(f"r{i}", i, "", "", "", "", 0.0) for i in range(1, 40)], "main")

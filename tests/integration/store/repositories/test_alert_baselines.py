@@ -1,4 +1,4 @@
-"""The levels before and since an alert, and the recovery of its series."""
+"""Levels before and after an alert, and recovery of its series."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def measured(
     numbers: Sequence[int] = range(5, 36, 5),
     pps: float = 1e6,
 ) -> None:
-    """Levels of FORWARDING at some revisions, a day for each revision."""
+    """Records levels of FORWARDING at these revisions, one per day."""
     for number in numbers:
         name = f"{testbed} r{number}"
         ledger.facts.record(Kernel(f"r{number}", "c", "a", name, name, "v", 1, 0.0, 1.0))
@@ -59,7 +59,7 @@ SINCE_CULPRIT = [15, 20, 25, 30, 35]
 def test_a_baseline_begins_with_a_lasting_change(
     ledger: Ledger, state: AlertState, expected: list[int]
 ) -> None:
-    """What is fixed leaves a gap; what was called off counts for nothing."""
+    """A fixed alert leaves a gap; invalid and withdrawn alerts have no effect."""
     measured(ledger)
     alert = announce(ledger)
     assert baseline(ledger) == [20, 25, 30, 35]
@@ -67,13 +67,13 @@ def test_a_baseline_begins_with_a_lasting_change(
     set_state(ledger, alert, state, culprit="r15", until=DAY, recovery="r30")
     assert baseline(ledger) == expected
     if state.ended:
-        again = set_state(ledger, alert, AlertState.REOPENED)
-        assert again.culprit == "r15"
+        reopened = set_state(ledger, alert, AlertState.REOPENED)
+        assert reopened.culprit == "r15"
         assert baseline(ledger) == SINCE_CULPRIT
 
 
-def test_a_gain_beside_a_drop_belongs_to_the_alert(ledger: Ledger) -> None:
-    """Its series begins a baseline too, so that the gain is not compared again."""
+def test_gain_with_a_drop_belongs_to_the_alert(ledger: Ledger) -> None:
+    """The series of the gain also begins a new baseline, so that the gain is not retested."""
     measured(ledger)
     cpu = replace(DROP, scenario="inet4-forwarding~cpu.percent.lower")
     announce(ledger, "r10", "r20", cpu, GAIN)
@@ -87,7 +87,7 @@ def around(ledger: Ledger, alert: Alert) -> tuple[list[str], list[str]]:
 
 @pytest.mark.both_databases
 def test_levels_before_an_alert_begin_with_the_previous_change(ledger: Ledger) -> None:
-    """And what came after the alert says nothing of what was before it."""
+    """Later alerts do not affect the levels before an alert."""
     measured(ledger)
     announce(ledger, "r5", "r10")
     alert = announce(ledger, "r15", "r20")
@@ -97,14 +97,14 @@ def test_levels_before_an_alert_begin_with_the_previous_change(ledger: Ledger) -
 
 
 def test_levels_of_unknown_commits_are_ignored(ledger: Ledger) -> None:
-    """An alert of elsewhere has no place in the branch."""
+    """The ends of the alert are not on the branch."""
     measured(ledger)
     assert around(ledger, announce(ledger, "other", "another")) == ([], [])
 
 
 @pytest.mark.both_databases
-def test_a_level_that_is_back_closes_its_alert(ledger: Ledger, clock: Clock) -> None:
-    """With the revision that was back first, and no sooner than three levels are."""
+def test_recovered_level_closes_its_alert(ledger: Ledger, clock: Clock) -> None:
+    """Three recovered levels are needed; the first one is recorded."""
     measured(ledger, numbers=range(1, 11))
     measured(ledger, numbers=(20, 22), pps=9e5)
     alert = announce(ledger)

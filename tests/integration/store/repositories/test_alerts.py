@@ -1,4 +1,4 @@
-"""What the ledger remembers of alerts: their life, their series, their frozen numbers."""
+"""Alerts in the ledger: changes, series and effects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from netbisect.store.ledger import Ledger
 def test_every_change_has_a_time_a_reason_an_author_and_a_state(
     ledger: Ledger, clock: Clock
 ) -> None:
-    """In the history, and among the events."""
+    """The change is in the history of the alert and in an event."""
     alert = announce(ledger)
     clock.now = 2000.0
     set_state(ledger, alert, AlertState.MUTED, until=5000.0)
@@ -47,17 +47,17 @@ def test_every_change_has_a_time_a_reason_an_author_and_a_state(
         st.tuples(st.sampled_from(AlertState), st.integers(0, 1), st.integers(1, 20)), max_size=12
     )
 )
-def test_any_sequence_of_changes_is_recorded_or_refused(
+def test_any_sequence_of_changes_is_recorded_or_rejected(
     ledger: Ledger, clock: Clock, steps: list[tuple[AlertState, int, int]]
 ) -> None:
-    """No sequence loses a change, a standing alert or an announced number."""
+    """No sequence loses a change, an open alert or its effects."""
     clock.now += 1
     pair = [
         announce(ledger, f"r{10 + i}", f"r{20 + i}", testbed=f"{clock.now} {i}") for i in (0, 1)
     ]
-    for state, which, days in steps:
+    for state, index, days in steps:
         clock.now += days * DAY
-        before = ledger.alerts.get(pair[which].id)
+        before = ledger.alerts.get(pair[index].id)
         written = len(ledger.alerts.changes(before.id))
         try:
             after = set_state(ledger, before, state, culprit="r15", until=clock.now + DAY)
@@ -74,7 +74,7 @@ def test_any_sequence_of_changes_is_recorded_or_refused(
 
 @pytest.mark.both_databases
 def test_alerts_are_filtered_by_state_and_time(ledger: Ledger, clock: Clock) -> None:
-    """No candidate is among those that were announced, wherever it is asked for them."""
+    """Queries of announced alerts exclude candidates."""
     clock.now = 1 * DAY
     first = announce(ledger, "r1", "r5", DROP)
     clock.now = 2 * DAY
@@ -90,7 +90,7 @@ def test_alerts_are_filtered_by_state_and_time(ledger: Ledger, clock: Clock) -> 
 
     assert ids(ledger.alerts.pending()) == [first.id, candidate.id]
     assert ids(ledger.alerts.begun(2 * DAY)) == [over.id, candidate.id]
-    assert ids(ledger.alerts.latest(9)) == [over.id, first.id]  # that with the higher number first
+    assert ids(ledger.alerts.latest(9)) == [over.id, first.id]  # descending ids
     assert ids(ledger.alerts.latest(1)) == [over.id]
     oldest = ledger.alerts.first()
     assert oldest is not None
@@ -100,7 +100,6 @@ def test_alerts_are_filtered_by_state_and_time(ledger: Ledger, clock: Clock) -> 
 
 
 def test_only_a_comparison_confirms_a_candidate(ledger: Ledger) -> None:
-    """A night does not."""
     night = ledger.jobs.add(NightlyJob("main", "c2558", "r20", (PF,), 3), key="night")
     with (
         pytest.raises(StoreError, match="is no comparison"),
@@ -110,7 +109,6 @@ def test_only_a_comparison_confirms_a_candidate(ledger: Ledger) -> None:
 
 
 def test_an_alert_needs_measurements(ledger: Ledger) -> None:
-    """An alert has numbers."""
     record = ledger.jobs.add(
         CompareJob("main", "t", "r1", "r2", (PF,), PF, -0.1, commits=30), key="c"
     )
@@ -125,28 +123,28 @@ def test_an_alert_needs_measurements(ledger: Ledger) -> None:
 
 @pytest.mark.both_databases
 def test_one_culprit_is_one_event(ledger: Ledger, clock: Clock) -> None:
-    """The alert that was announced first has the series of both from then on."""
+    """The earlier alert gets the series of both."""
     first = set_culprit(ledger, announce(ledger))
     clock.now = 2000.0
     second = set_culprit(ledger, announce(ledger, "r12", "r18", testbed="apu2"))
     night = ledger.jobs.add(NightlyJob("main", "apu2", "r20", (PF,), 3), key="night")
     with ledger.jobs.closing(night, NightlyResult(3)) as closing:
-        stands = closing.join_same_culprit(second.id)
+        merged = closing.join_same_culprit(second.id)
 
     later = ledger.alerts.get(second.id)
-    assert stands == ledger.alerts.get(first.id)
+    assert merged == ledger.alerts.get(first.id)
     assert (later.state, later.merged_into) == (AlertState.MERGED, first.id)
-    assert stands.series == first.series + second.series
+    assert merged.series == first.series + second.series
     assert later.series == second.series
-    assert ledger.alerts.all_open() == [stands]
-    assert ledger.alerts.of_culprit("r15") == [stands, later]
+    assert ledger.alerts.all_open() == [merged]
+    assert ledger.alerts.of_culprit("r15") == [merged, later]
     assert "alert 2 is the same event" in ledger.alerts.changes(first.id)[-1].what
     with pytest.raises(StoreError, match="alert 2 was merged into alert 1; it is alert 1 that"):
         set_state(ledger, second, AlertState.MUTED, until=9000.0)
 
 
 def test_different_events_are_not_merged(ledger: Ledger) -> None:
-    """Nor is an alert with itself."""
+    """An alert is not merged with itself either."""
     one, two = set_culprit(ledger, announce(ledger)), announce(ledger, testbed="apu2")
     night = ledger.jobs.add(NightlyJob("main", "apu2", "r20", (PF,), 3), key="night")
 
@@ -160,7 +158,7 @@ def test_different_events_are_not_merged(ledger: Ledger) -> None:
 def test_a_drop_that_returns_within_thirty_days_reopens_its_alert(
     ledger: Ledger, clock: Clock
 ) -> None:
-    """With its new numbers beside the old ones, and its culprit to be found anew."""
+    """The alert gets the new effects and series, and no culprit."""
     alert = set_culprit(ledger, announce(ledger))
     clock.now = 2000.0
     set_state(ledger, alert, AlertState.FIXED, recovery="r25")

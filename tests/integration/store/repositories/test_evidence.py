@@ -1,4 +1,4 @@
-"""The evidence of a job: boots, conditions and kernels, of all its testbeds."""
+"""The evidence of a job: boots, conditions and kernels of all its testbeds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ledger_facts import sample
 from netbisect.bisect.model.entities import Boot, Sample, Stage
 
 
-def test_a_night_sees_only_the_boots_that_were_made_for_it(lab: Lab) -> None:
+def test_evidence_of_a_night_has_only_its_own_boots(lab: Lab) -> None:
     earlier, tonight = lab.add_job(night()), lab.add_job(night())
     lab.boot(earlier, "r1", {FORWARDING: 1e5})
     lab.boot(None, "r1", {FORWARDING: 1e5})
@@ -62,7 +62,7 @@ def test_different_conditions_are_not_compared(lab: Lab) -> None:
 
 
 def test_conditions_of_a_clock_that_was_ahead_are_not_the_newest(lab: Lab) -> None:
-    """A night would repeat its boots until that date."""
+    """Otherwise a night would repeat its boots until that date."""
     lab.count = itertools.count(9_000_000_000)
     lab.boot(None, "r0", {FORWARDING: 1e5})
     lab.count = itertools.count(1)
@@ -115,7 +115,7 @@ def test_evidence_is_independent_of_the_order_of_facts(lab: Lab) -> None:
 
 @pytest.mark.both_databases
 def test_layouts_of_a_revision_are_visible_to_its_search_only(lab: Lab) -> None:
-    """They are images of the revision to the search, and of no revision to all others."""
+    """Other jobs and queries ignore them."""
     searching = lab.add_job(dataclasses.replace(bisection(), layouts=3))
     plain, comparing = lab.add_job(bisection()), lab.add_job(comparison("r1", "r5"))
     ordinary, relinked = lab.build("r5", "five"), lab.build("r5#2", "five again")
@@ -146,22 +146,22 @@ def test_layouts_of_a_revision_are_visible_to_its_search_only(lab: Lab) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_revision_that_boots_on_another_testbed_is_not_skipped(lab: Lab, *, first: bool) -> None:
-    """Whichever came first; but what the testbed of the job says of itself stands."""
+    """The order does not matter, and a failure on the only testbed of a revision counts."""
     record = lab.add_job(group())
     places = [("r1", "c2558", OTHER), ("r5", OTHER, "c2558")]
-    for revision, works, fails in places:
+    for revision, success, failure in places:
         if first:
-            lab.boot(record, revision, {FORWARDING: 600_000.0}, testbed=works)
-        lab.failure(record, revision, Stage.BOOT, testbed=fails)
+            lab.boot(record, revision, {FORWARDING: 600_000.0}, testbed=success)
+        lab.failure(record, revision, Stage.BOOT, testbed=failure)
         if not first:
-            lab.boot(record, revision, {FORWARDING: 600_000.0}, testbed=works)
+            lab.boot(record, revision, {FORWARDING: 600_000.0}, testbed=success)
     lab.failure(record, "r9", Stage.BOOT, testbed=OTHER)
 
     assert set(lab.skipped(record)) == {"r5", "r9"}
 
 
-def test_the_kernel_built_last_counts_whatever_the_clocks_of_builders(lab: Lab) -> None:
-    """An earlier one may have been removed, and would be built again and again."""
+def test_last_recorded_kernel_counts_independent_of_the_clocks_of_builders(lab: Lab) -> None:
+    """An earlier kernel may have been removed, and would be rebuilt repeatedly."""
     record = lab.add_job(night())
     lab.count = itertools.count(2_000_000_000)
     lab.build("r1")

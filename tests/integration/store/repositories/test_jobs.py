@@ -1,4 +1,4 @@
-"""Jobs, the decisions made for them, and their closing."""
+"""Jobs, their decisions, and their results."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def test_a_job_waits_for_one_decision_on_each_testbed(ledger: Ledger) -> None:
         ledger.jobs.add(NIGHT, key="another night"),
     )
     first, second = decide(ledger, record.id), decide(ledger, record.id, "r2", "c2558-2")
-    elsewhere = decide(ledger, another.id)
+    other_job = decide(ledger, another.id)
 
     assert [first.external_id, second.external_id] == [f"nb:{record.id}:1:1", f"nb:{record.id}:2:1"]
     assert ledger.actions.all_open(record.id) == [first, second]
-    assert ledger.actions.all_open() == [first, second, elsewhere]
+    assert ledger.actions.all_open() == [first, second, other_job]
     with pytest.raises(StoreError, match=f"still waits for nb:{record.id}:2:1; .* for c2558-2$"):
         decide(ledger, record.id, "r3", "c2558-2")
     ledger.actions.finish(second.id, Outcome.OK)
@@ -57,7 +57,7 @@ def test_a_decision_goes_from_intended_to_submitted_to_finished(ledger: Ledger) 
     ledger.actions.submitted(decision.id, 17)
     ledger.actions.submitted(decision.id, 18)
     ledger.actions.finish(decision.id, Outcome.UNMEASURABLE, "no boot")
-    done = ledger.actions.finish(decision.id, Outcome.OK, "told again")
+    done = ledger.actions.finish(decision.id, Outcome.OK, "repeated")
 
     assert (done.buildset, done.outcome, done.note) == (17, Outcome.UNMEASURABLE, "no boot")
     assert done.submitted_at is not None
@@ -100,7 +100,7 @@ def test_nothing_is_decided_for_a_closed_job(ledger: Ledger) -> None:
         decide(ledger, record.id)
 
 
-def test_an_answer_and_its_follow_ups_are_one_transaction(ledger: Ledger) -> None:
+def test_result_and_follow_ups_are_one_transaction(ledger: Ledger) -> None:
     night = ledger.jobs.add(NIGHT, key="night")
 
     with ledger.jobs.closing(night, NightlyResult(3)) as closing:
@@ -158,8 +158,8 @@ def test_the_last_night_has_one_job_per_testbed_and_branch(ledger: Ledger) -> No
 
 def test_an_extended_job_is_open_without_a_result(ledger: Ledger) -> None:
     change = {"who": "ann", "via": "command"}
-    wish = {"priority": 10, "most_open": 1, "address": "", "letter": lambda _: Mail("", "")}
-    request = ledger.requests.open("series", {}, [COMPARISON], **change, **wish).id
+    settings = {"priority": 10, "most_open": 1, "address": "", "letter": lambda _: Mail("", "")}
+    request = ledger.requests.open("series", {}, [COMPARISON], **change, **settings).id
     [record] = ledger.requests.jobs(request)
     with ledger.jobs.closing(record, Unfinished("no boots left")):
         pass

@@ -1,4 +1,4 @@
-"""Levels of a series, and where its baseline begins."""
+"""Levels of a series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts, their mails, and that neither is ever lost or sent for nothing."""
+"""Mails of the outbox, and alerts of requested searches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_sent_mail_is_not_due(ledger: Ledger, clock: Clock) -> None:
 
     ledger.mails.sent(mail.id)
     ledger.mails.sent(mail.id)
-    ledger.mails.failed(mail.id, "told too late", 2000.0)
+    ledger.mails.failed(mail.id, "reported late", 2000.0)
 
     assert ledger.mails.due(9999.0) == []
     sent = ledger.mails.get(mail.id)
@@ -53,7 +53,7 @@ def test_a_sent_mail_is_not_due(ledger: Ledger, clock: Clock) -> None:
 
 
 def test_a_failed_mail_is_retried_after_the_others(ledger: Ledger) -> None:
-    """Were it always first, a mail that ends the sending would keep all others from leaving."""
+    """Otherwise a mail that stops the mailer would block all others."""
     mail, other = post(ledger), post(ledger, "another")
 
     ledger.mails.begin(mail.id, next_try_at=1010.0)
@@ -81,7 +81,7 @@ def test_a_failed_mail_can_be_sent_again(ledger: Ledger) -> None:
         ledger.mails.retry(mail.id)
 
 
-def test_a_mail_without_recipients_is_refused(ledger: Ledger) -> None:
+def test_invalid_mails_are_rejected(ledger: Ledger) -> None:
     with pytest.raises(StoreError, match="mail key has no recipients"):
         ledger.mails.post("key", Mail("s", "b"), [])
     with pytest.raises(StoreError, match="about alert 5, which does not exist"):

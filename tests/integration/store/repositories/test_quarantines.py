@@ -1,4 +1,4 @@
-"""Quarantines in the ledger, and the trials that lead to them."""
+"""Quarantines in the ledger, and trials without valid samples."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ REVISION = "a" * 40
 
 
 def test_released_quarantines_stay_in_the_history(ledger: Ledger) -> None:
-    held = ledger.quarantines.start("c2558", why="too hot", fault=Fault.THROTTLING.value)
+    quarantine = ledger.quarantines.start("c2558", why="too hot", fault=Fault.THROTTLING.value)
     record = ledger.quarantines.ask_release("c2558", by="ana", note="new fans")
     assert record.wanted_at is not None
-    ledger.quarantines.release(held.id)
+    ledger.quarantines.release(quarantine.id)
 
     assert ledger.quarantines.current() == {}
     (past,) = ledger.quarantines.of_testbed("c2558")
     assert (past.released_by, past.note, past.fault) == ("ana", "new fans", "throttling")
     assert past.released_at is not None
-    assert ledger.quarantines.start("c2558", why="again").id != held.id
+    assert ledger.quarantines.start("c2558", why="again").id != quarantine.id
     kinds = [event.kind for event in ledger.events.since(0)[0]]
     assert kinds == ["learned", "quarantine", "release-asked", "released", "quarantine"]
 
 
-def test_a_refused_release_can_be_requested_again(ledger: Ledger) -> None:
-    held = ledger.quarantines.start("c2558", why="too hot")
+def test_rejected_release_can_be_requested_again(ledger: Ledger) -> None:
+    quarantine = ledger.quarantines.start("c2558", why="too hot")
     ledger.quarantines.ask_release("c2558", by="ana")
-    refused = ledger.quarantines.refuse_release(held.id, "no link")
+    rejected = ledger.quarantines.refuse_release(quarantine.id, "no link")
 
-    assert (refused.wanted_at, refused.refused, refused.released_at) == (None, "no link", None)
+    assert (rejected.wanted_at, rejected.refused, rejected.released_at) == (None, "no link", None)
     assert ledger.quarantines.ask_release("c2558", by="bo").wanted_by == "bo"
 
 
-def test_fruitless_trials_count_since_the_last_valid_sample_or_release(ledger: Ledger) -> None:
+def test_failed_trials_count_since_the_last_valid_sample_or_release(ledger: Ledger) -> None:
     night = NightlyJob("main", "c2558", REVISION, ("s",), 1)
     record, another = ledger.jobs.add(night, key="night"), ledger.jobs.add(night, key="another")
 
@@ -63,7 +63,7 @@ def test_fruitless_trials_count_since_the_last_valid_sample_or_release(ledger: L
     assert ledger.quarantines.failed_trials(record.id, "c2558") == 2
     assert ledger.quarantines.failed_trials(record.id, "e5-2650") == 0
     assert ledger.quarantines.failed_trials(another.id, "c2558") == 0
-    held = ledger.quarantines.start("c2558", why="too hot")
+    quarantine = ledger.quarantines.start("c2558", why="too hot")
     ledger.quarantines.ask_release("c2558", by="ana")
-    ledger.quarantines.release(held.id)
+    ledger.quarantines.release(quarantine.id)
     assert ledger.quarantines.failed_trials(record.id, "c2558") == 0

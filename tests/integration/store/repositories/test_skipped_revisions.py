@@ -1,4 +1,4 @@
-"""Revisions that cannot be measured, and what lifts that."""
+"""Revisions that cannot be measured."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from netbisect.bisect.model.entities import Boot, Reaction, Stage
 def test_a_build_failure_is_skipped_by_all_testbeds_and_a_boot_failure_on_its_own(
     lab: Lab, stage: Stage
 ) -> None:
-    """Of the same configuration and architecture, and in later jobs too."""
+    """Later jobs of the same configuration and architecture also skip the revision."""
     record, later = lab.add_job(bisection()), lab.add_job(comparison("r5", "r9"))
-    elsewhere = lab.add_job(dataclasses.replace(bisection(), testbed="c2558-2"))
+    other_testbed = lab.add_job(dataclasses.replace(bisection(), testbed="c2558-2"))
     lab.failure(record, "r5", stage)
     skipped, built = {"r5": f"{stage.value} trouble"}, stage in (Stage.DEPLOY, Stage.BOOT)
 
     assert lab.skipped(record) == lab.skipped(later) == skipped
-    assert lab.skipped(elsewhere) == ({} if built else skipped)
+    assert lab.skipped(other_testbed) == ({} if built else skipped)
     assert lab.evidence(record, config="GENERIC-NODEBUG").skipped == {}
     assert built or lab.evidence(record, arch="arm64").skipped == {}
 
