@@ -27,7 +27,7 @@ from netbisect.steps.service.settings import Settings
 from netbisect.workers.cli.options import EXIT_LAB, EXIT_UNMEASURABLE, EXIT_USAGE, LINE_LENGTH
 
 EXIT_PROPERTY = "lab_exit"
-"""Build property with the exit status of netbisect-lab (docs/lab.md has the table)."""
+"""Build property with the exit status of netbisect-lab (docs/man/netbisect-lab.1 lists them)."""
 KERNEL_PROPERTY = "kernel"
 """Build property with the key of the kernel that was built."""
 DECISION_PROPERTY = "decision"
