@@ -178,9 +178,16 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def resolve_paths(table: T, folder: Path) -> T:
-    """The table with its relative paths resolved against a folder, also those of its tables."""
+    """The table with its relative paths resolved against a folder, also those of its tables.
+
+    Raises:
+        FileError: a path begins with `~` and a user that this host does not have.
+    """
     if isinstance(table, Path):
-        return cast("T", folder / table.expanduser())
+        try:
+            return cast("T", folder / table.expanduser())
+        except RuntimeError as error:
+            raise FileError(f"{table}: this host has no such user; expected a full path") from error
     if isinstance(table, tuple):
         return cast("T", tuple(resolve_paths(one, folder) for one in table))
     if not is_dataclass(table) or isinstance(table, type):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netbisect.workers.config.toml import FileError, Scalar, load, structure
+from netbisect.workers.config.toml import FileError, Scalar, load, resolve_paths, structure
 
 
 @dataclass(frozen=True)
@@ -95,3 +95,8 @@ def test_arbitrary_data_raises_only_file_errors(data: object) -> None:
     """Other exceptions are not raised, and values have exactly the types of their fields."""
     with contextlib.suppress(FileError):
         assert type(structure(data, Car, source="x").name) is str
+
+
+def test_the_home_of_an_unknown_user_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="~nobody-here/x: this host has no such user"):
+        resolve_paths(Car("a", (), manual=Path("~nobody-here/x")), tmp_path)
