@@ -61,6 +61,10 @@ class Power:
     """Command on the worker, such as ipmitool."""
     timeout: int = 60
 
+    def __post_init__(self) -> None:
+        check(self.cycle, "cycle: expected a command")
+        check(self.timeout > 0, f"timeout {self.timeout}: expected seconds > 0")
+
 
 @dataclass(frozen=True, slots=True)
 class Console:
@@ -68,6 +72,9 @@ class Console:
 
     command: tuple[str, ...]
     """Command on the worker that prints the console until it is killed."""
+
+    def __post_init__(self) -> None:
+        check(self.command, "command: expected a command")
 
 
 @dataclass(frozen=True, slots=True)

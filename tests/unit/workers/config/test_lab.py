@@ -270,6 +270,8 @@ def test_kernel_configs_are_relative_to_the_lab_file(tmp_path: Path, text: str) 
             'directory = "builder"\nmodules = ["if ix"]',
             "builders[0]: modules: 'if ix' is no folder of sys/modules, such as if_ovpn",
         ),
+        ("cycle = [", "cycle = [] # [", "testbeds[0].power: cycle: expected a command"),
+        ("command = [", "command = [] # [", "testbeds[0].console: command: expected a command"),
         ("poll = 0.05", "poll = 0", "testbeds[0].timing: poll: expected seconds > 0"),
         ("settle = 0.02", "settle = -1", "testbeds[0].timing: settle: expected 0 seconds or more"),
         (
