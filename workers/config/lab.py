@@ -43,6 +43,10 @@ class Ssh:
     command_timeout: int = 60
     """Seconds until a simple command counts as hung."""
 
+    def __post_init__(self) -> None:
+        for name in ("connect_timeout", "command_timeout"):
+            check(getattr(self, name) > 0, f"{name} {getattr(self, name)}: expected seconds > 0")
+
 
 def worker_name(host: Builder | Testbed) -> str:
     """Name of the Buildbot worker."""

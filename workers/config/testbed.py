@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from operator import attrgetter
@@ -97,11 +98,11 @@ class Timing:
 
     def __post_init__(self) -> None:
         for name in ("boot_timeout", "poll", "run_timeout"):
-            check(getattr(self, name) > 0, f"{name}: expected seconds > 0")
+            check(0 < getattr(self, name) < math.inf, f"{name}: expected seconds > 0")
         for name in ("settle", "link_wait", "pause"):
             check(getattr(self, name) >= 0, f"{name}: expected 0 seconds or more")
         check(
-            self.run >= _SHORTEST_RUN,
+            _SHORTEST_RUN <= self.run < math.inf,
             f"run {self.run:g}: expected {_SHORTEST_RUN} seconds or more: "
             "ten are trimmed, and 15 must remain",
         )
