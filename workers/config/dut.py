@@ -107,6 +107,7 @@ class Dut:
 
     def __post_init__(self) -> None:
         check_form(self, "userland", HASH, "the full hash of a commit")
+        check_form(self, "known_good", IDENT, "a folder of /boot, such as kernel", optional=False)
         for name in self.tools or ():
             check(name in TOOLS, f"tools: {name!r}: expected some of {', '.join(TOOLS)}")
         methods = f"one of {', '.join(map(repr, BOOT_METHODS))}"

@@ -248,6 +248,11 @@ def test_kernel_configs_are_relative_to_the_lab_file(tmp_path: Path, text: str) 
             "testbeds[0].dut: pmc_event 'two words': expected a name that `pmccontrol -L` lists",
         ),
         (
+            'address = "c2558-dut"',
+            'address = "c2558-dut"\nknown_good = ""',
+            "testbeds[0].dut: known_good '': expected a folder of /boot, such as kernel",
+        ),
+        (
             'ingress = { mac = "00:08:a2:09:33:da" }',
             "ingress = {}",
             "testbeds[0].dut.ingress: expected `interface`, `mac` or `pci`",
