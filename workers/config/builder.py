@@ -92,6 +92,7 @@ class Builder:
     def __post_init__(self) -> None:
         check_name(self.name)
         check_form(self, "arch", IDENT, "a name such as amd64", optional=False)
+        check_form(self, "worker", IDENT, "letters, digits, '.', '_' or '-'")
         check_modules(self.modules or ())
         check(
             self.cross_bindir is None or self.cross_bindir.is_absolute(),

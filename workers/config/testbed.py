@@ -165,6 +165,7 @@ class Testbed:
         check(self.line_rate_pps > 0, f"line_rate_pps {self.line_rate_pps}: expected packets/s > 0")
         check(self.scenarios, "scenarios: expected at least one")
         check_form(self, "group", NAME, "lower-case letters, digits, '.', '_' or '-'")
+        check_form(self, "worker", IDENT, "letters, digits, '.', '_' or '-'")
         check_modules(self.modules)
         check_tunables(self.tunables)
         check(

@@ -272,12 +272,21 @@ def test_kernel_configs_are_relative_to_the_lab_file(tmp_path: Path, text: str) 
         ),
         (
             'directory = "builder"',
+            'directory = "builder"\nworker = "../x"',
+            "builders[0]: worker '../x': expected letters, digits, '.', '_' or '-'",
+        ),
+        (
+            'directory = "builder"',
             'directory = "builder"\nmodules = ["if ix"]',
             "builders[0]: modules: 'if ix' is no folder of sys/modules, such as if_ovpn",
         ),
         ("cycle = [", "cycle = [] # [", "testbeds[0].power: cycle: expected a command"),
         ("command = [", "command = [] # [", "testbeds[0].console: command: expected a command"),
-        ("connect_timeout = 5", "command_timeout = 0", "ssh: command_timeout 0: expected seconds > 0"),
+        (
+            "connect_timeout = 5",
+            "command_timeout = 0",
+            "ssh: command_timeout 0: expected seconds > 0",
+        ),
         ("poll = 0.05", "poll = 0", "testbeds[0].timing: poll: expected seconds > 0"),
         ("settle = 0.02", "settle = -1", "testbeds[0].timing: settle: expected 0 seconds or more"),
         (
