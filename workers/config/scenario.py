@@ -26,7 +26,13 @@ from netbisect.workers.config.tunables import (
     check_tunables,
     parse_settings,
 )
-from netbisect.workers.config.validation import check, check_choice, check_name, check_unique
+from netbisect.workers.config.validation import (
+    check,
+    check_choice,
+    check_name,
+    check_unique,
+    check_values,
+)
 
 _OWN_FILE = "scenario.toml"
 """File of a scenario in a folder of its own."""
@@ -191,6 +197,7 @@ class Scenario:
             f"no_drop_loss {self.no_drop_loss:g}: expected a share from 0 to below 1",
         )
         check_tunables(self.tunables)
+        check_values(self.values)
         for key in (*self.sysctls, *self.optional):
             check(
                 SYSCTL.match(key),

@@ -19,6 +19,7 @@ from netbisect.workers.config.validation import (
     check_form,
     check_modules,
     check_name,
+    check_values,
 )
 from netbisect.workers.config.vm import ADDRESS, GUEST_MARK, HOST_MARK, Vm
 
@@ -168,6 +169,7 @@ class Testbed:
         check_form(self, "worker", IDENT, "letters, digits, '.', '_' or '-'")
         check_modules(self.modules)
         check_tunables(self.tunables)
+        check_values(self.values)
         check(
             0 <= self.run_noise_percent < 50,  # noqa: PLR2004 - half the packets are no noise
             f"run_noise_percent {self.run_noise_percent:g}: expected 0 or more, less than 50",

@@ -14,6 +14,8 @@ HASH = re.compile(r"[0-9a-f]{40}\Z")
 
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\Z")
 
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
 IDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([kMGT]i?)?B\Z")
@@ -58,6 +60,12 @@ def check_modules(names: Iterable[str]) -> None:
         check(
             _MODULE.match(name), f"modules: {name!r} is no folder of sys/modules, such as if_ovpn"
         )
+
+
+def check_values(values: Iterable[str]) -> None:
+    """Checks names of the variables of commands."""
+    for name in values:
+        check(_VARIABLE.match(name), f"values: {name!r}: expected the name of a variable of sh(1)")
 
 
 def check_size(name: str, text: str) -> None:

@@ -204,11 +204,7 @@ def test_kernel_configs_are_relative_to_the_lab_file(tmp_path: Path, text: str) 
 @pytest.mark.parametrize(
     ("right", "wrong", "message"),
     [
-        (
-            "line_rate_pps = 1488095",
-            "line_rate_pps = 1488095\nlayouts = 100",
-            "testbeds[0]: layouts 100: expected 0 to 99",
-        ),
+        ("owner =", "layouts = 100\nowner =", "testbeds[0]: layouts 100: expected 0 to 99"),
         ('name = "e5-2650"', 'name = "c2558"', "two testbeds are named 'c2558'"),
         (
             'name = "c2558"',
@@ -279,6 +275,11 @@ def test_kernel_configs_are_relative_to_the_lab_file(tmp_path: Path, text: str) 
             'directory = "builder"',
             'directory = "builder"\nmodules = ["if ix"]',
             "builders[0]: modules: 'if ix' is no folder of sys/modules, such as if_ovpn",
+        ),
+        (
+            "owner =",
+            "values = { end-2 = 1 }\nowner =",
+            "testbeds[0]: values: 'end-2': expected the name of a variable of sh(1)",
         ),
         ("cycle = [", "cycle = [] # [", "testbeds[0].power: cycle: expected a command"),
         ("command = [", "command = [] # [", "testbeds[0].console: command: expected a command"),
