@@ -162,6 +162,10 @@ def load_lab(path: Path) -> Lab:
         FileError: one line per problem.
     """
     lab = toml.resolve_paths(toml.load(path, Lab), path.resolve().parent)
+    duts = [bed.vm.directory if bed.vm else bed.dut.address for bed in lab.testbeds]
+    for dut in duts:
+        if duts.count(dut) > 1:
+            raise FileError(f"{path}: two testbeds have the DUT {str(dut)!r}; expected one of each")
     source = lab.source
     patches = [("source.overlays", overlay.patch) for overlay in source.overlays]
     for key, file in [("ssh.config", lab.ssh.config), *patches]:

@@ -35,7 +35,7 @@ def grouped(text: str) -> str:
     before, mark, rest = text.partition("[[testbeds]]")
     first, _, _ = rest.partition("[[testbeds]]")
     first = first.replace("owner =", 'group = "atoms"\nowner =', 1)
-    return before + mark + first + mark + first.replace('"c2558"', '"c2558-2"')
+    return before + mark + first + mark + first.replace('"c2558', '"c2558-2')
 
 
 def test_invalid_kernel_config_is_rejected(tmp_path: Path, text: str) -> None:
@@ -207,6 +207,11 @@ def test_kernel_configs_are_relative_to_the_lab_file(tmp_path: Path, text: str) 
         ("owner =", "layouts = 100\nowner =", "testbeds[0]: layouts 100: expected 0 to 99"),
         ('name = "e5-2650"', 'name = "c2558"', "two testbeds are named 'c2558'"),
         (
+            '"e5-2650-dut"',
+            '"c2558-dut"',
+            "two testbeds have the DUT 'c2558-dut'; expected one of each",
+        ),
+        (
             'name = "c2558"',
             'name = "C2558"',
             (
@@ -220,11 +225,7 @@ def test_kernel_configs_are_relative_to_the_lab_file(tmp_path: Path, text: str) 
             "testbeds[1].scenarios: there is no scenario 'inet4-frowarding'; there is "
             + ", ".join(sorted(path.stem for path in builtin_scenarios().glob("*.toml"))),
         ),
-        (
-            'scenarios = ["inet4-forwarding"]',
-            "scenarios = []",
-            "testbeds[1]: scenarios: expected at least one",
-        ),
+        ('["inet4-forwarding"]', "[]", "testbeds[1]: scenarios: expected at least one"),
         (
             'arch = "amd64"\nkernel_config',
             'arch = "arm64"\nkernel_config',
