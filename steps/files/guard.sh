@@ -124,7 +124,7 @@ function measures(    set, place) {
 }
 
 function sends() {
-    return is("timeout -s INT (-k [0-9]+ )?[0-9]+ pkt-gen( [^ ]+)+") || is("pkill -INT -x pkt-gen") \
+    return is("timeout -s INT (-k [0-9]+ )?[0-9]+ pkt-gen( [^ ]+)+") || is("pkill -INT -x -f pkt-gen\001[^ ]+") \
         || is("pkt-gen -h") || is("sha256 -r /[A-Za-z0-9._/-]+/pkt-gen")
 }
 

@@ -28,7 +28,6 @@ _FLOWING = 3
 """Seconds of packets until the load is steady."""
 _END_SECONDS = 10.0
 """For pkt-gen to end after a signal."""
-_PKILL = ["pkill", "-INT", "-x", "pkt-gen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,8 @@ class PktGen:
     log: Path
     share: float
     """Of the packets that all generators offer together."""
+    port: str
+    """Name of its interface."""
 
     @property
     def output(self) -> str:
@@ -83,6 +84,8 @@ class _Order:
     part: str
     """Of the testbed."""
     command: list[str]
+    port: str
+    """Name of the interface."""
     mark: str = ""
     """Distinguishes several of one part: `60 bytes`."""
     share: float = 1.0
@@ -195,7 +198,7 @@ class TrafficRunner:
         machine, who = self._machines[order.part], self._testbed.roles[order.part]
         who += f" ({order.mark})" if order.mark else ""
         with machine.running([*limit, *order.command], log) as process:
-            yield PktGen(who, machine, process, log, order.share)
+            yield PktGen(who, machine, process, log, order.share, order.port)
 
     def _wait_for(
         self,
@@ -218,7 +221,8 @@ class TrafficRunner:
     def _receivers(self) -> Iterator[_Order]:
         wait = self._testbed.timing.link_wait
         for part, host in self._testbed.hosts("receiver").items():
-            yield _Order(part, pktgen.receiver_command(self._find(part).name, wait, host))
+            port = self._find(part).name
+            yield _Order(part, pktgen.receiver_command(port, wait, host), port)
 
     def _senders(self, scenario: Scenario, seconds: float) -> list[_Order]:
         """Each generator sends an equal share of the packets, and of each size of a mix.
@@ -248,7 +252,7 @@ class TrafficRunner:
                 command = pktgen.sender_command(
                     place, one, int(rate * seconds), sender, macs=macs, wait=wait
                 )
-                orders.append(_Order(part, command, mark, share / number))
+                orders.append(_Order(part, command, port.name, mark, share / number))
         return orders
 
 
@@ -268,9 +272,9 @@ def lacking_rings(machine: Machine, interface: str, sizes: int) -> str:
 
 
 def _stop(running: Sequence[PktGen]) -> None:
-    """Ends those that still run."""
-    for machine in {one.machine for one in running if one.process.poll() is None}:
-        machine.try_run(_PKILL)
+    """Ends those that still run, but none of other testbeds on the same host."""
+    for machine, port in {(one.machine, one.port) for one in running if one.process.poll() is None}:
+        machine.try_run(["pkill", "-INT", "-x", "-f", f"pkt-gen .*[ :]{port}[- ].*"])
     _wait(running, _END_SECONDS)
 
 
