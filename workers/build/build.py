@@ -83,6 +83,9 @@ class KernelBuild:
                 return self._run()
         except LabFault as fault:
             return fault.failure(self.name, started)
+        except OSError as error:  # a full disk, or a folder of another user
+            why = f"builder {self.builder.name}: {error.filename}: {error.strerror}"
+            return LabFault.of(Fault.BUILDER, why).failure(self.name, started)
 
     # ---------------------------------------------------------------------------- the stages
 

@@ -162,3 +162,13 @@ def test_a_killed_git_is_no_failure_of_the_revision(
     failure = failed(builder, sample_tree, revision, needs=needs)
     assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
     assert failure.why == "builder amd64: git was ended by signal 9 (Killed)"
+
+
+def test_a_folder_that_cannot_be_written_is_no_failure_of_the_revision(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    closed = replace(builder, directory=tmp_path / "file" / "builder")
+    failure = failed(closed, sample_tree, sample_tree.revisions[4])
+    assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
+    assert failure.why == f"builder amd64: {closed.directory}: Not a directory"
