@@ -46,9 +46,8 @@ class Checkout:
         self.patched = False
         if not (self.tree / ".git").is_dir():
             self._clone(revision)
-        for name in ("index.lock", "HEAD.lock"):
-            # Left by a killed git; no other process uses this tree.
-            (self.tree / ".git" / name).unlink(missing_ok=True)
+        for lock in (self.tree / ".git").rglob("*.lock"):
+            lock.unlink()  # left by a killed git; no other process uses this tree
         if not self.has(revision):
             heads = "+refs/heads/*:refs/remotes/up/*"
             self._git(revision, "fetch", "--force", self.source.repository, heads)

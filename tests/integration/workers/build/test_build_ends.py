@@ -172,3 +172,12 @@ def test_a_folder_that_cannot_be_written_is_no_failure_of_the_revision(
     failure = failed(closed, sample_tree, sample_tree.revisions[4])
     assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
     assert failure.why == f"builder amd64: {closed.directory}: Not a directory"
+
+
+def test_locks_of_a_killed_git_are_removed(builder: Builder, sample_tree: SampleTree) -> None:
+    built(builder, sample_tree, sample_tree.revisions[4])
+    lock = builder.directory / "source" / ".git" / "refs" / "remotes" / "up" / "main.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    failure = failed(builder, sample_tree, "f" * 40)
+    assert failure.why == f"revision {'f' * 12} is on no branch of {sample_tree.repository}"
