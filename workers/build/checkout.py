@@ -20,6 +20,10 @@ _GIVES_UP = {
     "GIT_TERMINAL_PROMPT": "0",  # no terminal to answer from
     "GIT_HTTP_LOW_SPEED_LIMIT": "1",  # a server that has gone silent is given up
     "GIT_HTTP_LOW_SPEED_TIME": "300",
+    # git gc in the background would keep the lock of the builder.
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "gc.autoDetach",
+    "GIT_CONFIG_VALUE_0": "false",
 }
 
 

@@ -181,3 +181,15 @@ def test_locks_of_a_killed_git_are_removed(builder: Builder, sample_tree: Sample
     lock.touch()
     failure = failed(builder, sample_tree, "f" * 40)
     assert failure.why == f"revision {'f' * 12} is on no branch of {sample_tree.repository}"
+
+
+def test_git_does_not_gc_in_the_background(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would keep the lock of the builder."""
+    (tmp_path / "bin").mkdir()
+    real = shutil.which("git")
+    text = f'[ "$1" != fetch ] || [ "$({real} config gc.autoDetach)" = false ] || kill -9 $$'
+    script(tmp_path / "bin" / "git", f'{text}\nexec {real} "$@"')
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    assert "is on no branch" in failed(builder, sample_tree, "f" * 40).why
