@@ -343,6 +343,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (VmError, LabFault, NoiseError) as error:
         options.say(f"{options.PROGRAM}: {error}")
         return options.EXIT_LAB
+    except OSError as error:
+        options.say(f"{options.PROGRAM}: {error.filename}: {error.strerror}")
+        return options.EXIT_FAILED
     except click.Abort:
         options.say(f"{options.PROGRAM}: stopped")
         return 130

@@ -150,6 +150,13 @@ def test_bench_measures_the_running_kernel(run: Run, running_lab: RunningLab) ->
     assert sample.boot == "by-hand"
 
 
+def test_logs_that_cannot_be_written_are_reported(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    status, _, prose = run("bench", "--testbed", "c2558", "--logs", str(tmp_path / "file" / "x"))
+    assert status == options.EXIT_FAILED
+    assert prose == f"netbisect-lab: {tmp_path / 'file' / 'x'}: Not a directory\n"
+
+
 def test_recover_boots_the_known_good_kernel(run: Run, running_lab: RunningLab) -> None:
     assert run("recover", "--testbed", "c2558") == (0, [], "c2558: on kernel\n")
     assert running_lab.booted("c2558-dut") == "kernel"
