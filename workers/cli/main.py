@@ -330,6 +330,8 @@ def _stop(number: int, _: object) -> NoReturn:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns the exit status."""
     signal.signal(signal.SIGTERM, _stop)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # ignored by nohup(1)
+        signal.signal(signal.SIGHUP, _stop)
     try:
         result: int = netbisect_lab.main(
             arguments, prog_name=options.PROGRAM, standalone_mode=False

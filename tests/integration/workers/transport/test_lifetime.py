@@ -85,7 +85,7 @@ def trial(c2558: RunningLab, place: Path) -> Iterator[RunningTrial]:
     one.process.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_stopped_trial_leaves_nothing_running(trial: RunningTrial, number: int) -> None:
     """The firewall is off, and the exit status is that of the signal."""
     trial.process.send_signal(number)
