@@ -64,7 +64,7 @@ def room(
     result = CheckResult(bool(there), there or f"there is no /boot/{known_good}")
     yield "known-good kernel", result
     words = df.splitlines()[-1].split() if len(df.splitlines()) > 1 else []
-    free = freebsd_tools.parse_count(words[4]) if len(words) > 4 else None  # noqa: PLR2004 - device, type, blocks, used, free
+    free = freebsd_tools.parse_free(words[4]) if len(words) > 4 else None  # noqa: PLR2004 - device, type, blocks, used, free
     if free is None:
         yield "room in /boot", CheckResult(False, "unknown output of df")
         return

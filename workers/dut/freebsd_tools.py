@@ -80,6 +80,11 @@ def parse_count(text: str) -> int | None:
     return int(digits) if _COUNT.match(digits) else None
 
 
+def parse_free(text: str) -> int | None:
+    """Free blocks from df(1), which are below 0 where root has used the reserve of UFS, or None."""
+    return 0 if text.startswith("-") else parse_count(text)
+
+
 def parse_sensors(values: Mapping[str, str]) -> MachineState:
     """Clocks, thermal sensors and temperatures, from sysctls."""
     clocks = [_real(value) for name, value in values.items() if name.endswith(".freq")]

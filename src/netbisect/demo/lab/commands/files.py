@@ -164,7 +164,8 @@ def du(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
 
 def df(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     """`df -k`, `df -kT`."""
-    free = 0 if InjectedFault.DISK_FULL in machine.faults else _DISK_KIB - _USED_KIB
+    # Below 0: root has filled the reserve of UFS, too.
+    free = -4096 if InjectedFault.DISK_FULL in machine.faults else _DISK_KIB - _USED_KIB
     used = _DISK_KIB - free
     root = machine.environment.get("vfs.root.mountfrom", "ufs:").partition(":")[0]
     kind = ("  Type", f"   {root}") if "-kT" in arguments else ("", "")
