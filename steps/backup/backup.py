@@ -117,6 +117,7 @@ def _named(folder: Path, settings: Settings, lab: Lab) -> Iterator[Path]:
         settings.web.login.client_secret_file,
         lab.ssh.config,
         lab.source.kernel_configs,
+        lab.source.revisions,
         *(overlay.patch for overlay in lab.source.overlays),
         *lab.scenario_directories,
     ]

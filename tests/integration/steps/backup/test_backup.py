@@ -55,7 +55,9 @@ def service(tmp_path: Path) -> Path:
     (folder / "scenarios").mkdir()
     (folder / "scenarios" / "mine.toml").write_text("# mine\n")
     lab = folder / "lab.toml"
-    lab.write_text(f'scenario_directories = ["scenarios"]\n{lab.read_text()}')
+    (folder / "numbers").write_text("# of Subversion\n")
+    named = lab.read_text().replace("[source]\n", '[source]\nrevisions = "numbers"\n')
+    lab.write_text(f'scenario_directories = ["scenarios"]\n{named}')
     settings, _ = load(folder / control.SETTINGS)
     record(settings.database, "b1")
     for path in ("patches/ab.diff", "reports/alert-1.html", "visits/7/console", "kernels/k/log"):
