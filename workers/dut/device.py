@@ -68,6 +68,8 @@ class DeviceUnderTest:
         """Start of the current kernel, by the machine's clock."""
         self._tap = ConsoleTap(None, None)
         self._lingers = False
+        self._silence = ""
+        """Why the machine did not answer last."""
         self._to_release = False
 
     @property
@@ -127,7 +129,8 @@ class DeviceUnderTest:
                 running = self.look()
             except HostKeyError as error:
                 raise lab_fault(stage, error) from error
-            except MachineError:
+            except MachineError as error:
+                self._silence = str(error)
                 self._lingers = False
                 self.machine.forget_connection()
             else:
@@ -364,7 +367,8 @@ class DeviceUnderTest:
             raise LabFault.of(Fault.POWER_SWITCH, why, stage=stage)
         running = self._wait(stage)
         if running is None:
-            why = f"{self.machine.address} does not come back after a power cycle"
+            address = self.machine.address
+            why = f"{address} does not come back after a power cycle: {self._silence}"
             raise LabFault.of(Fault.UNREACHABLE, why, stage=stage)
         return running
 

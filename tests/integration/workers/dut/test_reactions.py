@@ -127,7 +127,10 @@ TRIALS = {
     Fault.HANG_UNDER_LOAD: Broke(DUT, Broken.HANGS_UNDER_LOAD, impatient),
     Fault.POWER_LOSS: Broke(DUT, Broken.POWER_LOSS),
     Fault.UNREACHABLE: Broke(
-        DUT, Broken.DEAD, impatient, why=("c2558-dut does not come back after a power cycle",)
+        DUT,
+        Broken.DEAD,
+        impatient,
+        why=("c2558-dut does not come back after a power cycle: c2558-dut: ",),
     ),
     Fault.POWER_SWITCH: Broke(
         DUT,
