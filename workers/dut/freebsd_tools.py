@@ -122,7 +122,7 @@ def _hot(values: Mapping[str, str]) -> Iterable[str]:
 
 def _real(text: str) -> float | None:
     try:
-        return float(text)
+        return float(text.replace(",", "."))  # of ps and sysctl in the locale of root
     except ValueError:
         return None
 
