@@ -200,7 +200,8 @@ def _port(name: str, interface: str, port: int) -> StartCheck:
     # The last thread of a killed master releases its ports a moment after the first.
     end = time.monotonic() + _PORT_SECONDS
     while True:
-        with socket.socket() as probe:
+        family = socket.AF_INET6 if ":" in interface else socket.AF_INET
+        with socket.socket(family) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((interface, port))

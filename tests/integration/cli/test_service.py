@@ -108,6 +108,10 @@ def test_port_in_use_is_refused(own_service: Path) -> None:
     )
 
 
+def test_an_ipv6_address_is_checked_as_such() -> None:
+    assert "Address family" not in control._port("web.port", "::1", 0).found
+
+
 def test_invalid_database_address_is_refused(own_service: Path) -> None:
     change(own_service, "poll = 60", 'poll = 60\ndatabase = "netbisect.sqlite"')
     assert "is not a database URL" in run("check", own_service).output
