@@ -71,6 +71,10 @@ class Mirror:
                     "an empty or a new directory"
                 )
             self._run("init", "--quiet", "--bare", str(self.directory.absolute()))
+        for lock in self.directory.rglob("*.lock"):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - lock.stat().st_mtime > self.fetch_seconds:
+                    lock.unlink()  # of a git that was killed
         refspecs = [f"+refs/{kind}/*:refs/{kind}/*" for kind in ("heads", "tags", "notes")]
         options = ["--prune", "--no-write-fetch-head", self.url, *refspecs]
         # The graph makes counting 300,000 commits a matter of milliseconds.

@@ -187,6 +187,20 @@ def test_updates_follow_rewritten_and_removed_branches(
     assert history.resolve("main~1") == first
 
 
+def test_old_locks_of_a_killed_git_are_removed(repository: Repository, history: History) -> None:
+    """A young one may be that of a git that runs."""
+    repository.commit("first")
+    history.update()
+    second = repository.commit("second")
+    lock = history.directory / "refs" / "heads" / "main.lock"
+    lock.touch()
+    with pytest.raises(HistoryError, match="File exists"):
+        history.update()
+    os.utime(lock, (0, 0))
+    history.update()
+    assert history.head("main") == second
+
+
 def test_unknown_names_are_reported(repository: Repository, history: History) -> None:
     first = repository.commit("first", a="1\n")
     second = repository.commit("second", a="2\n")
