@@ -1,4 +1,4 @@
-"""Fixtures of the builds."""
+"""Fixtures for tests of builds."""
 
 from pathlib import Path
 

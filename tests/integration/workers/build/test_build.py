@@ -1,4 +1,4 @@
-"""Building a revision: a kernel of exactly that revision, or a failure with its reason."""
+"""Builds of revisions: kernels and failures."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build import logged_process
 from netbisect.workers.config.builder import Builder, Overlay
 
-MENDED = f"{KERNEL_CONFIG}+mend"
+WITH_FIX = f"{KERNEL_CONFIG}+mend"
 
 
-def by_hand(builder: Builder, repository: Path, revision: str) -> list[str]:
-    """The command of a build in a process of its own; prints messages, then the result."""
+def build_command(builder: Builder, repository: Path, revision: str) -> list[str]:
+    """The command line of a build in another process; prints messages, then the result."""
     program = (
         "from pathlib import Path, PosixPath\n"
         "from netbisect.workers.build.build import KernelBuild\n"
@@ -37,15 +37,15 @@ def by_hand(builder: Builder, repository: Path, revision: str) -> list[str]:
     return [sys.executable, "-c", program]
 
 
-def make_that(tmp_path: Path, text: str) -> tuple[str, ...]:
-    """A make that does something else."""
+def make_replacement(tmp_path: Path, text: str) -> tuple[str, ...]:
+    """A replacement of make."""
     return (str(script(tmp_path / "make.sh", text)),)
 
 
-def test_a_layout_of_a_revision_is_a_kernel_of_its_own(
+def test_layout_of_a_revision_is_a_separate_kernel(
     builder: Builder, sample_tree: SampleTree
 ) -> None:
-    """The same code at other addresses, under the name of revision and layout."""
+    """Each layout has the same code at other addresses."""
     revision = sample_tree.revisions[4]
     ordinary = built(builder, sample_tree, revision)
     first, second = (built(builder, sample_tree, f"{revision}#{layout}") for layout in (1, 2))
@@ -73,25 +73,25 @@ def overlay(tree: SampleTree, patch: Path, text: str) -> tuple[Overlay]:
     return (Overlay("mend", patch, one, one),)
 
 
-def test_a_broken_revision_is_built_with_its_configured_fix(
+def test_broken_revision_is_built_with_its_overlay(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
-    """The kernel says so in its configuration; the next build has nothing left of the fix."""
+    """The configuration of the kernel names the overlay, which the next build removes."""
     revision = unbuildable(sample_tree)
     fix = git(sample_tree, "diff", revision, f"{revision}^")
     overlays = overlay(sample_tree, tmp_path / "mend.patch", fix)
     messages: list[str] = []
-    kernel = built(builder, sample_tree, revision, MENDED, overlays, say=messages.append)
+    kernel = built(builder, sample_tree, revision, WITH_FIX, overlays, say=messages.append)
 
-    assert (kernel.revision, kernel.config) == (revision, MENDED)
+    assert (kernel.revision, kernel.config) == (revision, WITH_FIX)
     assert f"applying mend to {revision[:12]}" in messages
     failed(builder, sample_tree, revision)
 
 
-def test_only_a_tree_with_a_fix_may_be_dirty(
+def test_version_with_an_overlay_may_be_dirty(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
-    """As FreeBSD's newvers.sh does."""
+    """newvers.sh of FreeBSD appends `-dirty` to the version of a changed tree."""
     revision = sample_tree.revisions[4]
     version = "sys/conf/newvers.sh"
     old = git(sample_tree, "show", f"{revision}:{version}")
@@ -103,17 +103,17 @@ def test_only_a_tree_with_a_fix_may_be_dirty(
     patch = captured(diff, cwd=tmp_path).stdout
     patch = patch.replace("a/a/", "a/").replace("b/b/", "b/")
     overlays = overlay(sample_tree, tmp_path / "mend.patch", patch)
-    kernel = built(builder, sample_tree, revision, MENDED, overlays)
+    kernel = built(builder, sample_tree, revision, WITH_FIX, overlays)
 
     assert kernel.version == f"n5-{revision[:12]}-dirty"
 
 
-def test_a_fix_that_does_not_apply_is_a_failure(
+def test_overlay_that_does_not_apply_is_a_failure(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     fix = git(sample_tree, "diff", unbuildable(sample_tree), f"{unbuildable(sample_tree)}^")
     overlays = overlay(sample_tree, tmp_path / "mend.patch", fix)
-    failure = failed(builder, sample_tree, sample_tree.revisions[0], MENDED, overlays)
+    failure = failed(builder, sample_tree, sample_tree.revisions[0], WITH_FIX, overlays)
 
     assert (failure.stage, failure.reaction) == (Stage.BUILD, Reaction.SKIP)
     assert failure.why.startswith("the overlay mend does not apply: error: ")
@@ -138,9 +138,9 @@ def test_an_unknown_revision_is_reported(builder: Builder, sample_tree: SampleTr
 def test_a_wrong_checkout_is_detected(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
-    """A make that builds the parent instead gives a kernel that says so."""
+    """The replacement of make builds the parent instead."""
     text = 'git checkout -q HEAD~1; make "$@"; status=$?; git checkout -q -; exit $status'
-    builder = replace(builder, make=make_that(tmp_path, text))
+    builder = replace(builder, make=make_replacement(tmp_path, text))
     failure = failed(builder, sample_tree, sample_tree.revisions[4])
     assert (failure.stage, failure.reaction) == (Stage.BUILD, Reaction.RETRY)
     parent = sample_tree.revisions[3][:12]
@@ -162,10 +162,10 @@ def test_a_missing_make_is_an_infrastructure_fault(
 def test_the_log_of_an_endless_output_is_limited(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its log has the beginning and the end, where it says why there is no kernel."""
+    """The log has the beginning and the end of the output."""
     monkeypatch.setattr(logged_process, "MOST_BYTES", 100_000)
     text = "echo the beginning; yes | head -c 5000000; echo 'a.c:1: error: no such thing'; exit 1"
-    builder = replace(builder, make=make_that(tmp_path, text))
+    builder = replace(builder, make=make_replacement(tmp_path, text))
     failure = failed(builder, sample_tree, sample_tree.revisions[4])
 
     assert failure.why.endswith("a.c:1: error: no such thing")
@@ -176,14 +176,14 @@ def test_the_log_of_an_endless_output_is_limited(
     commands = output.count("\n$ ") + 1
     floods = re.findall(r"\n\[netbisect: ([0-9]+) more bytes left out\]\n", output)
     assert floods
-    assert all(4_899_000 < int(left_out) < 5_000_000 for left_out in floods)
+    assert all(4_899_000 < int(omitted) < 5_000_000 for omitted in floods)
     assert len(output) < commands * 1000 + len(floods) * 100_100
 
 
 def test_the_oldest_logs_are_removed_first(
     builder: Builder, sample_tree: SampleTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That of a kernel lies beside it too."""
+    """A copy of the log is stored with the kernel."""
     monkeypatch.setattr(logged_process, "KEPT_BYTES", 10_000)
     logs = builder.directory / "logs"
     logs.mkdir(parents=True)
@@ -205,7 +205,7 @@ def test_the_oldest_logs_are_removed_first(
 def test_a_build_at_its_time_limit_is_stopped_with_all_processes(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
-    make = make_that(tmp_path, f"{sys.executable} {job(tmp_path)} & wait")
+    make = make_replacement(tmp_path, f"{sys.executable} {job(tmp_path)} & wait")
     builder = replace(builder, make=make, build_timeout=3)
     failure = failed(builder, sample_tree, sample_tree.revisions[4])
     assert failure.reaction is Reaction.RETRY
@@ -216,7 +216,7 @@ def test_a_build_at_its_time_limit_is_stopped_with_all_processes(
 
 
 def job(folder: Path) -> Path:
-    """A program that runs in a process group of its own, as the jobs of bmake do."""
+    """A program that runs in its own process group, like jobs of bmake."""
     program = folder / "job.py"
     program.write_text(
         "import os, time\nos.setpgid(0, 0)\n"

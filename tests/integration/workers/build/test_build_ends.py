@@ -1,4 +1,4 @@
-"""Two builders in one directory, and builds that a signal ends."""
+"""Two builds in one directory, and builds that end by a signal."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from netbisect.bisect.model.entities import Reaction
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.builder import Builder
-from tests.integration.workers.build.test_build import by_hand, job, make_that
+from tests.integration.workers.build.test_build import build_command, job, make_replacement
 
 
 @contextlib.contextmanager
 def building(
     builder: Builder, tree: SampleTree, revision: str, output: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A build in a process of its own, as started by another user."""
-    command = by_hand(builder, tree.repository, revision)
+    """Runs a build in another process."""
+    command = build_command(builder, tree.repository, revision)
     with output.open("wb") as stream, subprocess.Popen(command, stdout=stream) as process:
         try:
             yield process
@@ -40,15 +40,15 @@ def building(
 
 
 def wait_for(path: Path, text: str, process: subprocess.Popen[bytes]) -> None:
-    def there() -> bool:
+    def has_text() -> bool:
         assert process.poll() is None
         return path.exists() and text in path.read_text()
 
-    wait_until(there)
+    wait_until(has_text)
 
 
 def gated_make(tmp_path: Path) -> tuple[str, ...]:
-    """The real make; each `buildkernel` waits until there is a file `open`."""
+    """make, whose target `buildkernel` waits for the file `open`."""
     text = (
         f'echo "$@" >> {tmp_path}/called\n'
         f'case "$*" in *buildkernel*)\n'
@@ -56,10 +56,10 @@ def gated_make(tmp_path: Path) -> tuple[str, ...]:
         "esac\n"
         'exec make "$@"'
     )
-    return make_that(tmp_path, text)
+    return make_replacement(tmp_path, text)
 
 
-def test_a_second_builder_waits_for_the_first_and_both_have_their_kernels(
+def test_second_build_waits_for_the_first(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     gated = replace(builder, make=gated_make(tmp_path))
@@ -99,9 +99,11 @@ def test_a_busy_builder_is_not_a_fault_of_the_revision(
 def test_processes_of_a_killed_build_end_before_the_next_build(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
-    """Two makes in one object directory would spoil it."""
+    """Two makes in one object directory would damage it."""
     pid = tmp_path / "pid"
-    slow = replace(builder, make=make_that(tmp_path, f"{sys.executable} {job(tmp_path)} & wait"))
+    slow = replace(
+        builder, make=make_replacement(tmp_path, f"{sys.executable} {job(tmp_path)} & wait")
+    )
     with building(slow, sample_tree, sample_tree.revisions[4], tmp_path / "output") as process:
         try:
             wait_until(lambda: pid.exists() and pid.read_text().strip())
@@ -126,7 +128,7 @@ def test_a_killed_make_is_no_failure_of_the_revision(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path, target: str, number: signal.Signals
 ) -> None:
     text = f'case "$*" in *{target}*) kill -{int(number)} $$; esac; exec make "$@"'
-    broken = replace(builder, make=make_that(tmp_path, text))
+    broken = replace(builder, make=make_replacement(tmp_path, text))
     failure = failed(broken, sample_tree, sample_tree.revisions[4])
     assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
     assert f"make.sh was ended by signal {int(number)} (" in failure.why
@@ -137,7 +139,7 @@ def test_a_killed_make_is_no_failure_of_the_revision(
 def test_a_killed_job_of_make_is_no_failure_of_the_revision(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """As the system does where memory is short."""
+    """The kernel kills processes when memory runs out."""
     python = script(tmp_path / "python.sh", f"kill -{int(number)} $$")
     broken = replace(builder, options=(f"PYTHON={python}",))
     failure = failed(broken, sample_tree, sample_tree.revisions[4])

@@ -1,4 +1,4 @@
-"""Two kernels of one identity run the same instructions."""
+"""Identities of kernels."""
 
 from __future__ import annotations
 
@@ -49,10 +49,9 @@ ADDEND = 4
 
 
 def module(callee: bytes) -> bytes:
-    """A module as amd64 has them: the call in its code is filled in when it is loaded.
+    """A module of amd64 with a call that is relocated when it is loaded.
 
-    Its symbols are a function of its own, at the start of its code, and what it calls; the
-    relocation names a symbol that is not there.
+    Its symbols are its own function and the callee; the relocation refers to a missing symbol.
     """
     strings = b"\0" + callee + b"\0here\0"
     symbols = b"\0" * 24
@@ -65,7 +64,7 @@ def module(callee: bytes) -> bytes:
         (".symtab", 0, symbols),
         (".strtab", 0, strings),
     )
-    # elf() knows no links between sections: kind, link, info and size of an entry.
+    # Sets kind, link, info and entry size of sections, which elf() does not support.
     image = bytearray(data)
     (headers,) = struct.unpack_from("<Q", image, 40)
     for number, kind, link, info, size in ((2, 4, 3, 1, 24), (3, 2, 4, 1, 24), (4, 3, 0, 0, 0)):
@@ -117,11 +116,11 @@ def test_loaded_sections_change_the_identity(other: bytes) -> None:
 
 
 def test_an_invalid_relocation_hashes_the_whole_file() -> None:
-    """The file counts whole, as one that is no ELF file does."""
+    """Files that are not ELF are also hashed as a whole."""
     assert identity_of_file(module(b"m_free")) != identity_of_file(module(b"m_frei"))
 
 
-def test_names_and_modules_count_hints_and_symbols_do_not(tmp_path: Path) -> None:
+def test_identity_depends_on_modules_and_not_on_hints_and_symbols(tmp_path: Path) -> None:
     (tmp_path / "kernel").write_bytes(FIRST)
     (tmp_path / "pf.ko").write_bytes(FIRST)
     before = identity_of(tmp_path)
@@ -149,12 +148,12 @@ def built(lab: RunningLab, number: int) -> Kernel:
 @pytest.mark.parametrize(
     ("subject", "same"),
     [("ip_output: Explain case 6", True), ("if: Count event 10", False)],
-    ids=["a comment", "a function off the packets' way"],
+    ids=["a comment", "a function outside of the forwarding path"],
 )
 def test_a_commit_changes_the_identity_if_it_changes_code(
     running_lab: RunningLab, subject: str, same: bool
 ) -> None:
-    """A commit that adds a comment builds the kernel of its parent, but for the version."""
+    """A commit that adds a comment changes only the version."""
     number = int(subject.rpartition(" ")[2])
     before, after = built(running_lab, number - 1), built(running_lab, number)
     assert before.version != after.version

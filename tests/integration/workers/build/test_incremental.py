@@ -1,4 +1,4 @@
-"""What one build leaves to the next: tools, objects, configuration; and when it does not."""
+"""Incremental builds: reuse of tools, objects and configuration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build import build_host
 from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.config.builder import Builder, Source
-from tests.integration.workers.build.test_build import by_hand
+from tests.integration.workers.build.test_build import build_command
 
 FASTFWD = "sys/netinet/ip_fastfwd.c"
 TOOL = "tools/build/kernel.py"
@@ -41,7 +41,7 @@ class RecordedBuilds:
         self.source = Source(str(self.repository))
 
     def before_make(self, text: str) -> Path:
-        """Has make run a script first."""
+        """Replaces make by a script that precedes it."""
         calls = self.folder / "calls"
         return script(self.folder / "make.sh", f'echo "$@" >> {calls}\n{text}\nexec make "$@"')
 
@@ -50,15 +50,15 @@ class RecordedBuilds:
         return git(self.repository, *arguments, env=index, input=feed)
 
     def commit(self, path: str, change: Callable[[str], str], parent: str = "") -> str:
-        """A commit on top of the first, or of `parent`."""
+        """Creates a commit on top of `parent`, by default the first revision."""
         parent = parent or self.first
         text = self.git("show", f"{parent}:{path}") + "\n"
         blob = self.git("hash-object", "-w", "--stdin", feed=change(text))
         self.git("read-tree", parent)
         self.git("update-index", "--cacheinfo", f"100644,{blob},{path}")
-        made = self.git("commit-tree", self.git("write-tree"), "-p", parent, "-m", "A change")
-        self.git("branch", f"b-{made}", made)
-        return made
+        created = self.git("commit-tree", self.git("write-tree"), "-p", parent, "-m", "A change")
+        self.git("branch", f"b-{created}", created)
+        return created
 
     def build(self, revision: str = "", config: str = KERNEL_CONFIG) -> Kernel | Failure:
         (self.folder / "calls").write_text("")
@@ -72,18 +72,18 @@ class RecordedBuilds:
 
     @property
     def targets(self) -> list[str]:
-        """What make was asked for by the last build."""
+        """Targets of make in the last build."""
         wanted = ("kernel-toolchain", "buildkernel", "installkernel")
         words = (self.folder / "calls").read_text().split()
         return [word for word in words if word in wanted]
 
     def arguments(self, target: str) -> list[str]:
-        """Of the last call for that target."""
+        """Arguments of the last call of make with this target."""
         calls = (self.folder / "calls").read_text().splitlines()
         return [call for call in calls if target in call.split()][-1].split()
 
     def compiled(self, revision: str = "", config: str = KERNEL_CONFIG) -> list[str]:
-        """The sources that were compiled."""
+        """The compiled sources."""
         log = self.builder.directory / "logs" / f"{(revision or self.first)[:12]}-{config}.log"
         return [line[6:] for line in log.read_text().splitlines() if line.startswith("cc -c ")]
 
@@ -94,7 +94,7 @@ def builds(tmp_path: Path, sample_tree: SampleTree) -> RecordedBuilds:
 
 
 def test_only_changed_objects_are_built(builds: RecordedBuilds) -> None:
-    """The tools are made once, and the configuration step is left out."""
+    """Later builds skip the toolchain and the configuration step."""
     builds.kernel()
     assert builds.targets == ["kernel-toolchain", "buildkernel", "installkernel"]
     assert len(builds.compiled()) > 10
@@ -121,9 +121,10 @@ def test_objects_of_another_compiler_are_not_used(
 
 
 def test_a_compile_error_is_retried_without_old_objects(builds: RecordedBuilds) -> None:
-    """The reported error is that of the second attempt; the next revision builds on the objects.
+    """The reported error is that of the second attempt; the next build reuses the objects.
 
-    From nothing it is tried once. The configuration step is made again: it may be what failed.
+    A build without old objects is not repeated. The configuration step, which may be the cause, is
+    repeated.
     """
     broken = builds.commit(FASTFWD, lambda text: text + "}\n")
     assert isinstance(builds.build(broken), Failure)
@@ -134,14 +135,14 @@ def test_a_compile_error_is_retried_without_old_objects(builds: RecordedBuilds) 
     assert (failure.stage, failure.reaction) == (Stage.BUILD, Reaction.SKIP)
     assert f"{FASTFWD}:" in failure.why
     assert builds.targets == ["buildkernel", "kernel-toolchain", "buildkernel"]
-    mended = builds.commit(FASTFWD, lambda text: text.removesuffix("}\n"), broken)
-    builds.kernel(mended)
-    assert builds.compiled(mended) == [FASTFWD]
+    fixed = builds.commit(FASTFWD, lambda text: text.removesuffix("}\n"), broken)
+    builds.kernel(fixed)
+    assert builds.compiled(fixed) == [FASTFWD]
     assert "KERNFAST=1" not in builds.arguments("buildkernel")
 
 
 def test_a_custom_configuration_is_built(builds: RecordedBuilds) -> None:
-    """A change in it shows at once."""
+    """A change of the configuration file changes the kernel."""
     configs = builds.folder / "configs"
     configs.mkdir()
     (configs / "ROUTER").write_text("ident ROUTER\ndevice em\ndevice ix\n")
@@ -155,12 +156,12 @@ def test_a_custom_configuration_is_built(builds: RecordedBuilds) -> None:
 
 
 def kill_in(builds: RecordedBuilds, target: str) -> None:
-    """Kills a build and its make once make was asked for a target."""
+    """Kills a build and its make when make reaches a target."""
     flag = builds.folder / "flag"
     builds.before_make(
         f'for a; do test "$a" = {target} && echo $$ > {flag} && exec sleep 600; done'
     )
-    command = by_hand(builds.builder, builds.repository, builds.first)
+    command = build_command(builds.builder, builds.repository, builds.first)
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         while not (flag.exists() and flag.read_text().strip()):
             assert process.poll() is None
@@ -171,7 +172,7 @@ def kill_in(builds: RecordedBuilds, target: str) -> None:
 
 
 def test_objects_of_a_killed_build_are_not_used(builds: RecordedBuilds) -> None:
-    """They may be cut short."""
+    """The objects may be truncated."""
     builds.kernel()
     kill_in(builds, "buildkernel")
     builds.kernel()
@@ -185,7 +186,7 @@ FAILS = 'for a; do test "$a" = kernel-toolchain && { echo "x.c:1:1: error: no"; 
 def test_failing_tools_on_a_working_builder_are_a_failure_of_the_revision(
     builds: RecordedBuilds,
 ) -> None:
-    """They are tried once more from nothing."""
+    """The toolchain is built again without old objects."""
     builds.kernel()
     bump = builds.commit(TOOL, lambda text: text + "# more\n")
     builds.before_make(FAILS)
@@ -201,7 +202,7 @@ def test_failing_tools_on_a_working_builder_are_a_failure_of_the_revision(
 
 
 def test_ccache_is_used_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless the lab file says otherwise."""
+    """An option of the lab file disables it."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert build_host.fast_options([]) == []
     ccache = script(tmp_path / "ccache", "")
@@ -211,18 +212,18 @@ def test_ccache_is_used_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_two_builders_build_at_once(builds: RecordedBuilds) -> None:
-    """Each waits within its build until the other builds."""
-    here, there = builds.folder / "here", builds.folder / "there"
+    """Each build waits until the other one has started."""
+    first, second = builds.folder / "one", builds.folder / "two"
     programs = []
-    for mine, other, revision in ((here, there, builds.first), (there, here, builds.next)):
+    for own, other, revision in ((first, second, builds.first), (second, first, builds.next)):
         make = script(
-            mine.with_suffix(".sh"),
-            f'for a; do if test "$a" = buildkernel; then touch {mine}\n'
+            own.with_suffix(".sh"),
+            f'for a; do if test "$a" = buildkernel; then touch {own}\n'
             f'while ! test -f {other}; do sleep 0.02; done; fi; done\nexec make "$@"',
         )
-        place = mine.with_suffix(".d")
+        place = own.with_suffix(".d")
         builder = Builder("amd64", "amd64", place, make=(str(make),), build_timeout=60)
-        command = by_hand(builder, builds.repository, revision)
+        command = build_command(builder, builds.repository, revision)
         programs.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
     for program in programs:
         assert "Kernel(revision=" in program.communicate()[0]

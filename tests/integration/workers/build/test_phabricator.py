@@ -1,4 +1,4 @@
-"""Review patches: fetched, checked, applied; each is a configuration of its own."""
+"""Patches of reviews: fetching, checking and applying."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def diff(path: str = f"a/{FILE}", to: str = f"b/{FILE}") -> str:
 
 
 class _Phabricator:
-    """Stands for a review server: what it says by path, and what it was asked."""
+    """A review server with responses by path and a record of the requests."""
 
     def __init__(self) -> None:
-        self.says: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
+        self.responses: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
         self.record: list[str] = []
         self.template = ""
 
-    def give(self, path: str, data: bytes) -> None:
+    def add(self, path: str, data: bytes) -> None:
         def answer(handler: BaseHTTPRequestHandler) -> None:
             handler.send_response(200)
             handler.send_header("Content-Type", "text/plain")
@@ -46,7 +46,7 @@ class _Phabricator:
             handler.end_headers()
             handler.wfile.write(data)
 
-        self.says[path] = answer
+        self.responses[path] = answer
 
 
 @pytest.fixture
@@ -56,14 +56,14 @@ def phabricator() -> Iterator[_Phabricator]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             server.record.append(self.path)
-            answer = server.says.get(self.path)
+            answer = server.responses.get(self.path)
             if answer is None:
                 self.send_error(404)
             else:
                 answer(self)
 
         def log_message(self, *_: object) -> None:
-            """Says nothing."""
+            """Disables logging."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
         server.template = f"http://127.0.0.1:{listening.server_port}/{{review}}?download=true"
@@ -88,9 +88,9 @@ def _redirect(place: str, body: bytes = b"") -> Callable[[BaseHTTPRequestHandler
 
 
 def test_the_diff_of_a_review_is_fetched(phabricator: _Phabricator) -> None:
-    """Also from where the server sends us, as Phabricator does."""
-    phabricator.says["/D5180?download=true"] = _redirect("/file/data/x/D5180.diff")
-    phabricator.give("/file/data/x/D5180.diff", diff().encode())
+    """Redirects within the server are followed, as Phabricator needs."""
+    phabricator.responses["/D5180?download=true"] = _redirect("/file/data/x/D5180.diff")
+    phabricator.add("/file/data/x/D5180.diff", diff().encode())
 
     assert review.fetch("D5180", phabricator.template) == read("D5180", diff().encode())
     assert phabricator.record == ["/D5180?download=true", "/file/data/x/D5180.diff"]
@@ -114,9 +114,9 @@ def test_the_diff_of_a_review_is_fetched(phabricator: _Phabricator) -> None:
 def test_a_redirect_to_another_server_is_not_followed(
     phabricator: _Phabricator, place: str
 ) -> None:
-    """Of its place, and of what the server says with it, nothing is repeated."""
+    """The error quotes neither the target nor the response."""
     port = phabricator.template.split(":")[2].split("/")[0]
-    phabricator.says["/D1?download=true"] = _redirect(place.format(port=port, secret=SECRET))
+    phabricator.responses["/D1?download=true"] = _redirect(place.format(port=port, secret=SECRET))
     with pytest.raises(PatchError, match=r"^D1: 127\.0\.0\.1:") as caught:
         review.fetch("D1", phabricator.template)
     assert SECRET not in str(caught.value)
@@ -124,8 +124,8 @@ def test_a_redirect_to_another_server_is_not_followed(
 
 
 def test_an_endless_redirect_is_reported(phabricator: _Phabricator) -> None:
-    """And what comes with a redirect is not read."""
-    phabricator.says["/D1?download=true"] = _redirect("/D1?download=true", b"x" * 1000)
+    """Bodies of redirects are not read."""
+    phabricator.responses["/D1?download=true"] = _redirect("/D1?download=true", b"x" * 1000)
     with pytest.raises(PatchError, match=r"^D1: 127\.0\.0\.1:\d+ redirects more than 4 times"):
         review.fetch("D1", phabricator.template)
 
@@ -144,13 +144,13 @@ def test_an_endless_redirect_is_reported(phabricator: _Phabricator) -> None:
     ],
 )
 def test_errors_do_not_quote_the_response(phabricator: _Phabricator, answer: str) -> None:
-    """Whoever may ask for a review does not read by it what the master alone can reach."""
+    """Users must not read through errors what only the master can access."""
 
-    def say(handler: BaseHTTPRequestHandler) -> None:
+    def respond(handler: BaseHTTPRequestHandler) -> None:
         handler.wfile.write(answer.encode())
         handler.close_connection = True
 
-    phabricator.says["/D1?download=true"] = say
+    phabricator.responses["/D1?download=true"] = respond
     with pytest.raises(PatchError, match=r"^D1: ") as caught:
         review.fetch("D1", phabricator.template)
     assert SECRET not in str(caught.value)
@@ -163,8 +163,8 @@ def test_invalid_review_names_are_not_requested(phabricator: _Phabricator, name:
     assert phabricator.record == []
 
 
-def test_a_response_beyond_the_limit_is_refused(phabricator: _Phabricator) -> None:
-    """It would go on for ever."""
+def test_response_beyond_the_limit_is_rejected(phabricator: _Phabricator) -> None:
+    """The response has no end."""
 
     def endless(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
@@ -176,13 +176,13 @@ def test_a_response_beyond_the_limit_is_refused(phabricator: _Phabricator) -> No
         except OSError:
             handler.close_connection = True
 
-    phabricator.says["/D5180?download=true"] = endless
+    phabricator.responses["/D5180?download=true"] = endless
     with pytest.raises(PatchError, match="D5180: a diff of at most 10 MiB expected"):
         review.fetch("D5180", phabricator.template)
 
 
-def test_a_truncated_answer_is_reported(phabricator: _Phabricator) -> None:
-    """Half a diff is another diff."""
+def test_truncated_response_is_reported(phabricator: _Phabricator) -> None:
+    """A truncated diff may still be a valid diff."""
 
     def half(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
@@ -190,7 +190,7 @@ def test_a_truncated_answer_is_reported(phabricator: _Phabricator) -> None:
         handler.end_headers()
         handler.wfile.write(diff().encode())
 
-    phabricator.says["/D5180?download=true"] = half
+    phabricator.responses["/D5180?download=true"] = half
     size = len(diff())
     with pytest.raises(PatchError, match=f"sent {size} bytes and not the rest"):
         review.fetch("D5180", phabricator.template)
@@ -199,7 +199,7 @@ def test_a_truncated_answer_is_reported(phabricator: _Phabricator) -> None:
 def test_a_slow_response_times_out(
     phabricator: _Phabricator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it says nothing, or a little from time to time."""
+    """The server sends nothing, or a few bytes at a time."""
     ended = threading.Event()
 
     def trickle(handler: BaseHTTPRequestHandler) -> None:
@@ -211,8 +211,8 @@ def test_a_slow_response_times_out(
         except OSError:
             handler.close_connection = True
 
-    phabricator.says["/D1?download=true"] = trickle
-    phabricator.says["/D2?download=true"] = lambda _: ended.wait(300) and None
+    phabricator.responses["/D1?download=true"] = trickle
+    phabricator.responses["/D2?download=true"] = lambda _: ended.wait(300) and None
     monkeypatch.setattr(review, "_LONGEST", 0.2)
     monkeypatch.setattr(review, "_SILENCE", 0.2)
     try:
@@ -225,30 +225,27 @@ def test_a_slow_response_times_out(
 
 
 def faster(tree: SampleTree, *options: str) -> bytes:
-    """A diff that makes the first revision another one."""
+    """The diff from the first revision to revision 20."""
     return git(tree, "diff", *options, tree.revisions[0], tree.revisions[20]).encode()
 
 
 def with_patch(builder: Builder, patch: Patch) -> str:
-    """The name of the configuration."""
+    """Stores a patch; returns the name of the configuration with it."""
     return f"{KERNEL_CONFIG}+{PatchStore(builder.patches).put(patch)}"
 
 
-def test_a_revision_with_a_patch_is_a_kernel_of_a_configuration_of_its_own(
+def test_revision_with_a_patch_has_a_separate_configuration(
     builder: Builder, sample_tree: SampleTree
 ) -> None:
-    """It runs what the patch makes of it, and is never taken for the revision itself.
-
-    The diff is one of Subversion; that of a review below is one of git.
-    """
+    """The patched kernel equals that of the later revision. The diff has no prefixes."""
     patch = read("D5180", faster(sample_tree, "--no-prefix"))
     first, later = sample_tree.revisions[0], sample_tree.revisions[20]
     patched = built(builder, sample_tree, first, with_patch(builder, patch))
     plain = built(builder, sample_tree, first)
-    there = built(builder, sample_tree, later)
+    expected = built(builder, sample_tree, later)
 
     assert (patched.revision, patched.config) == (first, f"{KERNEL_CONFIG}+{patch.mark}")
-    assert patched.identity == there.identity != plain.identity
+    assert patched.identity == expected.identity != plain.identity
 
 
 def test_a_patch_that_does_not_apply_is_a_failure(
@@ -266,7 +263,7 @@ def test_a_patch_that_does_not_apply_is_a_failure(
 def test_links_of_the_tree_are_not_followed(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
-    """Git refuses it, and so the revision is skipped."""
+    """Git rejects the patch, so that the revision is skipped."""
     (tmp_path / "outside").mkdir()
     repository = tmp_path / "linked.git"
     work = tmp_path / "work"
@@ -289,7 +286,7 @@ def test_build_command_applies_review_and_patch(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """`netbisect-lab build --review D5180 --patch FILE`: the review first, then the file."""
+    """`netbisect-lab build --review D5180 --patch FILE` applies the review before the file."""
     tree = running_lab.tree
     lab = tmp_path / "lab.toml"
     lab.write_text(
@@ -298,7 +295,7 @@ def test_build_command_applies_review_and_patch(
         )
     )
     (tmp_path / "ssh").symlink_to(running_lab.files.ssh_config.parent)
-    phabricator.give("/D5180?download=true", faster(tree))
+    phabricator.add("/D5180?download=true", faster(tree))
     more = tmp_path / "more.diff"
     more.write_text(git(tree, "diff", tree.revisions[20], tree.revisions[24]))
     command = ["--lab", str(lab), "build", "--builder", "amd64", "--revision", tree.revisions[0]]

@@ -1,4 +1,4 @@
-"""Programs that must fit the kernel: they travel with it where those on the DUT do not."""
+"""Programs that are sent with a kernel if those of the DUT do not fit it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from netbisect.workers.config.lab import Lab, load_lab
 PFVAR = "sys/net/pfvar.h"
 GROWN = ("\tu_int32_t\t nr;\n", "\tu_int32_t\t nr;\n\tu_int64_t\t anchor;\n")
 BASE, REMARK, PF, IPFW, BROKEN = range(5)
-"""Places on the line of the tree below."""
+"""Positions of the commits of the tree below."""
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> SampleTree:
-    """A tree in which pf, then ipfw, come to speak differently."""
+    """A tree whose commits change the interface of pf, and then that of ipfw."""
     commits = [
-        StoryCommit("docs", "pf: Say what ticket is", (comment(PFVAR, "A ticket is a ticket."),)),
+        StoryCommit("docs", "pf: Document ticket", (comment(PFVAR, "Number of a transaction."),)),
         StoryCommit("firewall", "pf: Let rules have anchors", (edit(PFVAR, *GROWN),)),
         StoryCommit(
             "firewall",
@@ -53,7 +53,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> SampleTree:
 
 @pytest.fixture(scope="module")
 def files(tree: SampleTree, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabFiles]:
-    """A lab of that tree; its DUT has the programs of the first commit."""
+    """A lab of this tree; its DUT has the programs of the first commit."""
     place = tmp_path_factory.mktemp("lab") / "lab"
     prepared = setup.prepare(
         place, repository=tree.repository, testbeds=("c2558",), compression=600
@@ -63,18 +63,18 @@ def files(tree: SampleTree, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def needs(tree: SampleTree, *programs: str) -> dict[str, list[str]]:
-    """Of a DUT whose programs are those of the first commit."""
+    """Required programs of a DUT that has those of the first commit."""
     return {name: [tree.revisions[BASE]] for name in programs}
 
 
 def contents(builder: Builder, kernel: Kernel) -> dict[str, int]:
-    """Names in the artefact, with their modes."""
+    """Modes of the files in the archive by name."""
     with tarfile.open(builder.kernels / kernel.key / "kernel.tar.gz") as tar:
         return {member.name: member.mode for member in tar if member.isfile()}
 
 
 def test_no_programs_are_sent_if_the_installed_ones_fit(builder: Builder, tree: SampleTree) -> None:
-    """A changed comment changes nothing; nor does what pf says matter to ipfw."""
+    """A changed comment and a change of the other firewall do not matter."""
     for place, programs in ((BASE, ("pfctl", "ipfw")), (REMARK, ("pfctl",)), (PF, ("ipfw",))):
         kernel = built(builder, tree, tree.revisions[place], needs=needs(tree, *programs))
         assert set(contents(builder, kernel)) == {"kernel", "pf.ko", "ipfw.ko"}
@@ -83,7 +83,7 @@ def test_no_programs_are_sent_if_the_installed_ones_fit(builder: Builder, tree: 
 def test_programs_that_must_fit_are_sent_with_the_kernel(
     builder: Builder, tree: SampleTree
 ) -> None:
-    """It can be executed, and makes no other kernel of it: a kernel is what boots."""
+    """The programs are executable, and do not change the identity of the kernel."""
     plain = built(builder, tree, tree.revisions[IPFW])
     programs = needs(tree, "pfctl", "ipfw", "ifconfig")
     kernel = built(builder, tree, tree.revisions[IPFW], needs=programs)
@@ -98,7 +98,7 @@ def test_programs_that_must_fit_are_sent_with_the_kernel(
 
 
 def test_a_program_that_does_not_build_is_a_failure(builder: Builder, tree: SampleTree) -> None:
-    """Rules set by another program might be other rules."""
+    """An older program might load other rules."""
     revision = tree.revisions[BROKEN]
     failure = failed(builder, tree, revision, needs=needs(tree, "pfctl"))
 
@@ -109,7 +109,7 @@ def test_a_program_that_does_not_build_is_a_failure(builder: Builder, tree: Samp
 
 
 def test_an_unknown_userland_revision_is_reported(builder: Builder, tree: SampleTree) -> None:
-    """The lab file is wrong, and not the revision."""
+    """The failure is attributed to the lab file, and not to the revision."""
     failure = failed(builder, tree, tree.revisions[BASE], needs={"pfctl": ["0" * 40]})
 
     assert failure.reaction is Reaction.ABORT
@@ -122,13 +122,13 @@ def lab(files: LabFiles) -> Lab:
 
 
 def with_dut(lab: Lab, **changes: object) -> Lab:
-    (bed,) = lab.testbeds
-    dut = replace(bed.dut, **changes)  # type: ignore[arg-type] # as the tests give them
-    return replace(lab, testbeds=(replace(bed, dut=dut),))
+    (testbed,) = lab.testbeds
+    dut = replace(testbed.dut, **changes)  # type: ignore[arg-type] # changes of fields
+    return replace(lab, testbeds=(replace(testbed, dut=dut),))
 
 
 def test_programs_of_the_scenarios_may_be_sent(lab: Lab) -> None:
-    """Of testbeds that say what they have, and boot such kernels."""
+    """Only testbeds with the key `userland` and this configuration need programs."""
     shipped = with_dut(lab, userland="a" * 40)
     assert needs_of(lab, "amd64", KERNEL_CONFIG) == {}
     assert needs_of(shipped, "amd64", KERNEL_CONFIG) == {"pfctl": {"a" * 40}, "ipfw": {"a" * 40}}
@@ -137,39 +137,39 @@ def test_programs_of_the_scenarios_may_be_sent(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("changes", "message"),
     [
         ({"userland": "14.2"}, "userland '14.2': expected the full hash of a commit"),
         ({"tools": ("sh",)}, "tools: 'sh': expected some of pfctl, ipfw, ifconfig, netstat"),
     ],
 )
-def test_invalid_combinations_are_refused(changes: dict[str, str], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
+def test_invalid_values_are_rejected(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Dut("d", PortSelector("a"), PortSelector("b"), **changes)  # type: ignore[arg-type] # on purpose
 
 
 @dataclass
 class _CommandLine:
-    """Where somebody types netbisect-lab."""
+    """Runs netbisect-lab with a lab file."""
 
     lab: Path
     capture: pytest.CaptureFixture[str]
 
     def run(self, *words: str) -> tuple[int, list[dict[str, object]]]:
-        """Exit status, and the facts that were printed."""
+        """Exit status and printed facts."""
         status = main.main(["--lab", str(self.lab), *words])
         return status, [json.loads(line) for line in self.capture.readouterr().out.splitlines()]
 
     def trial(self, revision: str, *scenarios: str) -> tuple[int, list[dict[str, object]]]:
-        """Builds and boots it, and runs the scenarios."""
+        """Builds and boots a revision, and runs the scenarios."""
         build = ["--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG]
         status, (kernel,) = self.run("build", *build)
         assert status == 0, kernel
         chosen = [word for name in scenarios for word in ("--scenario", name)]
-        where = ["--kernels", str(self.lab.parent / "builder" / "kernels")]
-        where += ["--logs", str(self.lab.parent / "logs")]
+        folders = ["--kernels", str(self.lab.parent / "builder" / "kernels")]
+        folders += ["--logs", str(self.lab.parent / "logs")]
         key = str(kernel["key"])
-        return self.run("trial", "--testbed", "c2558", "--kernel", key, *where, *chosen)
+        return self.run("trial", "--testbed", "c2558", "--kernel", key, *folders, *chosen)
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def command_line(
 
 
 def problems(facts: list[dict[str, object]]) -> object:
-    """What speaks against the last sample; a run may have been made once more."""
+    """Problems of the last sample; the run may have been repeated."""
     return [fact for fact in facts if fact["is"] == "sample"][-1]["problems"]
 
 
@@ -199,7 +199,7 @@ def problems(facts: list[dict[str, object]]) -> object:
 def test_a_sample_needs_programs_that_fit_the_kernel(
     command_line: _CommandLine, tree: SampleTree, place: int, scenario: str, message: str
 ) -> None:
-    """The kernel does not take what the programs on the machine say to it."""
+    """The kernel rejects the ioctls of other programs, which `userland` prevents."""
     revision = tree.revisions[place]
     status, facts = command_line.trial(revision, scenario)
     (failure,) = [fact for fact in facts if fact["is"] == "dud"]
@@ -219,6 +219,6 @@ def test_a_sample_needs_programs_that_fit_the_kernel(
     command_line.lab.write_text(text)
     status, facts = command_line.trial(revision, scenario)
     assert (status, problems(facts)) == (0, [])
-    # The kernel before them is served by the machine's own programs again.
+    # An earlier kernel uses the installed programs again.
     status, facts = command_line.trial(tree.revisions[BASE], scenario)
     assert (status, problems(facts)) == (0, [])

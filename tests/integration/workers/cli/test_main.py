@@ -1,4 +1,4 @@
-"""netbisect-lab: facts on standard output, prose on standard error, and what statuses mean."""
+"""netbisect-lab: facts on standard output, messages on standard error, exit statuses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from netbisect.workers.cli import main, options, vm
 from netbisect.workers.config.lab import load_lab
 
 Run = Callable[..., tuple[int, list[Any], str]]
-"""Takes arguments; gives the status, the facts, and the prose."""
+"""Runs netbisect-lab; returns exit status, facts and messages."""
 
 
 @pytest.fixture
@@ -59,38 +59,38 @@ def kernels(lab: RunningLab) -> str:
 
 def test_build_prints_the_kernel(run: Run, running_lab: RunningLab) -> None:
     revision = running_lab.tree.revisions[10]
-    status, facts, prose = run(
+    status, facts, messages = run(
         "build", "--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG
     )
     (kernel,) = facts
     assert status == 0
     assert isinstance(kernel, Kernel)
     assert kernel.revision == revision
-    assert f"built n11-{revision[:12]} in " in prose
+    assert f"built n11-{revision[:12]} in " in messages
 
 
 def test_build_failure_has_status_3(run: Run, running_lab: RunningLab) -> None:
     revision = running_lab.tree.revisions[running_lab.place_of("unbuildable")]
-    status, facts, prose = run(
+    status, facts, messages = run(
         "build", "--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG
     )
     (failure,) = facts
     assert status == options.EXIT_UNMEASURABLE == 3
     assert isinstance(failure, Failure)
     assert failure.reaction is Reaction.SKIP
-    assert prose.endswith(f"no kernel: {failure.why}\n")
+    assert messages.endswith(f"no kernel: {failure.why}\n")
 
 
 def test_trial_prints_every_fact(run: Run, running_lab: RunningLab, tmp_path: Path) -> None:
-    """And leaves the output of console and pkt-gen in the folder of logs."""
+    """Output of the console and of pkt-gen is in the folder of logs."""
     kernel, _ = running_lab.kernel(10)
-    status, facts, prose = run(
+    status, facts, messages = run(
         *("trial", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab)),
         *("--scenario", "inet4-forwarding", "--logs", str(tmp_path / "logs")),
     )
     assert status == 0
     assert [type(fact) for fact in facts] == [Boot, Conditions, Sample]
-    assert f"c2558: {kernel.version}: up after " in prose
+    assert f"c2558: {kernel.version}: up after " in messages
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == [
         "console.log",
         "inet4-forwarding.observed.json",
@@ -100,10 +100,10 @@ def test_trial_prints_every_fact(run: Run, running_lab: RunningLab, tmp_path: Pa
 
 
 def test_profile_prints_boot_and_profile(run: Run, running_lab: RunningLab, tmp_path: Path) -> None:
-    """No sample; the stacks are in a file."""
+    """The stacks are in a file, and there is no sample."""
     kernel, _ = running_lab.kernel(10)
     one = ("--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab))
-    status, (boot, profile), prose = run(
+    status, (boot, profile), messages = run(
         "profile", *one, "--rate", "500000", "--logs", str(tmp_path / "logs")
     )
 
@@ -112,18 +112,18 @@ def test_profile_prints_boot_and_profile(run: Run, running_lab: RunningLab, tmp_
     assert isinstance(profile, Profile)
     assert not profile.problem
     assert (profile.kernel, profile.pps) == (kernel.key, 500_000.0)
-    assert f"{tmp_path}/logs/profile-inet4-forwarding.folded" in prose
+    assert f"{tmp_path}/logs/profile-inet4-forwarding.folded" in messages
     assert (tmp_path / "logs" / "profile-inet4-forwarding.folded").is_file()
 
 
 def test_missing_profile_has_status_3(run: Run, running_lab: RunningLab) -> None:
     kernel, _ = running_lab.kernel(10)
     one = ("--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab))
-    status, facts, prose = run("profile", *one, "--rate", "500000", "--event", "no.such")
+    status, facts, messages = run("profile", *one, "--rate", "500000", "--event", "no.such")
 
     assert status == 3
     assert "no.such" in facts[-1].problem
-    assert "no profile: " in prose
+    assert "no profile: " in messages
     for wrong in ("0", "-3", "inf", "nan"):
         assert run("profile", *one, "--rate", wrong)[:2] == (options.EXIT_USAGE, [])
 
@@ -136,9 +136,9 @@ def test_quarantine_has_status_4(run: Run, c2558: RunningLab) -> None:
     )
     assert status == options.EXIT_LAB == 4
     assert [fact.reaction for fact in facts] == [Reaction.QUARANTINE]
-    status, facts, prose = run("recover", "--testbed", "c2558")
+    status, facts, messages = run("recover", "--testbed", "c2558")
     assert (status, facts) == (options.EXIT_LAB, [])
-    assert prose == "netbisect-lab: c2558-dut: the host key is not the known one\n"
+    assert messages == "netbisect-lab: c2558-dut: the host key is not the known one\n"
 
 
 def test_bench_measures_the_running_kernel(run: Run, running_lab: RunningLab) -> None:
@@ -204,7 +204,7 @@ def test_unknown_name_has_status_2(run: Run, arguments: tuple[str, ...], message
 def test_revision_must_be_a_full_hash(
     capfd: pytest.CaptureFixture[str], command: str, revision: str
 ) -> None:
-    """Another name is a mistake of whoever asks: the same again goes no better."""
+    """Status 2 prevents a retry by the service."""
     more = {
         "build": ["--builder", "amd64", "--config", "GENERIC"],
         "image-noise": ["--testbed", "c2558", "--builds", "2"],
@@ -222,26 +222,26 @@ def test_kernel_without_fact_has_status_2(
     kernel, archive = running_lab.kernel(10)
     (tmp_path / kernel.key).mkdir()
     (tmp_path / kernel.key / archive.name).write_bytes(archive.read_bytes())
-    status, facts, prose = run(
+    status, facts, messages = run(
         "boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", str(tmp_path)
     )
     assert (status, facts) == (options.EXIT_USAGE, [])
-    assert "kernel.json" in prose
-    assert prose.count("\n") == 1
+    assert "kernel.json" in messages
+    assert messages.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", [FACT, ARCHIVE])
-def test_a_kernel_that_a_power_cut_has_damaged_is_to_be_sent_again(
+def test_damaged_kernel_is_removed_so_that_it_is_sent_again(
     run: Run, running_lab: RunningLab, name: str
 ) -> None:
-    """The fact marks a complete kernel for the service."""
+    """kernel.json marks a complete kernel; the damage is that of a power failure."""
     kernel, archive = running_lab.kernel(10)
     store = load_lab(running_lab.files.lab).kernels
     shutil.copytree(archive.parent, store / kernel.key, dirs_exist_ok=True)
     (store / kernel.key / name).write_bytes(b"")
-    status, facts, prose = run("boot", "--testbed", "c2558", "--kernel", kernel.key)
+    status, facts, messages = run("boot", "--testbed", "c2558", "--kernel", kernel.key)
     assert (status, facts) == (options.EXIT_FAILED, [])
-    assert "netbisect-lab: " in prose
+    assert "netbisect-lab: " in messages
     assert not (store / kernel.key / FACT).exists()
     shutil.rmtree(store / kernel.key)
 
@@ -257,7 +257,7 @@ def test_help_gives_an_example_for_every_command(capfd: pytest.CaptureFixture[st
 def test_old_kernels_are_removed_on_the_build_host(
     running_lab: RunningLab, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The newest one stays, however little space there is."""
+    """The newest kernel is kept despite the limit."""
     lab = tmp_path / "lab.toml"
     lab.write_text(f'kernel_space = "1 B"\n{running_lab.files.lab.read_text()}')
     (tmp_path / "ssh").symlink_to(running_lab.files.ssh_config.parent)

@@ -1,4 +1,4 @@
-"""The look at every machine of the lab: what is in order and what is not."""
+"""Checks of `netbisect-lab doctor`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def checks(
 
 
 def test_a_working_lab_has_no_faults(running_lab: RunningLab) -> None:
-    """Tree, builder, and of each testbed the router, its ports and ways, hosts and switches."""
+    """The checks include tree, builder, routers, ports, routes, hosts, power and console."""
     found = checks(running_lab.lab)
     assert [key for key, check in found.items() if not check.good] == []
     assert list(found)[:3] == [("source", "branches"), ("amd64", "make"), ("amd64", "disk")]
@@ -83,19 +83,25 @@ def changed(change: Callable[[Lab], Lab], lab: Lab, where: str, what: str) -> Do
     ("change", "what", "message"),
     [
         (
-            lambda bed: replace(bed, dut=replace(bed.dut, ingress=PortSelector(interface="ix7"))),
+            lambda testbed: replace(
+                testbed, dut=replace(testbed.dut, ingress=PortSelector(interface="ix7"))
+            ),
             "ingress c2558-dut",
             "no interface called ix7; there is igb2 00:08:a2:09:33:da, igb3 ",
         ),
-        (lambda bed: replace(bed, power=None), "power", "the lab file names no switch"),
-        (lambda bed: replace(bed, console=None), "console", "the lab file names no console"),
+        (lambda testbed: replace(testbed, power=None), "power", "the lab file names no switch"),
         (
-            lambda bed: replace(bed, power=Power(("ipmi-of-nowhere", "cycle"))),
+            lambda testbed: replace(testbed, console=None),
+            "console",
+            "the lab file names no console",
+        ),
+        (
+            lambda testbed: replace(testbed, power=Power(("ipmi-of-nowhere", "cycle"))),
             "power",
             "no ipmi-of-nowhere on this host",
         ),
         (
-            lambda bed: replace(bed, console=Console(("conserver-of-nowhere",))),
+            lambda testbed: replace(testbed, console=Console(("conserver-of-nowhere",))),
             "console",
             "no conserver-of-nowhere on this host",
         ),
@@ -106,7 +112,7 @@ def test_missing_parts_of_a_testbed_are_reported(
     running_lab: RunningLab, change: Callable[[Testbed], Testbed], what: str, message: str
 ) -> None:
     def of_lab(lab: Lab) -> Lab:
-        return replace(lab, testbeds=tuple(change(bed) for bed in lab.testbeds))
+        return replace(lab, testbeds=tuple(change(testbed) for testbed in lab.testbeds))
 
     assert changed(of_lab, running_lab.lab, "c2558", what).found.startswith(message)
 
@@ -138,7 +144,7 @@ def test_a_builder_that_cross_builds_needs_its_compiler(
 
 
 def test_rates_are_measured_on_request(c2558: RunningLab) -> None:
-    """Against what the lab file promises; without a firewall and without a reboot."""
+    """The measured rate is compared with the line rate of the lab file."""
     found = checks(c2558.lab, "c2558", rates=True)["c2558", "rates"]
     assert found.good
     assert "pps offered" in found.found
@@ -149,15 +155,15 @@ def test_rates_are_measured_on_request(c2558: RunningLab) -> None:
 
 
 def test_an_option_unknown_to_pkt_gen_is_reported(running_lab: RunningLab, tmp_path: Path) -> None:
-    """On the hosts of the testbed whose scenario needs it."""
+    """The check names the host and the scenario that needs the option."""
     name = "inet4-checksums"
     text = (builtin_scenarios() / "inet4-forwarding.toml").read_text()
     text = text.replace("inet4-forwarding", name).replace(
         "[traffic]", "[traffic]\nchecksums = true"
     )
     (tmp_path / f"{name}.toml").write_text(text)
-    bed = replace(running_lab.lab.testbed("c2558"), scenarios=("inet4-forwarding", name))
-    lab = replace(running_lab.lab, testbeds=(bed,), scenario_directories=(tmp_path,))
+    testbed = replace(running_lab.lab.testbed("c2558"), scenarios=("inet4-forwarding", name))
+    lab = replace(running_lab.lab, testbeds=(testbed,), scenario_directories=(tmp_path,))
     bad = {what: check.found for (_, what), check in checks(lab, "c2558").items() if not check.good}
     assert bad == {
         "pkt-gen on c2558-gen": "/usr/local/bin/pkt-gen: no option -U for inet4-checksums; "
@@ -166,18 +172,18 @@ def test_an_option_unknown_to_pkt_gen_is_reported(running_lab: RunningLab, tmp_p
 
 
 def test_a_sysctl_unknown_to_the_router_is_reported(running_lab: RunningLab) -> None:
-    """Of a scenario file or of a name; redirects that a scenario asks for are no mistake."""
+    """The sysctls are those of names of scenarios; enabled redirects are accepted there."""
     wrong = "sysctl:net.nothing=1,sysctl:dev.{ingress}.nothing=1"
     names = ("inet6-forwarding@sysctl:net.inet6.ip6.redirect=1", f"inet4-forwarding@{wrong}")
-    bed = replace(running_lab.lab.testbed("c2558"), scenarios=names)
-    lab = replace(running_lab.lab, testbeds=(bed,))
+    testbed = replace(running_lab.lab.testbed("c2558"), scenarios=names)
+    lab = replace(running_lab.lab, testbeds=(testbed,))
     bad = {what: check.found for (_, what), check in checks(lab, "c2558").items() if not check.good}
     assert bad == {
         "sysctls of scenarios": "net.nothing, dev.igb.2.nothing: unknown to the running kernel"
     }
 
 
-def test_routes_that_a_scenario_adds_are_not_looked_for() -> None:
+def test_routes_of_a_scenario_are_not_checked() -> None:
     addresses = {end for _, _, end in checkup.ends([load_scenario("inet4-full-table")])}
     assert addresses == {"198.18.10.1"}
 
@@ -188,8 +194,10 @@ def test_a_pkt_gen_without_usage_text_is_reported() -> None:
 
 
 def test_a_port_slower_than_line_rate_is_reported(running_lab: RunningLab) -> None:
-    beds = tuple(replace(bed, line_rate_pps=14_880_952) for bed in running_lab.lab.testbeds)
-    found = checks(replace(running_lab.lab, testbeds=beds), "c2558")
+    testbeds = tuple(
+        replace(testbed, line_rate_pps=14_880_952) for testbed in running_lab.lab.testbeds
+    )
+    found = checks(replace(running_lab.lab, testbeds=testbeds), "c2558")
     assert found["c2558", "egress c2558-dut"].found.endswith(
         "1 Gbit/s: 1,488,095 pps fit, line_rate_pps is 14,880,952"
     )
@@ -202,7 +210,9 @@ DF = "Filesystem Type 1024-blocks Used Avail Capacity Mounted on\n/dev/x {} 100 
     ("deploy", "good"),
     [("nextboot", {"ufs", "nfs"}), ("nextboot-zfs", {"zfs"}), ("bootenv", {"zfs"})],
 )
-def test_methods_need_a_file_system_that_their_loader_writes(deploy: str, good: set[str]) -> None:
+def test_boot_methods_need_a_file_system_that_the_loader_writes(
+    deploy: str, good: set[str]
+) -> None:
     for kind in ("ufs", "nfs", "zfs"):
         df = DF.format(kind, 90_000)
         found = dict(checkup.room(df, "40000\t/boot/kernel\n", "kernel", deploy))

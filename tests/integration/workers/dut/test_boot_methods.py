@@ -1,4 +1,4 @@
-"""Boot methods in the simulated lab: good boot, panic, hang, interrupted order."""
+"""Boot methods in the simulated lab: boots, panics, hangs and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.ssh import Connections
 
 TESTBEDS = ("apu2", "d1518", "atom-zfs", "atom-be")
-"""With NanoBSD, PXE, nextboot on ZFS, and a boot environment."""
+"""Testbeds with NanoBSD, PXE, nextboot on ZFS, and a boot environment."""
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +53,9 @@ def test_kernel_boots_once(lab: RunningLab, name: str) -> None:
     running = lab.device(testbed).look()
     assert running.directory == f"kernel.nb-{kernel.key[:12]}"
     lab.control("cycle", testbed.dut.address)
-    back = lab.device(testbed).reach()
-    assert back.directory == "kernel"
-    assert lab.device(testbed).boot_method.runs_known_good(back)
+    running = lab.device(testbed).reach()
+    assert running.directory == "kernel"
+    assert lab.device(testbed).boot_method.runs_known_good(running)
 
 
 @pytest.mark.parametrize("name", TESTBEDS)
@@ -89,7 +89,7 @@ def test_hang_ends_with_a_power_cycle(lab: RunningLab, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["apu2", "atom-be"])
-def test_the_good_system_is_not_written_to(lab: RunningLab, name: str) -> None:
+def test_known_good_system_is_not_changed(lab: RunningLab, name: str) -> None:
     def files() -> dict[Path, bytes]:
         found = lab.files.disk(f"{name}-dut").rglob("*")
         return {path: path.read_bytes() for path in found if path.is_file()}
@@ -138,7 +138,7 @@ def test_method_for_another_root_quarantines_the_testbed(
 
 
 def test_system_without_the_label_quarantines_the_testbed(lab: RunningLab) -> None:
-    """As one before 13.0: its loader would boot the kernel again and again."""
+    """The loader before 13.0 would boot the kernel repeatedly."""
     place = lab.files.place / "machines" / "atom-zfs-dut" / "disk" / "boot" / "lua" / "config.lua"
     text = place.read_text()
     place.write_text("")

@@ -1,4 +1,4 @@
-"""One boot is proven to be ours, and whatever hangs on the way has an end."""
+"""Detection of the booted kernel, and timeouts."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def one(c2558: RunningLab) -> Iterator[DeviceUnderTest]:
         yield DeviceUnderTest(c2558.lab.testbed("c2558"), connections, c2558.messages.append)
 
 
-def change_what_runs(patch: pytest.MonkeyPatch, **changes: object) -> None:
-    """As of a foreign kernel, which the sample tree does not have."""
+def change_running_kernel(patch: pytest.MonkeyPatch, **changes: object) -> None:
+    """Changes properties of the running test kernel, like those of a foreign kernel."""
 
     def changed(machine: object) -> RunningKernel:
-        running = read_running_kernel(machine)  # type: ignore[arg-type]  # a Machine, which the router has
-        ours = "netbisect.order" in running.environment
-        return replace(running, **changes) if ours else running  # type: ignore[arg-type]
+        running = read_running_kernel(machine)  # type: ignore[arg-type]  # a Machine
+        is_test_kernel = "netbisect.order" in running.environment
+        return replace(running, **changes) if is_test_kernel else running  # type: ignore[arg-type]
 
     patch.setattr(device, "read_running_kernel", changed)
 
@@ -56,7 +56,7 @@ def test_other_kernel_of_the_same_revision_is_detected(
     changes: dict[str, str],
     why: str,
 ) -> None:
-    change_what_runs(monkeypatch, **changes)
+    change_running_kernel(monkeypatch, **changes)
     with pytest.raises(LabFault, match=why) as caught:
         one.boot(*c2558.kernel(10))
     assert caught.value.fault is Fault.WRONG_KERNEL
@@ -66,17 +66,17 @@ def test_other_kernel_of_the_same_revision_is_detected(
 def test_clock_jumps_do_not_affect_boot_detection(
     c2558: RunningLab, one: DeviceUnderTest, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
-    """The order's number decides; the time of the boot is that of the worker."""
+    """Boots are identified by a number; their time is that of the worker."""
     began = time.time()
     start = one.look().boottime
-    change_what_runs(monkeypatch, boottime=start + seconds)
+    change_running_kernel(monkeypatch, boottime=start + seconds)
     boot = one.boot(*c2558.kernel(10))
     assert began <= boot.at <= time.time()
     logged = [line for line in c2558.messages if "that clock was set" in line]
     assert bool(logged) == (seconds < 0)
     monkeypatch.undo()
     one.recover()
-    change_what_runs(monkeypatch, boottime=start + seconds)
+    change_running_kernel(monkeypatch, boottime=start + seconds)
     c2558.control("break", DUT, "ignores-nextboot")
     with pytest.raises(LabFault, match="came back on kernel, not on"):
         one.boot(*c2558.kernel(10))
@@ -85,7 +85,7 @@ def test_clock_jumps_do_not_affect_boot_detection(
 def test_machine_that_does_not_go_down_is_power_cycled(
     c2558: RunningLab, one: DeviceUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It answers, and never reboots: its power is cycled, and the order is carried out then."""
+    """The machine answers and does not reboot; the power cycle boots the kernel."""
     one.testbed = c2558.testbed("c2558", boot_timeout=2.0)
     monkeypatch.setattr(DeviceUnderTest, "_reboot", lambda _: None)
     kernel, archive = c2558.kernel(10)
@@ -94,7 +94,7 @@ def test_machine_that_does_not_go_down_is_power_cycled(
 
 
 def test_missing_watchdog_is_logged(c2558: RunningLab, one: DeviceUnderTest) -> None:
-    """No machine of the simulated lab has one."""
+    """The machines of the simulated lab have no watchdog."""
     one.testbed = replace(one.testbed, dut=replace(one.testbed.dut, watchdog=60))
     one.boot(*c2558.kernel(10))
     assert "c2558: no /dev/fido, so no watchdog guards this boot" in c2558.messages
@@ -102,7 +102,7 @@ def test_missing_watchdog_is_logged(c2558: RunningLab, one: DeviceUnderTest) -> 
 
 @pytest.mark.long
 def test_loader_prompt_is_reported(c2558: RunningLab, one: DeviceUnderTest, tmp_path: Path) -> None:
-    """The file is damaged after it was proven, as by a disk that fails."""
+    """The kernel file is damaged after its verification, as by a failing disk."""
     one.testbed = c2558.testbed("c2558", boot_timeout=2.0)
     place = c2558.files.disk(DUT) / "boot"
     order = one._order
@@ -111,7 +111,7 @@ def test_loader_prompt_is_reported(c2558: RunningLab, one: DeviceUnderTest, tmp_
         (place / folder / "kernel").write_bytes(b"")
         return order(folder, number, tunables)
 
-    one._order = damage  # type: ignore[method-assign]  # a fault that no machine makes on demand
+    one._order = damage  # type: ignore[method-assign]  # the simulated lab has no such fault
     with one.recording_console(tmp_path / "console.log"), pytest.raises(LabFault) as caught:
         one.boot(*c2558.kernel(10))
     assert caught.value.why == (
@@ -121,10 +121,10 @@ def test_loader_prompt_is_reported(c2558: RunningLab, one: DeviceUnderTest, tmp_
 
 
 def test_hung_power_command_is_killed_with_its_children(tmp_path: Path) -> None:
-    note = tmp_path / "pid"
-    script = f"sleep 600 & echo $! >{note}; wait"
+    pid_file = tmp_path / "pid"
+    script = f"sleep 600 & echo $! >{pid_file}; wait"
     assert power.cycle(Power(("sh", "-c", script), timeout=1)) == "it had not ended after 1 s"
-    child = int(note.read_text())
+    child = int(pid_file.read_text())
     wait_until(lambda: not runs(child))
 
 

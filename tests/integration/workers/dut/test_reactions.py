@@ -31,17 +31,17 @@ if TYPE_CHECKING:  # pytest would collect it
 HERE = Path(__file__).parents[3]
 FORWARDING = ("inet4-forwarding",)
 PATIENCE = 2.0
-"""Seconds for a boot, where one is expected to hang; a good one takes a quarter."""
+"""Boot timeout in seconds for expected hangs; a successful boot takes a quarter."""
 MACHINES = ("c2558-dut", "c2558-gen", "e5-2650-dut", "e5-2650-gen", "e5-2650-rcv")
 
 Change: TypeAlias = "Callable[[RunningLab, Testbed], Testbed]"
 
 
-def as_it_is(_: RunningLab, testbed: Testbed) -> Testbed:
+def unchanged(_: RunningLab, testbed: Testbed) -> Testbed:
     return testbed
 
 
-def impatient(lab: RunningLab, testbed: Testbed) -> Testbed:
+def with_a_short_boot_timeout(lab: RunningLab, testbed: Testbed) -> Testbed:
     return lab.testbed(testbed.name, boot_timeout=PATIENCE)
 
 
@@ -60,14 +60,14 @@ def with_an_unknown_port(_: RunningLab, testbed: Testbed) -> Testbed:
     return replace(testbed, generator=replace(host, port=port))
 
 
-def with_partitions_it_has_not(lab: RunningLab, testbed: Testbed) -> Testbed:
-    lab.recover("c2558")  # a test kernel that another test left would have to be ended by gpart
+def with_unknown_partitions(lab: RunningLab, testbed: Testbed) -> Testbed:
+    lab.recover("c2558")  # a running test kernel would need gpart
     layout = NanoBsd(good="A1", test="A2")
     return replace(testbed, dut=replace(testbed.dut, deploy="nanobsd", nanobsd=layout))
 
 
 def with_a_short_run(_: RunningLab, testbed: Testbed) -> Testbed:
-    """Shorter than a lab file may say, as by a pkt-gen that ends before its time."""
+    """The run is shorter than a lab file allows, like that of a pkt-gen that ends early."""
     timing = replace(testbed.timing)
     object.__setattr__(timing, "run", 12.0)
     return replace(testbed, timing=timing)
@@ -80,15 +80,15 @@ def with_a_short_wait(lab: RunningLab, testbed: Testbed) -> Testbed:
 
 @dataclass(frozen=True)
 class Broke:
-    """How a fault is made to happen."""
+    """How a test causes a fault."""
 
     machine: str = ""
     broken: Broken | None = None
-    change: Change = as_it_is
+    change: Change = unchanged
     scenario: str = "inet4-forwarding"
     number: int = 10
     role: str = ""
-    """Of the commit, instead of its number."""
+    """Role of the commit, instead of its number."""
     testbed: str = "c2558"
     why: tuple[str, ...] = ()
     """Parts of the failure's message, or of the problems of its runs."""
@@ -102,7 +102,7 @@ TRIALS = {
     Fault.DISK_FULL: Broke(
         DUT, Broken.DISK_FULL, number=46, why=("/boot on c2558-dut has 0 MiB free; 1 are needed",)
     ),
-    Fault.UNFIT: Broke(change=with_partitions_it_has_not),
+    Fault.UNFIT: Broke(change=with_unknown_partitions),
     Fault.COMMAND: Broke(change=with_an_unknown_port),
     Fault.WRONG_KERNEL: Broke(
         DUT, Broken.IGNORES_NEXTBOOT, why=("the machine came back on kernel, not on kernel.nb-",)
@@ -115,7 +115,7 @@ TRIALS = {
     Fault.DOES_NOT_BOOT: Broke(
         DUT,
         Broken.HANGS,
-        impatient,
+        with_a_short_boot_timeout,
         why=("the kernel hangs: no answer until the power was cycled",),
     ),
     Fault.PANIC_UNDER_LOAD: Broke(
@@ -124,12 +124,12 @@ TRIALS = {
         why=("Fatal trap 12: page fault while in kernel mode in ip_tryforward(), under the load",),
         log=("current process", "ip_tryforward+0x2c4"),
     ),
-    Fault.HANG_UNDER_LOAD: Broke(DUT, Broken.HANGS_UNDER_LOAD, impatient),
+    Fault.HANG_UNDER_LOAD: Broke(DUT, Broken.HANGS_UNDER_LOAD, with_a_short_boot_timeout),
     Fault.POWER_LOSS: Broke(DUT, Broken.POWER_LOSS),
     Fault.UNREACHABLE: Broke(
         DUT,
         Broken.DEAD,
-        impatient,
+        with_a_short_boot_timeout,
         why=("c2558-dut does not come back after a power cycle: c2558-dut: ",),
     ),
     Fault.POWER_SWITCH: Broke(
@@ -186,7 +186,7 @@ TRIALS = {
 }
 """Faults of a testbed."""
 TOOLS = 'for a; do test "$a" = kernel-toolchain && exit 0; done'
-"""A make to which the tree's tools are no trouble."""
+"""A replacement of make that skips the toolchain."""
 BUILDS = {
     Fault.CHECKOUT: "",
     Fault.DOES_NOT_BUILD: "echo 'route.c:3: error: no such thing'; exit 1",
@@ -194,9 +194,9 @@ BUILDS = {
     Fault.BUILD_HANGS: "exec sleep 600",
     Fault.BUILDER: "echo 'ld: error: kernel: No space left on device'; exit 1",
 }
-"""What happens on a build host: what its make does."""
+"""Faults of a builder, with the script that replaces make."""
 SERVICE = {Fault.WORKER_LOST, Fault.MASTER_STOPPED, Fault.NO_ANSWER, Fault.USAGE, Fault.CANCELLED}
-"""Faults of the service; tests/integration/steps/scheduler has their tests."""
+"""Faults of the service, tested in tests/integration/steps/scheduler."""
 LONG = {Fault.DOES_NOT_BOOT, Fault.UNREACHABLE, Fault.BUILD_HANGS}
 
 
@@ -213,7 +213,7 @@ def valid(facts: list[Fact]) -> list[Sample]:
 
 @pytest.fixture
 def lab(running_lab: RunningLab) -> Iterator[RunningLab]:
-    """The lab for a test that breaks something anywhere; all is mended afterwards."""
+    """The lab for tests that break machines, which are repaired afterwards."""
     rules = running_lab.scenario("inet4-pf-stateful")
     plain = running_lab.scenario("inet4-forwarding")
     running_lab.scenarios = {
@@ -222,10 +222,10 @@ def lab(running_lab: RunningLab) -> Iterator[RunningLab]:
     }
     yield running_lab
     running_lab.scenarios = {}
-    mend(running_lab)
+    repair(running_lab)
 
 
-def mend(lab: RunningLab) -> None:
+def repair(lab: RunningLab) -> None:
     for machine in MACHINES:
         lab.control("mend", machine)
     for name in ("c2558", "e5-2650"):
@@ -349,7 +349,7 @@ def test_missing_resources_are_the_build_hosts_fault(
 def test_clock_jump_on_the_worker_invalidates_the_run(
     lab: RunningLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Times of facts are of that clock. Nothing but its reading can be made to jump here."""
+    """The test replaces the function that reads the clock of the worker."""
     ahead = iter(range(0, 10**9, 1800))
     real = time.time() - time.monotonic()
     monkeypatch.setattr(trial_module, "_offset", lambda: real + next(ahead))
@@ -373,10 +373,10 @@ def test_interrupted_trial_is_followed_by_recovery(lab: RunningLab) -> None:
 
     assert sound
     assert len(valid(facts)) == 1
-    assert lab.boots(DUT) == before + 2, "by way of the good kernel"
+    assert lab.boots(DUT) == before + 2, "the known-good kernel is booted first"
     before = lab.boots(DUT)
     lab.trial(10, FORWARDING)
-    assert lab.boots(DUT) == before + 1, "after a trial that has ended there is no need"
+    assert lab.boots(DUT) == before + 1, "a completed trial needs no recovery"
 
 
 def test_old_kernels_are_removed_before_disk_full(lab: RunningLab) -> None:
@@ -391,4 +391,4 @@ def test_old_kernels_are_removed_before_disk_full(lab: RunningLab) -> None:
     assert failures(facts)[0].fault == Fault.DISK_FULL.value
     left = {path.name for path in boot.glob("kernel.nb-*")}
     running = lab.booted(DUT)
-    assert left <= {running}, "all that may go has gone"
+    assert left <= {running}, "other kernels remain"

@@ -1,4 +1,4 @@
-"""A scenario on a booted router: what is set, sent, looked at and left behind."""
+"""Runs of scenarios on a booted router: settings, firewalls and conditions."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ BY_HAND = Boot("by-hand", "c2558", "", "", 0.0, 0.0)
 
 
 def measure(
-    lab: RunningLab, logs: Path, *scenarios: Scenario, bed: Testbed | None = None
+    lab: RunningLab, logs: Path, *scenarios: Scenario, testbed: Testbed | None = None
 ) -> list[Sample]:
-    """One run of each on whatever the router runs now."""
+    """Runs each scenario once on the running kernel."""
     with Connections(lab.lab.ssh) as connections:
-        bench = Bench(bed or lab.lab.testbed("c2558"), connections, lambda _: None, logs)
+        bench = Bench(testbed or lab.lab.testbed("c2558"), connections, lambda _: None, logs)
         try:
             return [bench.measure(scenario, BY_HAND)[0][1] for scenario in scenarios]
         finally:
@@ -48,7 +48,7 @@ def settings(logs: Path, scenario: str = "inet4-forwarding") -> dict[str, str]:
 
 
 def test_flows_on_one_queue_are_a_warning_of_the_sample(c2558: RunningLab, tmp_path: Path) -> None:
-    """With the packets of each queue beside the run; the sample is valid."""
+    """The sample is valid; the counters of the queues are logged."""
     c2558.control("break", "c2558-dut", "one-queue")
     (sample,) = measure(c2558, tmp_path, FORWARDING)
     seen = json.loads((tmp_path / "inet4-forwarding.observed.json").read_text())
@@ -66,7 +66,7 @@ def test_flows_on_one_queue_are_a_warning_of_the_sample(c2558: RunningLab, tmp_p
 def test_optional_sysctls_are_set_where_they_are_known(
     running_lab: RunningLab, tmp_path: Path
 ) -> None:
-    """And restored; also those of a port, by whatever name its driver has. Others are left out."""
+    """They are restored after the run; unknown sysctls are ignored."""
     dut = "c2558-dut"
     (sample,) = measure(running_lab, tmp_path, FORWARDING)
     assert sample.valid, sample.problems
@@ -76,7 +76,7 @@ def test_optional_sysctls_are_set_where_they_are_known(
     running_lab.ssh(dut, "sysctl net.inet.ip.fastforwarding", status=1)
 
 
-def test_a_sysctl_that_must_be_there_skips_the_revision(
+def test_missing_required_sysctl_skips_the_revision(
     running_lab: RunningLab, tmp_path: Path
 ) -> None:
     old = replace(FORWARDING, sysctls={"net.inet.ip.fastforwarding": 1}, optional={})
@@ -86,18 +86,18 @@ def test_a_sysctl_that_must_be_there_skips_the_revision(
 
 @pytest.fixture
 def renamed(c2558: RunningLab) -> Iterator[RunningLab]:
-    """The lab with a router whose test kernels name its ports otherwise; at home afterwards."""
+    """The lab with a router whose test kernels rename its ports; it is recovered afterwards."""
     c2558.control("break", "c2558-dut", "renamed-ports")
     yield c2558
     c2558.recover("c2558")
 
 
-def test_a_driver_that_renames_the_ports_is_measured_like_any_other(renamed: RunningLab) -> None:
+def test_kernel_with_renamed_ports_is_measured(renamed: RunningLab) -> None:
     c2558 = renamed
-    bed = c2558.lab.testbed("c2558")
+    testbed = c2558.lab.testbed("c2558")
     ends = PortSelector(pci="pci0:2:0:0"), PortSelector(pci="pci0:3:0:0")
-    bed = replace(bed, dut=replace(bed.dut, ingress=ends[0], egress=ends[1]))
-    sound, facts = c2558.trial(12, ("inet4-forwarding", "inet4-pf-stateful"), bed)
+    testbed = replace(testbed, dut=replace(testbed.dut, ingress=ends[0], egress=ends[1]))
+    sound, facts = c2558.trial(12, ("inet4-forwarding", "inet4-pf-stateful"), testbed)
     measured = [fact for fact in facts if isinstance(fact, Sample)]
     assert sound
     assert not [fact for fact in facts if isinstance(fact, Failure)]
@@ -106,10 +106,9 @@ def test_a_driver_that_renames_the_ports_is_measured_like_any_other(renamed: Run
     assert settings(c2558.logs)["dev.em.1.fc"] == "0"
 
 
-def test_from_one_firewall_to_the_next_nothing_is_left(
+def test_modules_of_a_firewall_are_unloaded_before_the_next_scenario(
     running_lab: RunningLab, tmp_path: Path
 ) -> None:
-    """Each has its own modules loaded while it is measured, and no other's."""
     names = ("inet4-pf-stateful", "inet4-ipfw-stateful", "inet4-forwarding")
     measure(running_lab, tmp_path, *map(load_scenario, names))
     loaded = [settings(tmp_path, name)["the list of loaded modules"] for name in names]
@@ -117,7 +116,7 @@ def test_from_one_firewall_to_the_next_nothing_is_left(
 
 
 def conditions(lab: RunningLab, logs: Path, scenario: Scenario = FORWARDING) -> dict[str, str]:
-    """Those of a run on whatever the router runs now."""
+    """Conditions of a run on the running kernel."""
     with Connections(lab.lab.ssh) as connections:
         bench = Bench(lab.lab.testbed("c2558"), connections, lambda _: None, logs)
         return bench.measure(scenario, BY_HAND)[0][0].values
@@ -147,17 +146,17 @@ def test_tunables_and_pkt_gen_are_conditions_but_titles_are_not(
 
 
 @pytest.mark.long
-def test_an_option_that_pkt_gen_lacks_is_a_bad_run_and_no_lost_connection(
+def test_unknown_option_of_pkt_gen_is_a_problem_of_the_run(
     running_lab: RunningLab, tmp_path: Path
 ) -> None:
-    """It exits with 255, as ssh(1) does when it loses a connection."""
+    """pkt-gen exits with status 255, like ssh(1) after a lost connection."""
     traffic = replace(FORWARDING.traffic, checksums=True)
     (sample,) = measure(running_lab, tmp_path, replace(FORWARDING, traffic=traffic))
     assert "the generator's pkt-gen says: pkt-gen: illegal option -- U" in sample.problems
 
 
 class Recorder:
-    """A machine that records its commands; built to have pf in its kernel."""
+    """A machine that records its commands and returns given outputs."""
 
     address = "dut"
 
@@ -175,7 +174,7 @@ class Recorder:
 
 
 def test_modules_on_top_of_a_firewall_are_unloaded_before_it() -> None:
-    """ipfw_compat, of 16 and later, lets an ipfw(8) of 15 work; it keeps ipfw busy."""
+    """ipfw_compat of FreeBSD 16 and later keeps a reference to ipfw."""
     rows = ["Id Refs Address Size Name"]
     rows += [f" 1 1 0xf 1 {name}.ko" for name in ("ipfw", "ipfw_compat", "dummynet")]
     machine = Recorder(["\n".join(rows), "", "ipfw"])
@@ -185,7 +184,7 @@ def test_modules_on_top_of_a_firewall_are_unloaded_before_it() -> None:
 
 
 def test_a_firewall_built_into_the_kernel_is_switched_off_and_flushed() -> None:
-    """It cannot be unloaded; the simulated lab has none."""
+    """Such a firewall cannot be unloaded; the simulated lab has none."""
     kldstat = "Id Refs Address Size Name\n 1 4 0xffffffff80200000 1f000 kernel\n"
     machine = Recorder([kldstat, "Id Refs Name\n 9 1 pf\n", ""])
     firewall.switch_off(machine)  # type: ignore[arg-type]

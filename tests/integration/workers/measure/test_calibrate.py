@@ -1,4 +1,4 @@
-"""The scatter of a testbed, measured with one kernel."""
+"""Calibration: noise of a testbed, measured with one kernel."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ KERNEL = Kernel("r" * 40, "GENERIC", "amd64", "i", "k" * 64, "n1-rrr", 1, 0.0, 6
 def drawn(
     boots: int, runs: int, boot_sd: float, run_sd: float, slow: tuple[int, ...] = ()
 ) -> CalibrationRuns:
-    """Normal luck of a seed, spread so that its own scatter does not matter."""
-    luck = random.Random(7)
+    """Simulated runs with normal noise; the boots in `slow` are in a slow mode."""
+    rng = random.Random(7)
     found = CalibrationRuns()
     for boot in range(boots):
         found.add(Boot(f"b{boot}", "c2558", KERNEL.key, KERNEL.revision, 0.0, 120.0))
-        level = math.log(1e6) + luck.gauss(0, boot_sd) - (0.07 if boot in slow else 0.0)
+        level = math.log(1e6) + rng.gauss(0, boot_sd) - (0.07 if boot in slow else 0.0)
         for run in range(runs):
-            pps = math.exp(level + luck.gauss(0, run_sd))
+            pps = math.exp(level + rng.gauss(0, run_sd))
             found.add(
                 Sample(
                     *(f"{boot}.{run}", f"b{boot}", "c2558", NAME, pps, 1.488e6, (), (), ()),
@@ -46,7 +46,7 @@ def drawn(
 def plan() -> CalibrationPlan:
     return CalibrationPlan(
         lab=None,  # type: ignore[arg-type]
-        testbed=SimpleNamespace(name="c2558"),  # type: ignore[arg-type]  # all that is needed
+        testbed=SimpleNamespace(name="c2558"),  # type: ignore[arg-type]  # the only attribute used
         kernel=KERNEL,
         archive=Path(),
         boots=8,
@@ -59,7 +59,7 @@ def plan() -> CalibrationPlan:
 
 @pytest.mark.long
 def test_calibration_separates_boots_and_runs() -> None:
-    """Both true values lie in their intervals, of many boots closely."""
+    """The estimates of 200 boots agree with the true values."""
     (one,) = noise_report.scenario_noise(plan(), drawn(200, 3, 0.009, 0.002))
     assert one.boot is not None
     assert one.run is not None
@@ -124,7 +124,7 @@ def run(running_lab: RunningLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_calibration_resumes(
     run: Run, running_lab: RunningLab, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Also in the middle of a line; boots that are there are not made again."""
+    """The last line may be incomplete; recorded boots are not repeated."""
     file = tmp_path / "c2558.jsonl"
     before = running_lab.boots("c2558-dut")
     assert run("--boots", "2", "-o", str(file)) == 0
@@ -161,7 +161,7 @@ def test_every_metric_of_a_scenario_is_calibrated(
     assert 1 < found["inet4-cpu~cpu.percent.lower"]["level"] < 95
 
 
-def test_facts_of_another_kernel_are_refused(
+def test_facts_of_another_kernel_are_rejected(
     run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "other.jsonl"

@@ -1,4 +1,4 @@
-"""Image noise: the same work at other addresses, and how much of the scatter that makes."""
+"""Measurement of image noise with several layouts of one revision."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def run(
 
 
 @pytest.mark.long
-def test_the_command_finds_the_noise_of_the_testbed(run: Run, c2558: RunningLab) -> None:
-    """1 % between images and 0.84 % between boots are what this machine has."""
+def test_command_estimates_the_noise_of_the_testbed(run: Run, c2558: RunningLab) -> None:
+    """The simulated machine has 1 % noise between images and 0.84 % between boots."""
     revision = c2558.tree.revisions[10]
     status, out, _ = run(
         *("--revision", revision, "--builds", "5", "--boots", "2"),
@@ -73,7 +73,7 @@ def test_the_command_prints_a_table(run: Run, c2558: RunningLab) -> None:
 
 
 def test_a_linker_without_layouts_is_reported(run: Run, c2558: RunningLab) -> None:
-    """Here a make that forgets what it was asked for; every build is the same image."""
+    """Make without LDFLAGS builds the same image for every layout."""
     builder = c2558.lab.builders[0]
     text = c2558.files.lab.read_text()
     make = f'directory = "{builder.directory.name}"\nmake = ["env", "-u", "LDFLAGS", "make"]\n'

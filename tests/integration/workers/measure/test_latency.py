@@ -1,4 +1,4 @@
-"""Round-trip time, cycles per packet and equilibrium throughput, on the simulated lab."""
+"""Round-trip time, cycles per packet and equilibrium throughput in the simulated lab."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CYCLES = "inet4-cycles~cycles.cycles-per-packet.lower"
 
 @pytest.fixture
 def clean(c2558: RunningLab) -> Iterator[RunningLab]:
-    """The lab, where no program of a scenario runs after the test."""
+    """The lab; asserts that no program of a scenario runs after the test."""
     yield c2558
     for machine in ("c2558-dut", "c2558-gen"):
         programs = c2558.ssh(machine, "ps -ax -o pid= -o ppid= -o pcpu= -o comm=")
@@ -56,7 +56,9 @@ def test_a_slower_kernel_has_longer_round_trips_and_more_cycles(clean: RunningLa
 
 
 @pytest.mark.parametrize("end", ["generator", "receiver"])
-def test_no_answer_is_one_sentence(clean: RunningLab, tmp_path: Path, end: str) -> None:
+def test_missing_reply_is_reported_in_one_sentence(
+    clean: RunningLab, tmp_path: Path, end: str
+) -> None:
     scenario = load_scenario("inet4-latency")
     assert scenario.measure is not None
     if end == "receiver":
@@ -73,9 +75,7 @@ def test_no_answer_is_one_sentence(clean: RunningLab, tmp_path: Path, end: str) 
         )
 
 
-def test_a_processor_without_counters_leaves_the_scenario_out(
-    clean: RunningLab, tmp_path: Path
-) -> None:
+def test_processor_without_counters_skips_the_scenario(clean: RunningLab, tmp_path: Path) -> None:
     scenario = load_scenario("inet4-cycles")
     other = replace(scenario, values={"events": "ls_not_halted_cyc"})
     with pytest.raises(
@@ -84,7 +84,7 @@ def test_a_processor_without_counters_leaves_the_scenario_out(
         clean.measure(tmp_path, other)
 
 
-def test_a_count_that_ends_early_is_no_sample(clean: RunningLab, tmp_path: Path) -> None:
+def test_count_that_ends_early_is_a_problem(clean: RunningLab, tmp_path: Path) -> None:
     scenario = load_scenario("inet4-cycles")
     (prepare,) = scenario.prepare
     short = replace(prepare, run=prepare.run.replace("$((seconds + 300))", "5"))
@@ -93,7 +93,7 @@ def test_a_count_that_ends_early_is_no_sample(clean: RunningLab, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("kind", "least"), [("equilibrium", 0.95), ("no-drop", 0.9)])
-def test_a_rate_with_little_loss_is_searched_near_the_forwarding_rate(
+def test_rate_with_little_loss_is_near_the_forwarding_rate(
     clean: RunningLab, tmp_path: Path, kind: str, least: float
 ) -> None:
     name = f"inet4-{kind}"

@@ -1,4 +1,4 @@
-"""Packets of several sizes from one port: a pkt-gen on a ring of its own for each size."""
+"""Packets of several sizes from one port, with one pkt-gen and ring per size."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def with_mix(*sizes: int) -> Scenario:
 def running(
     sample_tree: SampleTree, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningLab]:
-    # As slow as that of several hosts, for the same reason.
+    # Slow, as in test_several_hosts.py.
     base = tmp_path_factory.mktemp("mix")
     with started(base, sample_tree, "c2558", compression=10) as lab:
         yield lab
@@ -47,14 +47,14 @@ def running(
 
 @pytest.fixture
 def lab(running: RunningLab) -> Iterator[RunningLab]:
-    """The lab, for tests that break something; it is repaired afterwards."""
+    """The lab for tests that break machines, which are repaired afterwards."""
     yield running
     for machine in ("c2558-dut", "c2558-gen"):
         running.control("mend", machine)
 
 
 def test_every_size_has_its_share_of_the_line_rate(lab: RunningLab, tmp_path: Path) -> None:
-    """The sample is what the receiver counts of all sizes."""
+    """The rate of the sample includes all sizes."""
     sample = lab.measure(tmp_path, IMIX)["inet4-imix"]
     sent = {size: (tmp_path / f"inet4-imix.sender-{size}-bytes").read_text() for size in SHARES}
     received = (tmp_path / "inet4-imix.receiver").read_text()
@@ -70,8 +70,8 @@ def test_every_size_has_its_share_of_the_line_rate(lab: RunningLab, tmp_path: Pa
     assert pktgen.total(received) == pytest.approx(sum(totals), rel=0.05)
 
 
-def test_the_router_forwards_as_many_packets_of_any_size(lab: RunningLab, tmp_path: Path) -> None:
-    """Its limit are packets per second, whatever they carry."""
+def test_forwarding_rate_does_not_depend_on_the_size(lab: RunningLab, tmp_path: Path) -> None:
+    """The router is limited in packets per second."""
     small = lab.measure(tmp_path, load_scenario("inet4-forwarding"))["inet4-forwarding"]
     mixed = lab.measure(tmp_path, with_mix(60, 61))["inet4-imix"]
     assert mixed.valid, mixed.problems
@@ -87,7 +87,7 @@ def test_a_crash_names_the_size(lab: RunningLab, tmp_path: Path) -> None:
 
 
 def test_a_port_with_too_few_rings_is_reported(lab: RunningLab, tmp_path: Path) -> None:
-    """By a run, which leaves out this scenario only, and by the doctor."""
+    """A run skips the scenario, and the doctor reports the port."""
     scenario = with_mix(60, 100, 200, 300, 400)
     lacking = "igb2 has 4 of 5 transmit rings that the mix needs, one for each size"
     with pytest.raises(LabFault) as caught:
@@ -99,8 +99,8 @@ def test_a_port_with_too_few_rings_is_reported(lab: RunningLab, tmp_path: Path) 
         mix = [[60 + size, 1] for size in range(sizes)]
         text = f'name = "{name}"\ntitle = "t"\nbase = "inet4-forwarding"\n[traffic]\nmix = {mix}\n'
         (tmp_path / f"{name}.toml").write_text(text)
-        bed = replace(lab.lab.testbed("c2558"), scenarios=(name,))
-        other = replace(lab.lab, testbeds=(bed,), scenario_directories=(tmp_path,))
+        testbed = replace(lab.lab.testbed("c2558"), scenarios=(name,))
+        other = replace(lab.lab, testbeds=(testbed,), scenario_directories=(tmp_path,))
         found = {one.what: one for one in examine(other, testbed="c2558")}
         assert found["transmit rings of generator"].good == good
         assert "mtu of generator" not in found
@@ -109,8 +109,10 @@ def test_a_port_with_too_few_rings_is_reported(lab: RunningLab, tmp_path: Path) 
 
 
 def test_the_doctor_checks_the_mtu_for_large_packets(lab: RunningLab) -> None:
-    bed = replace(lab.lab.testbed("c2558"), scenarios=("inet4-imix",))
-    found = {one.what: one for one in examine(replace(lab.lab, testbeds=(bed,)), testbed="c2558")}
+    testbed = replace(lab.lab.testbed("c2558"), scenarios=("inet4-imix",))
+    found = {
+        one.what: one for one in examine(replace(lab.lab, testbeds=(testbed,)), testbed="c2558")
+    }
     assert found["mtu of generator"].good
 
     assert checks.mtu(Interface("igb2", "", "active", "", mtu=1500), 1514) == (
@@ -119,15 +121,15 @@ def test_the_doctor_checks_the_mtu_for_large_packets(lab: RunningLab) -> None:
     )
 
 
-def test_a_ring_that_pkt_gen_does_not_get_is_reported(lab: RunningLab) -> None:
-    """As the driver tells no numbers; it ends with the status of a ssh(1) that failed."""
+def test_missing_ring_is_reported_by_pkt_gen(lab: RunningLab) -> None:
+    """Some drivers do not report their rings; pkt-gen exits with the status of a failed ssh(1)."""
     answer = lab.ssh("c2558-gen", "pkt-gen -f tx -i netmap:igb2-4 -n 10", status=255)
     assert pktgen.complaint(answer) == "igb2: Invalid argument"
     assert pktgen.refused(answer)
 
 
 def test_a_load_below_the_limit_is_mixed_too(lab: RunningLab, tmp_path: Path) -> None:
-    """As for a profile; all pkt-gens end with the block."""
+    """This load is that of profiles; all pkt-gens end with the block."""
     with Connections(lab.lab.ssh) as connections:
         bench = Bench(lab.lab.testbed("c2558"), connections, lambda _: None, tmp_path)
         with bench.under_load(IMIX, 120_000, 30) as flows:

@@ -1,4 +1,4 @@
-"""Scenarios with commands, on the simulated lab: shipped ones, and that of docs/scenarios.md."""
+"""Scenarios with commands in the simulated lab: shipped ones, and that of docs/scenarios.md."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLONES = {
     "gre": "gre",
     "wireguard": "wg",
 }
-"""Letters of the interface by scenario."""
+"""Name of the cloned interface by scenario."""
 EACH_CLONE = [
     pytest.param(kind, marks=[pytest.mark.long] * (kind not in ("lagg", "wireguard")))
     for kind in CLONES
@@ -39,7 +39,7 @@ measure = RunningLab.measure
 
 
 def test_cpu_use_at_a_fixed_rate(c2558: RunningLab, tmp_path: Path) -> None:
-    """Both metrics of the run are kept, CPU use leads; it follows from what the router forwards."""
+    """The run has both metrics; the CPU use agrees with the maximum forwarding rate."""
     found = measure(c2558, tmp_path, load_scenario("inet4-cpu"))
     full = measure(c2558, tmp_path, load_scenario("inet4-forwarding"))["inet4-forwarding"]
 
@@ -50,14 +50,16 @@ def test_cpu_use_at_a_fixed_rate(c2558: RunningLab, tmp_path: Path) -> None:
 
 
 def test_ipsec_gateway(c2558: RunningLab, tmp_path: Path) -> None:
-    """The policy is gone afterwards."""
+    """The IPsec policy is removed afterwards."""
     found = measure(c2558, tmp_path, load_scenario("inet4-ipsec"))["inet4-ipsec"]
     assert found.valid, found.problems
     after = measure(c2558, tmp_path, load_scenario("inet4-forwarding"))["inet4-forwarding"]
     assert after.valid, after.problems
 
 
-def test_a_tunnel_that_does_not_come_up_is_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
+def test_tunnel_that_does_not_come_up_is_reported_in_one_sentence(
+    c2558: RunningLab, tmp_path: Path
+) -> None:
     scenario = load_scenario("inet4-ipsec")
     (prepare,) = scenario.prepare
     count_only = prepare.run.splitlines()[-1]
@@ -72,7 +74,7 @@ def test_a_tunnel_that_does_not_come_up_is_one_sentence(c2558: RunningLab, tmp_p
 
 
 def interfaces(lab: RunningLab) -> list[str]:
-    """What a scenario could leave behind on the router and on the receiver."""
+    """Route and interfaces of router and receiver, which a scenario changes."""
     route = lab.ssh("c2558-dut", "route -n get -inet 198.19.10.1")
     return [route, *(lab.ssh(host, "ifconfig -a") for host in ("c2558-dut", "c2558-gen"))]
 
@@ -81,7 +83,7 @@ def interfaces(lab: RunningLab) -> list[str]:
 def test_forwarding_through_a_cloned_interface(
     c2558: RunningLab, tmp_path: Path, kind: str
 ) -> None:
-    """Neither the interface nor its route remain, nor changes of the port."""
+    """Interface, route and changes of the port are removed afterwards."""
     before = interfaces(c2558)
     (sample,) = measure(c2558, tmp_path, load_scenario(f"inet4-{kind}")).values()
     assert sample.valid, sample.problems
@@ -101,8 +103,8 @@ def test_a_stopped_run_leaves_no_interface(
     assert interfaces(c2558) == before
 
 
-def test_an_egress_that_is_not_up_is_no_sample(c2558: RunningLab, tmp_path: Path) -> None:
-    """As after a lagg that is destroyed with its port."""
+def test_egress_that_is_not_up_is_a_problem(c2558: RunningLab, tmp_path: Path) -> None:
+    """Destroying a lagg leaves its port down."""
     scenario = load_scenario("inet4-lagg")
     (clean_up,) = scenario.clean_up
     careless = replace(clean_up, run=f"{clean_up.run.splitlines()[1]}\nexit")
@@ -113,7 +115,7 @@ def test_an_egress_that_is_not_up_is_no_sample(c2558: RunningLab, tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", EACH_CLONE)
-def test_packets_beside_a_cloned_interface_are_no_sample(
+def test_packets_outside_of_the_cloned_interface_are_a_problem(
     c2558: RunningLab, tmp_path: Path, kind: str
 ) -> None:
     scenario = load_scenario(f"inet4-{kind}")
@@ -129,31 +131,31 @@ def test_packets_beside_a_cloned_interface_are_no_sample(
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "said"),
+    ("name", "change", "message"),
     [
         ("inet4-wireguard", ("2544 pr", "2545 pr"), "not come up: no handshake with 198.19"),
         ("tcp-lro", ('" lro', '" up'), "does not switch LRO on"),
     ],
 )
-def test_a_wrong_preparation_is_one_sentence(
-    c2558: RunningLab, tmp_path: Path, name: str, change: tuple[str, str], said: str
+def test_failed_preparation_is_reported_in_one_sentence(
+    c2558: RunningLab, tmp_path: Path, name: str, change: tuple[str, str], message: str
 ) -> None:
     scenario = load_scenario(name)
     first = replace(scenario.prepare[0], run=scenario.prepare[0].run.replace(*change))
-    with pytest.raises(LabFault, match=f"prepare on the dut failed: .*{re.escape(said)}"):
+    with pytest.raises(LabFault, match=f"prepare on the dut failed: .*{re.escape(message)}"):
         measure(c2558, tmp_path, replace(scenario, prepare=(first, *scenario.prepare[1:])))
 
 
 def test_the_peer_of_wireguard_needs_its_address(c2558: RunningLab, tmp_path: Path) -> None:
     scenario = load_scenario("inet4-wireguard")
-    elsewhere = replace(scenario, values=scenario.values | {"end": "198.19.0.3"})
+    other = replace(scenario, values=scenario.values | {"end": "198.19.0.3"})
     with pytest.raises(LabFault, match=r"igb3 does not have the address 198\.19\.0\.3") as fault:
-        measure(c2558, tmp_path, elsewhere)
+        measure(c2558, tmp_path, other)
     assert fault.value.fault is Fault.COMMAND
 
 
 def throughput(lab: RunningLab, logs: Path, name: str) -> float:
-    """Bit/s of TCP over a wire of 10 Gbit/s, which one flow does not fill."""
+    """Bit/s of TCP over a link of 10 Gbit/s, which one flow does not saturate."""
     (sample,) = measure(lab, logs / name, load_scenario(name), "e5-2650").values()
     assert sample.valid, sample.problems
     return sample.pps
@@ -166,7 +168,7 @@ def test_segmentation_offload_is_a_setting(c2558: RunningLab, tmp_path: Path) ->
     assert c2558.ssh("e5-2650-dut", "sysctl -n net.inet.tcp.tso") == "1\n"
 
 
-def test_a_tool_that_is_not_installed_is_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
+def test_missing_tool_is_reported_in_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
     scenario = load_scenario("tcp-one-flow")
     missing = replace(scenario, prepare=(replace(scenario.prepare[0], on="receiver", run="wg0"),))
     with pytest.raises(LabFault) as fault:
@@ -190,7 +192,7 @@ def test_loopback_does_not_depend_on_the_wire(c2558: RunningLab, tmp_path: Path)
     assert sample.pps > 1e9
 
 
-def test_iperf3_that_is_not_installed_is_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
+def test_missing_iperf3_is_reported_in_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
     scenario = load_scenario("tcp-one-flow")
     assert scenario.measure is not None
     script = scenario.measure.run.replace("iperf3", "iperf9")
@@ -211,7 +213,7 @@ def test_a_failed_prepare_is_cleaned_up(c2558: RunningLab, tmp_path: Path) -> No
 
 
 def example(folder: Path) -> Scenario:
-    """The folder that docs/scenarios.md shows."""
+    """The scenario folder of docs/scenarios.md."""
     text = DOCS.read_text().partition("## A scenario of your own")[2]
     toml, script = re.findall(r"```(?:toml|sh)\n(.*?)```", text, re.DOTALL)[:2]
     place = folder / "processes"
@@ -221,7 +223,9 @@ def example(folder: Path) -> Scenario:
     return load_scenario_folder(place)
 
 
-def test_the_example_of_the_documentation_is_a_sample(c2558: RunningLab, tmp_path: Path) -> None:
+def test_example_of_the_documentation_gives_valid_samples(
+    c2558: RunningLab, tmp_path: Path
+) -> None:
     scenario = example(tmp_path)
     found = measure(c2558, tmp_path, scenario)
     assert list(found) == list(scenario.series)

@@ -1,4 +1,4 @@
-"""Profiles of kernels in the simulated lab: stacks at a load that the router can bear."""
+"""Profiles of kernels in the simulated lab."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Take = Callable[..., tuple[Profile | None, list[Fact]]]
 
 @pytest.fixture
 def take(c2558: Any, tmp_path: Path) -> Take:
-    """Takes a profile of the kernel at that place of the line; its files are in `tmp_path`."""
+    """Takes a profile of the kernel at this position; its files are in `tmp_path`."""
 
     def order(number: int, **more: Any) -> tuple[Profile | None, list[Fact]]:
         kernel, archive = c2558.kernel(number)
@@ -45,7 +45,7 @@ def take(c2558: Any, tmp_path: Path) -> Take:
 def test_the_difference_shows_the_functions_that_became_slower(
     c2558: Any, take: Take, tmp_path: Path
 ) -> None:
-    """The conversion of the driver costs 286 ns a packet in two functions."""
+    """The culprit adds 286 ns per packet in two functions."""
     culprit = c2558.place_of("culprit")
     found = []
     for number in (culprit - 1, culprit):
@@ -70,8 +70,8 @@ def test_the_difference_shows_the_functions_that_became_slower(
     assert c2558.ssh("c2558-dut", "ls /var/tmp") == ""
 
 
-def test_an_unknown_load_follows_from_a_run_before(take: Take, tmp_path: Path) -> None:
-    """A run by hand gives the rate and is not stored as a sample."""
+def test_unknown_load_follows_from_an_earlier_run(take: Take, tmp_path: Path) -> None:
+    """An additional run determines the rate, and is not stored as a sample."""
     profile, facts = take(0, pps=0.0, rate_percent=50.0)
 
     assert profile is not None
@@ -80,8 +80,8 @@ def test_an_unknown_load_follows_from_a_run_before(take: Take, tmp_path: Path) -
     assert [type(fact) for fact in facts] == [Boot]
 
 
-def test_at_a_load_beyond_saturation_nothing_is_kept(take: Take, tmp_path: Path) -> None:
-    """Packet loss is reported; a profile of an earlier trial does not stay for it."""
+def test_profile_beyond_saturation_is_discarded(take: Take, tmp_path: Path) -> None:
+    """The problem is reported, and the profile of an earlier trial is removed."""
     (tmp_path / FOLDED).write_text("a;b 1\n")
     profile, _ = take(0, pps=1_480_000.0)
 
@@ -91,7 +91,7 @@ def test_at_a_load_beyond_saturation_nothing_is_kept(take: Take, tmp_path: Path)
     assert serialization.loads_as((tmp_path / META).read_text(), Profile).problem == profile.problem
 
 
-def test_too_few_samples_make_no_profile(take: Take, tmp_path: Path) -> None:
+def test_too_few_samples_are_a_problem(take: Take, tmp_path: Path) -> None:
     profile, _ = take(0, pps=100.0, seconds=0.5)
 
     assert profile is not None
@@ -100,7 +100,7 @@ def test_too_few_samples_make_no_profile(take: Take, tmp_path: Path) -> None:
 
 
 def test_an_event_that_cannot_be_counted_is_reported(c2558: Any, take: Take) -> None:
-    """Here of the lab file; cli/test_main.py has one of the command line."""
+    """The event comes from the lab file."""
     testbed = c2558.lab.testbed("c2558")
     dut = replace(testbed.dut, pmc_event="no.such.event")
     profile, _ = take(0, testbed=replace(testbed, dut=dut))
@@ -109,8 +109,8 @@ def test_an_event_that_cannot_be_counted_is_reported(c2558: Any, take: Take) -> 
     assert 'specification "no.such.event": Invalid argument' in profile.problem
 
 
-def test_rules_that_the_kernel_refuses_are_a_reason(c2558: Any, take: Take) -> None:
-    """It is the kernel's own trouble: trying again would not help."""
+def test_rejected_firewall_rules_are_a_problem(c2558: Any, take: Take) -> None:
+    """The kernel is the cause, so that there is no retry."""
     scenario = c2558.scenario("inet4-pf-stateful")
     c2558.scenarios["strange"] = replace(scenario, name="strange", rules=("nonsense",))
     profile, _ = take(0, scenario="strange")
@@ -128,7 +128,7 @@ def test_rules_that_the_kernel_refuses_are_a_reason(c2558: Any, take: Take) -> N
     ],
 )
 def test_the_event_is_one_of_the_processor(listed: str, event: str) -> None:
-    """Cycles of work before all, the clock of a virtual machine at last."""
+    """Unhalted cycles are preferred, and the clock is the last choice."""
     assert choose(listed) == event
 
 
@@ -145,11 +145,11 @@ def test_the_event_is_one_of_the_processor(listed: str, event: str) -> None:
     ids=["virtual", "real", "old"],
 )
 def test_the_clock_is_the_event_without_counters(log: str, event: str) -> None:
-    """Where libpmc knows the processor, pmccontrol lists no soft event: the log has to tell."""
+    """The log of the kernel lists the counters, because pmccontrol lists no soft events."""
     machine = cast("Machine", SimpleNamespace(ask=lambda *_: [log]))
     assert choose("\tINST_RETIRED.ANY\n", profile._counters(machine)) == event
 
 
-def test_without_any_known_event_the_key_is_named() -> None:
+def test_error_without_a_known_event_names_the_key() -> None:
     with pytest.raises(NoProfileError, match="pmc_event"):
         choose("SOFT\n\tPAGE_FAULT.ALL\n")

@@ -26,7 +26,7 @@ from netbisect.workers.transport.ssh import Connections
 
 FORWARDING = load_scenario("inet4-forwarding")
 LINE_RATE = 1_488_095
-"""Of one link."""
+"""Line rate of one link."""
 HOSTS = ("gen1", "gen2", "rcv1", "rcv2")
 PAIRS = replace(
     TESTBEDS["c2558"],
@@ -48,8 +48,8 @@ PAIRS = replace(
 def running(
     sample_tree: SampleTree, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningLab]:
-    # Slower than other labs, where a tenth of a second from the start of one generator to that of
-    # the next would be a minute.
+    # Less compression of time than elsewhere: 0.1 s between the starts of two generators would be
+    # a minute.
     base = tmp_path_factory.mktemp("pairs")
     with started(base, sample_tree, PAIRS, compression=10) as lab:
         yield lab
@@ -57,14 +57,14 @@ def running(
 
 @pytest.fixture
 def pairs(running: RunningLab) -> Iterator[RunningLab]:
-    """The lab, for tests that break something; it is repaired afterwards."""
+    """The lab for tests that break machines, which are repaired afterwards."""
     yield running
     for machine in ("pairs-dut", *HOSTS):
         running.control("mend", machine)
 
 
-def test_the_sample_is_the_sum_of_all(pairs: RunningLab, tmp_path: Path) -> None:
-    """Of the medians of the receivers, and second by second; all have conditions and counters."""
+def test_sample_is_the_sum_over_hosts(pairs: RunningLab, tmp_path: Path) -> None:
+    """The rate is the sum of the medians; conditions and counters include all hosts."""
     with Connections(pairs.lab.ssh) as connections:
         bench = Bench(pairs.lab.testbed("pairs"), connections, lambda _: None, tmp_path)
         boot = Boot("by-hand", "pairs", "", "", 0.0, 0.0)
@@ -134,7 +134,7 @@ def test_a_host_that_dies_ends_the_run(
 
 
 def test_a_rate_is_shared_by_the_generators(pairs: RunningLab, tmp_path: Path) -> None:
-    """As for a profile; all end with the block."""
+    """This load is that of profiles; all generators end with the block."""
     with Connections(pairs.lab.ssh) as connections:
         bench = Bench(pairs.lab.testbed("pairs"), connections, lambda _: None, tmp_path)
         with bench.under_load(FORWARDING, 100_001, 30) as flows:
@@ -153,7 +153,7 @@ def _highest_rates(flows: Flows) -> list[float]:
 
 
 @pytest.mark.long
-def test_the_no_drop_rate_is_that_of_all(pairs: RunningLab, tmp_path: Path) -> None:
+def test_no_drop_rate_includes_all_generators(pairs: RunningLab, tmp_path: Path) -> None:
     found = pairs.measure(tmp_path, load_scenario("inet4-no-drop"), "pairs")
     by_metric = {name.partition("~")[2]: sample for name, sample in found.items()}
     full, rate = by_metric[""], next(sample for name, sample in by_metric.items() if name)

@@ -1,4 +1,4 @@
-"""Scenarios with many rules, addresses, states and routes, on the simulated lab."""
+"""Scenarios with many rules, addresses, states and routes in the simulated lab."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LEFT = (
 
 
 def slower(lab: RunningLab, places: list[str]) -> tuple[Kernel, Path]:
-    """The first kernel with further costs, and its archive."""
+    """The first kernel with additional costs at these places, and its archive."""
     lines = ["void", "tables(void)", "{", *(f"\tPATH_COST({one}, 900);" for one in places), "}"]
     diff = f"--- /dev/null\n+++ b/sys/net/tables.c\n@@ -0,0 +1,{len(lines)} @@\n"
     diff += "".join(f"+{line}\n" for line in lines)
@@ -68,7 +68,7 @@ def slower(lab: RunningLab, places: list[str]) -> tuple[Kernel, Path]:
 
 
 def rates(lab: RunningLab, logs: Path, kernel: Kernel, archive: Path) -> dict[str, float]:
-    """Packets per second of a valid sample of each scenario."""
+    """Rates of the scenarios in packets per second; asserts valid samples."""
     scenarios = [load_scenario(name) for name in ("inet4-forwarding", *PLACES)]
     trial = TrialRunner(lab.lab.testbed("c2558"), kernel, archive, scenarios, logs)
     found = []
@@ -80,8 +80,8 @@ def rates(lab: RunningLab, logs: Path, kernel: Kernel, archive: Path) -> dict[st
 
 
 @pytest.mark.long
-def test_a_cost_at_its_place_slows_only_the_scenario(c2558: RunningLab, tmp_path: Path) -> None:
-    """Nothing of a scenario is left for the next one."""
+def test_cost_of_a_path_slows_only_its_scenario(c2558: RunningLab, tmp_path: Path) -> None:
+    """A scenario does not affect the next one."""
     before = rates(c2558, tmp_path, *c2558.kernel(0))
     assert list(before) == ["inet4-forwarding", *PLACES]
     for slow in (list(PLACES)[::2], list(PLACES)[1::2]):
@@ -94,7 +94,9 @@ def test_a_cost_at_its_place_slows_only_the_scenario(c2558: RunningLab, tmp_path
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_what_is_not_active_is_one_sentence(c2558: RunningLab, tmp_path: Path, name: str) -> None:
+def test_missing_preparation_is_reported_in_one_sentence(
+    c2558: RunningLab, tmp_path: Path, name: str
+) -> None:
     scenario = load_scenario(name)
     stateless = {"pf": ("pass no state",), "ipfw": ("3000 allow ip from any to any",), "": ()}
     inactive = replace(scenario, prepare=(), rules=stateless[scenario.firewall])
@@ -103,27 +105,24 @@ def test_what_is_not_active_is_one_sentence(c2558: RunningLab, tmp_path: Path, n
 
 
 @pytest.mark.parametrize("name", [name for name in PLACES if load_scenario(name).clean_up])
-def test_nothing_is_left_that_the_firewall_does_not_take_along(
-    c2558: RunningLab, name: str
-) -> None:
+def test_clean_up_removes_all_changes(c2558: RunningLab, name: str) -> None:
     scenario = replace(load_scenario(name), sysctls={}, optional={})
-    look = partial(c2558.ssh, "c2558-dut", LEFT)
+    state = partial(c2558.ssh, "c2558-dut", LEFT)
     with Connections(c2558.lab.ssh) as connections:
         router = connections.machine("c2558-dut")
         firewall.set_up(router, scenario)
-        before = look()
+        before = state()
         work = ScenarioCommands(
             scenario, {"dut": router}, {"egress": "igb3", **scenario.values}, 30
         )
         work.prepare()
-        assert look() != before
+        assert state() != before
         work.clean_up()
-        assert look() == before
+        assert state() == before
         firewall.switch_off(router)
 
 
-def test_a_profile_is_taken_with_all_of_them(c2558: RunningLab, tmp_path: Path) -> None:
-    """What is prepared for a run is prepared for a profile, and removed."""
+def test_load_of_a_profile_is_prepared_and_cleaned_up(c2558: RunningLab, tmp_path: Path) -> None:
     scenario = load_scenario("inet4-ipfw-table")
     with Connections(c2558.lab.ssh) as connections:
         bench = Bench(c2558.lab.testbed("c2558"), connections, lambda _: None, tmp_path)
@@ -134,7 +133,7 @@ def test_a_profile_is_taken_with_all_of_them(c2558: RunningLab, tmp_path: Path) 
 
 
 def test_a_full_table_needs_bird(tmp_path: Path) -> None:
-    """It is looked for before anything else."""
+    """The preparation checks for bird first."""
     (command,) = load_scenario("inet4-full-table").prepare
     done = captured(["/bin/sh", "-c", command.run], env={"PATH": str(tmp_path)})
     assert done.returncode == 127
@@ -142,7 +141,7 @@ def test_a_full_table_needs_bird(tmp_path: Path) -> None:
 
 
 def test_a_full_table_leaves_another_bird_alone(c2558: RunningLab) -> None:
-    """That of the router's owner, here with another socket."""
+    """The other bird of the router has another socket."""
     scenario = load_scenario("inet4-full-table")
     with Connections(c2558.lab.ssh) as connections:
         router = connections.machine("c2558-dut")

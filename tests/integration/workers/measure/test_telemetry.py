@@ -1,4 +1,4 @@
-"""The gate over real SSH: faults around a run are reported, and the run is no sample."""
+"""Invalid runs over real SSH, and parsers of counters and logs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ DUT, GENERATOR = "c2558-dut", "c2558-gen"
 
 
 def test_second_run_is_valid_after_a_passing_fault(c2558: RunningLab) -> None:
-    """One trial, one boot: the first run is invalid, the second stands."""
+    """A trial repeats an invalid run without another boot."""
     c2558.trial(10, ())
     c2558.control("break", GENERATOR, InjectedFault.SLOW_SENDER)
-    mended = []
+    repaired = []
 
     def say(text: str) -> None:
-        if "no sample" in text and not mended:
-            mended.append(c2558.control("mend", GENERATOR))
+        if "no sample" in text and not repaired:
+            repaired.append(c2558.control("mend", GENERATOR))
 
     c2558.messages.clear()
     kernel, archive = c2558.kernel(10)
@@ -45,7 +45,7 @@ def test_unknown_counter_formats_are_ignored(output: str) -> None:
 
 
 def test_new_lines_of_a_rotating_log() -> None:
-    """Also where it has forgotten its oldest lines, and has cut the first one that is left."""
+    """The log may have lost its oldest lines and the start of its first line."""
     assert freebsd_tools.new_lines(["a", "b"], ["a", "b", "c"]) == ["c"]
     assert freebsd_tools.new_lines(["a", "b"], ["a", "b"]) == []
     assert freebsd_tools.new_lines(["aaa", "bbb", "ccc"], ["bb", "ccc", "ddd"]) == ["ddd"]

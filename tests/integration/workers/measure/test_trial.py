@@ -1,4 +1,4 @@
-"""A trial over real SSH: what is measured, and what is caught before it can be a wrong number."""
+"""Trials over real SSH: facts, and detection of wrong kernels."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from netbisect.bisect.model.entities import Boot, Conditions, Reaction, Sample, 
 
 FORWARDING = ("inet4-forwarding",)
 PATIENCE = 1.0
-"""Seconds for a boot, where one is expected to hang; a good one takes a quarter."""
+"""Boot timeout in seconds for expected hangs; a successful boot takes a quarter."""
 
 
 def test_trial_boots_once_and_runs_every_scenario(running_lab: RunningLab) -> None:
-    """Facts come in order: the boot, then conditions and sample of each scenario."""
+    """The facts are in order: the boot, then conditions and sample of each scenario."""
     running_lab.recover("c2558")
     before = running_lab.boots("c2558-dut")
     scenarios = running_lab.lab.testbed("c2558").scenarios
@@ -40,7 +40,7 @@ def test_trial_boots_once_and_runs_every_scenario(running_lab: RunningLab) -> No
 
 
 def test_runs_share_one_boot(running_lab: RunningLab) -> None:
-    """Each is a sample of its own; scenarios take turns, and no run's log is lost."""
+    """Each run is a sample; scenarios are interleaved, and each run has its own logs."""
     names = ("inet4-forwarding", "inet6-forwarding")
     running_lab.recover("c2558")
     before = running_lab.boots("c2558-dut")
@@ -58,7 +58,7 @@ def test_runs_share_one_boot(running_lab: RunningLab) -> None:
 
 
 def test_deployed_kernel_is_not_sent_again(c2558: RunningLab) -> None:
-    """The disk is full, and no matter."""
+    """A full disk does not matter."""
     c2558.trial(10, ())
     c2558.control("break", "c2558-dut", "disk-full")
     sound, facts = c2558.trial(10, ())
@@ -67,7 +67,7 @@ def test_deployed_kernel_is_not_sent_again(c2558: RunningLab) -> None:
 
 
 def test_stale_kernel_is_detected_by_its_version(c2558: RunningLab) -> None:
-    """A loader that serves the file of the last boot: folder and order are right, it is not."""
+    """The loader boots the file of the last boot; folder and boot number are right."""
     c2558.trial(40, ())
     kernel, _ = c2558.kernel(40)
     c2558.control("break", "c2558-dut", "stale-loader")
@@ -82,7 +82,7 @@ def test_stale_kernel_is_detected_by_its_version(c2558: RunningLab) -> None:
 
 
 def test_loader_fallback_is_detected(c2558: RunningLab) -> None:
-    """Here the order does arrive in the environment of the wrong kernel."""
+    """The wrong kernel has the right boot number in its environment."""
     c2558.control("break", "c2558-dut", "falls-back")
     _, facts = c2558.trial(41, FORWARDING)
     folder = f"kernel.nb-{c2558.kernel(41)[0].key[:12]}"

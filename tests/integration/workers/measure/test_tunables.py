@@ -1,4 +1,4 @@
-"""Loader tunables and sysctls over real SSH: their effect, and the conditions of the samples."""
+"""Loader tunables and sysctls over real SSH: effects, and conditions of the samples."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def samples(facts: list[Fact]) -> dict[str, Sample]:
 
 
 def test_tunable_of_the_testbed_begins_an_epoch(c2558: RunningLab, ledger: Ledger) -> None:
-    """Between two nights the owner gives the port one queue of four."""
-    bed = c2558.lab.testbed("c2558")
+    """The tunable reduces the queues of the port from four to one."""
+    testbed = c2558.lab.testbed("c2558")
     first, second = (c2558.tree.revisions[number] for number in (10, 11))
     ledger.commits.learn(
         [Commit(first, 1, "", "", "", "", 0.0), Commit(second, 2, "", "", "", "", 0.0)], "main"
     )
     rates = []
-    for number, night in ((10, bed), (11, replace(bed, tunables={QUEUES: 1}))):
+    for number, night in ((10, testbed), (11, replace(testbed, tunables={QUEUES: 1}))):
         sound, facts = c2558.trial(number, (FORWARDING,), night)
         assert sound
         rates.append(samples(facts)[FORWARDING].pps)
@@ -54,7 +54,7 @@ def test_tunable_of_the_testbed_begins_an_epoch(c2558: RunningLab, ledger: Ledge
     assert change.endswith(f"{QUEUES}: not recorded → 1")
 
 
-def test_scenarios_share_a_boot_where_their_tunables_agree(c2558: RunningLab) -> None:
+def test_scenarios_with_equal_tunables_share_a_boot(c2558: RunningLab) -> None:
     """Two boots for three scenarios, which count as one observation."""
     before = c2558.boots("c2558-dut")
     names = (NARROW, FORWARDING, "inet6-forwarding")
@@ -72,8 +72,8 @@ def test_scenarios_share_a_boot_where_their_tunables_agree(c2558: RunningLab) ->
     assert QUEUES not in conditions[FORWARDING]
 
 
-def test_tunable_that_the_loader_does_not_pass_on_needs_the_owner(c2558: RunningLab) -> None:
-    """Else it would be measured without; this loader skips names with a hyphen."""
+def test_tunable_that_the_loader_ignores_quarantines_the_testbed(c2558: RunningLab) -> None:
+    """The simulated loader ignores names with a hyphen."""
     sound, facts = c2558.trial(10, (f"{FORWARDING}@net.odd-name=1",))
     (failure,) = facts
     assert not sound
@@ -83,7 +83,7 @@ def test_tunable_that_the_loader_does_not_pass_on_needs_the_owner(c2558: Running
 
 
 def test_sysctls_are_set_for_their_scenario_alone(c2558: RunningLab) -> None:
-    """One boot for all; redirects end the fast path of IPv6 for one scenario."""
+    """All scenarios share a boot; redirects disable the fast path of IPv6 for one of them."""
     before = c2558.boots("c2558-dut")
     isr = f"{FORWARDING}@sysctl:net.inet.ip.redirect=1"
     sound, facts = c2558.trial(
@@ -105,7 +105,7 @@ def test_sysctls_are_set_for_their_scenario_alone(c2558: RunningLab) -> None:
         assert dut.run(["sysctl", "-n", REDIRECT, "net.inet.ip.redirect"]) == "1\n1\n"
 
 
-def test_sysctl_that_cannot_be_set_leaves_out_its_scenario(c2558: RunningLab) -> None:
+def test_read_only_sysctl_skips_its_scenario(c2558: RunningLab) -> None:
     name = f"{FORWARDING}@sysctl:hw.ncpu=2"
     sound, facts = c2558.trial(10, (name, FORWARDING))
     [failure] = [fact for fact in facts if isinstance(fact, Failure)]

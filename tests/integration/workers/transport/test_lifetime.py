@@ -1,4 +1,4 @@
-"""What a trial has started ends with it, however it ends."""
+"""Processes of a trial end with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from waiting import wait_until
 from netbisect.workers.transport import lifetime
 
 WORKER = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:], stdout=-1)"]
-"""Reads the output of its command, as a Buildbot worker does."""
+"""Reads the output of its command, like a Buildbot worker."""
 
 
 class RunningTrial:
@@ -31,9 +31,7 @@ class RunningTrial:
         self.receiver = logs / "inet4-pf-stateful.receiver"
         self.lab = lab
         self.logs = logs
-        patient = lab.files.lab.with_name(
-            "patient.toml"
-        )  # by the machines' clock, which runs faster
+        patient = lab.files.lab.with_name("patient.toml")  # in simulated time, which runs faster
         longer = "= 100000.0\nrun = 36000.0"
         patient.write_text(lab.files.lab.read_text().replace("= 3600.0", longer))
         command = [
@@ -41,7 +39,7 @@ class RunningTrial:
             *("--testbed", "c2558", "--kernel", kernel.key, "--kernels", archive.parent.parent),
             *("--scenario", "inet4-pf-stateful", "--logs", str(logs)),
         ]
-        # What it starts has its temporary files there, and is told apart by that.
+        # Paths of temporary files identify the processes of the trial.
         environment = {**os.environ, "TMPDIR": str(logs.parent)}
         with (logs.parent / "stderr").open("wb") as stderr:
             self.process = subprocess.Popen(
@@ -60,11 +58,11 @@ class RunningTrial:
         return self.receiver.exists() and "waiting for initial" in self.receiver.read_text()
 
     def processes(self) -> list[str]:
-        """Command lines of the trial, of what guards it and of its ssh clients."""
+        """Command lines of the trial, its guard process and its ssh clients."""
         return [line for line in command_lines() if str(self.logs.parent) in line]
 
     def sends(self) -> bool:
-        """Whether something of it runs on the generator's host."""
+        """Whether pkt-gen runs on the generator."""
         return "pkt-gen" in self.lab.ssh("c2558-gen", "ps -ax -o pid= -o ppid= -o pcpu= -o comm=")
 
     def has_ended(self) -> bool:
@@ -97,7 +95,7 @@ def test_stopped_trial_leaves_nothing_running(trial: RunningTrial, number: int) 
 
 
 def test_killed_trial_ends_its_ssh_clients(trial: RunningTrial) -> None:
-    """And what they run on the machines."""
+    """Remote commands of the clients end, too."""
     assert trial.sends()
     for kind in ("ControlMaster=yes", "ControlMaster=no"):
         assert any(kind in line for line in trial.processes())
@@ -107,17 +105,19 @@ def test_killed_trial_ends_its_ssh_clients(trial: RunningTrial) -> None:
 
 
 def test_trial_ends_with_its_killed_worker(c2558: RunningLab, place: Path) -> None:
-    """The worker's next trial needs the testbed."""
+    """The next trial of the worker needs the testbed."""
     one = RunningTrial(c2558, place / "logs", before=WORKER)
     assert one.sends()
     one.process.kill()
     one.process.communicate()
     wait_until(one.has_ended)
-    assert "pf.ko" in c2558.ssh("c2558-dut", "kldstat"), "it was not killed: it cleaned up"
+    assert "pf.ko" in c2558.ssh("c2558-dut", "kldstat"), (
+        "the trial cleaned up instead of being killed"
+    )
 
 
 def test_living_reader_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither does one that ends later, nor an output that has no reader."""
+    """A reader that ends later and an output without a reader end nothing either."""
     reading, writing = os.pipe()
     with os.fdopen(writing, "w") as output, Path(os.devnull).open("w") as nothing:
         for stream in (output, nothing, None):

@@ -20,13 +20,13 @@ from netbisect.workers.transport import limited_output, ssh
 from netbisect.workers.transport.errors import CommandError, HostKeyError, UnreachableError
 from netbisect.workers.transport.ssh import Connections, Machine
 
-# One process at a time: root's sshd wants a directory of the system's.
+# One process at a time: the sshd of root needs a system directory.
 pytestmark = pytest.mark.xdist_group("sshd")
 
 
 @pytest.fixture
 def guarded(server: Server) -> Server:
-    """The same server, where the key may do what a host of traffic does, and nothing else."""
+    """The server with a key that is restricted to commands of traffic hosts."""
     guard = server.folder / "guard"
     guard.write_text(netbisect("guard").output)
     guard.chmod(0o755)
@@ -36,7 +36,7 @@ def guarded(server: Server) -> Server:
 
 
 def test_guarded_key_allows_only_netbisect_commands(guarded: Server, dut: Machine) -> None:
-    """No login, no command of another's, no file, no forwarding; what is asked is answered."""
+    """Logins, other commands, files and forwarding are rejected."""
     assert dut.run(["true"], ["uname", "-v"]) == f"{os.uname().version}\n"
     assert len(dut.ask(["date", "-u", "+%s"], ["kldstat"], ["uname", "-r"])) == 3
     assert dut.ask() == []
@@ -58,7 +58,7 @@ def test_guarded_key_allows_only_netbisect_commands(guarded: Server, dut: Machin
 def test_excessive_output_ends_the_connection(
     dut: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a sentence, before its words take all memory; the next command is heard again."""
+    """The error has one sentence, and the next command works."""
     monkeypatch.setattr(ssh, "MOST_BYTES", 1 << 20)
     with pytest.raises(CommandError, match="more than 1 MiB of output"):
         dut.run(["yes"])
@@ -66,7 +66,7 @@ def test_excessive_output_ends_the_connection(
 
 
 def test_commands_share_one_connection(server: Server, dut: Machine) -> None:
-    """run, ask, stdin and a long command share it; one authentication, whatever the number."""
+    """run, ask, stdin and long commands need one authentication."""
     assert dut.run(["echo", "a b", "'c'"], ["printf", "%s", "$HOME"]) == "a b 'c'\n$HOME"
     assert dut.ask(["echo", "one"], ["false"], ["no-such-command"], ["echo", "two"]) == [
         "one\n",
@@ -83,13 +83,13 @@ def test_commands_share_one_connection(server: Server, dut: Machine) -> None:
 
 
 def test_machines_are_queried_in_parallel(server: Server, connections: Connections) -> None:
-    """Each waits until the other has begun; what one of them cannot answer is its own alone."""
-    here, there = (server.folder / name for name in ("here", "there"))
+    """Each command waits for the other one; errors affect only their machine."""
+    first, second = (server.folder / name for name in ("first", "second"))
     met = 'touch "$0"; until [ -e "$1" ]; do sleep 0.05; done; echo met'
     dut, behind = connections.machine("dut"), connections.machine("behind")
     with (
-        dut.running_each(["sh", "-c", met, str(here), str(there)]) as one,
-        behind.running_each(["sh", "-c", met, str(there), str(here)], ["false"]) as other,
+        dut.running_each(["sh", "-c", met, str(first), str(second)]) as one,
+        behind.running_each(["sh", "-c", met, str(second), str(first)], ["false"]) as other,
     ):
         assert one() == ["met\n"]
         assert other() == ["met\n", ""]
@@ -113,7 +113,7 @@ def test_timeout_closes_the_connection(server: Server, dut: Machine) -> None:
 
 
 def test_silent_server_is_unreachable(server: Server) -> None:
-    """As a kernel that hangs: it answers on the wire, and nothing runs behind."""
+    """A hung kernel may accept connections without sending anything."""
     settings = Ssh(config=server.folder / "ssh_config", connect_timeout=1)
     with (
         Connections(settings) as connections,
@@ -122,7 +122,7 @@ def test_silent_server_is_unreachable(server: Server) -> None:
         connections.machine("mute").run(["true"])
 
 
-def test_changed_host_key_is_refused(server: Server, connections: Connections) -> None:
+def test_changed_host_key_is_rejected(server: Server, connections: Connections) -> None:
     server.kill()
     key(server.folder / "host_key")
     server.start()
@@ -130,7 +130,7 @@ def test_changed_host_key_is_refused(server: Server, connections: Connections) -
         connections.machine("dut").run(["true"])
 
 
-def test_unknown_host_key_is_refused(server: Server, connections: Connections) -> None:
+def test_unknown_host_key_is_rejected(server: Server, connections: Connections) -> None:
     (server.folder / "known_hosts").write_text("")
     with pytest.raises(HostKeyError):
         connections.machine("dut").ask(["true"])
@@ -150,7 +150,7 @@ def test_connection_returns_after_power_loss(server: Server, dut: Machine) -> No
 def test_log_of_a_running_command_is_limited(
     server: Server, dut: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its log has the beginning and the end; other commands run meanwhile."""
+    """The log has the beginning and the end of the output; other commands run meanwhile."""
     monkeypatch.setattr(limited_output, "MOST_BYTES", 100_000)
     log = server.folder / "output"
     with dut.running(["yes"], log) as process:
@@ -165,30 +165,30 @@ def test_log_of_a_running_command_is_limited(
     assert dut.run(["echo", "still there"]) == "still there\n"
 
 
-def holder(machine: Machine) -> int:
-    """The process that holds the shared connection."""
+def master_process(machine: Machine) -> int:
+    """Process id of the ssh client with the shared connection."""
     assert machine._master is not None
     return machine._master.pid
 
 
 def test_killed_master_is_replaced(server: Server, dut: Machine) -> None:
     assert dut.run(["true"]) == ""
-    os.kill(holder(dut), signal.SIGKILL)
-    assert dut.run(["echo", "anew"]) == "anew\n"
+    os.kill(master_process(dut), signal.SIGKILL)
+    assert dut.run(["echo", "again"]) == "again\n"
     assert server.authentications == 2
 
 
 def test_hung_master_is_killed(server: Server, dut: Machine) -> None:
-    """The command ends by its own limit; the next one connects anew."""
+    """The command times out, and the next one reconnects."""
     assert dut.run(["true"]) == ""
-    os.kill(holder(dut), signal.SIGSTOP)
+    os.kill(master_process(dut), signal.SIGSTOP)
     with pytest.raises(CommandError, match="did not end in time"):
         dut.run(["true"], timeout=0.5)
-    assert dut.run(["echo", "anew"]) == "anew\n"
+    assert dut.run(["echo", "again"]) == "again\n"
 
 
 def test_ssh_ends_with_a_killed_process(server: Server) -> None:
-    """Holder, commands over it and one with a connection of its own; their folder goes, too."""
+    """All ssh clients end, and the folder of their sockets is removed."""
     program = """
 import sys, time
 from contextlib import ExitStack
@@ -216,6 +216,6 @@ with Connections(Ssh(config=folder / "ssh_config")) as connections, ExitStack() 
 
 
 def test_proxy_jump_of_the_users_configuration(server: Server, connections: Connections) -> None:
-    """ProxyJump, an alias, a port, a key: all of it is in ssh_config alone."""
+    """ProxyJump, alias, port and key are only in ssh_config."""
     assert connections.machine("behind").run(["echo", "through"]) == "through\n"
     assert server.authentications == 2

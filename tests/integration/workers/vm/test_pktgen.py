@@ -1,4 +1,4 @@
-"""The generator and receiver of a virtual machine, through a bench, with a router in between."""
+"""Generator and receiver of a virtual machine, with a simulated router between them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MACS = bytes.fromhex("525400000021"), bytes.fromhex("525400000011")
 
 @dataclass
 class Router:
-    """Passes frames from one wire to the other, or only each second one."""
+    """Forwards each `share`-th frame from one wire to the other."""
 
     folder: Path
     share: int = 1
@@ -55,7 +55,7 @@ class Router:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ingress:
             ingress.bind(os.fspath(place))
             ingress.settimeout(0.1)
-            thread = threading.Thread(target=self._pass_on, args=(ingress,))
+            thread = threading.Thread(target=self._forward, args=(ingress,))
             thread.start()
             try:
                 yield
@@ -64,7 +64,7 @@ class Router:
                 thread.join()
                 place.unlink()
 
-    def _pass_on(self, ingress: socket.socket) -> None:
+    def _forward(self, ingress: socket.socket) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as egress:
             while not self._end.is_set():
                 with contextlib.suppress(TimeoutError):
@@ -85,7 +85,7 @@ class Wired:
         return self.connections.machine(f"vm-host:{self.folder}")
 
     def send(self, *more: str) -> subprocess.CompletedProcess[str]:
-        """Has the generator send, without a bench."""
+        """Runs the generator without a bench."""
         words = ["-f", "tx", "-i", "ingress", "-w", "0", "-s", "198.18.10.1", "-d", "198.19.10.1"]
         return captured([self.folder / "bin" / "pkt-gen", *words, "-D", "52:54:00:00:00:11", *more])
 
@@ -111,13 +111,13 @@ def wired() -> Iterator[Wired]:
 
 
 def total(output: str) -> float:
-    """Packets, by the last line."""
+    """Number of packets in the last line."""
     return float(output.splitlines()[-1].split()[1])
 
 
 @pytest.mark.long
 def test_forwarded_packets_are_counted_at_both_ends(wired: Wired) -> None:
-    """A bench sends and receives as on physical ports; rates are read as pkt-gen's are."""
+    """Traffic and rates are handled like those of physical ports."""
     router = Router(wired.folder, share=2)
     with router.running():
         sender, receiver = wired.traffic("inet4-forwarding", 4)
@@ -136,7 +136,7 @@ def test_forwarded_packets_are_counted_at_both_ends(wired: Wired) -> None:
 
 @pytest.mark.long
 def test_rings_of_a_wire_send_together(wired: Wired) -> None:
-    """A pkt-gen for each size of a mix; all end at once."""
+    """Each size of a mix has a pkt-gen, and all end together."""
     router = Router(wired.folder)
     bench = Bench(wired.lab.testbed("vm1"), wired.connections, lambda _: None, wired.folder)
     with router.running():
@@ -151,7 +151,7 @@ def test_rings_of_a_wire_send_together(wired: Wired) -> None:
 
 
 def test_a_generator_without_a_guest_is_reported(wired: Wired) -> None:
-    """In the words by which a run is judged."""
+    """The message is recognized as that of an invalid run."""
     sent = wired.send("-n", "1")
 
     assert sent.returncode == 1
@@ -159,7 +159,7 @@ def test_a_generator_without_a_guest_is_reported(wired: Wired) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("words", "message"),
     [
         (["-i", "em0"], "Unable to open em0: expected ingress or egress"),
         (["-i", "ingress", "-D", "52:54"], "Unable to parse MAC address '52:54'"),
@@ -171,25 +171,25 @@ def test_a_generator_without_a_guest_is_reported(wired: Wired) -> None:
         (["-i"], "pkt-gen: option requires an argument -- i"),
     ],
 )
-def test_invalid_options_are_refused(
-    tmp_path: Path, words: list[str], complaint: str, monkeypatch: pytest.MonkeyPatch
+def test_invalid_options_are_rejected(
+    tmp_path: Path, words: list[str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As pkt-gen would: a line that tells, and a status."""
-    monkeypatch.setattr("signal.signal", lambda *_: None)  # those of the test's own process
+    """Message and status equal those of pkt-gen."""
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # handlers of the test process
     log = tmp_path / "log"
     with log.open("w") as stream:
         status = vm_wire.pkt_gen(tmp_path, RATE, ["-f", "tx", *words], stream)
 
-    refused = pktgen.refused(log.read_text())
-    assert status == (255 if refused else 1)
-    assert refused == complaint.startswith("pkt-gen: ")
+    rejected = pktgen.refused(log.read_text())
+    assert status == (255 if rejected else 1)
+    assert rejected == message.startswith("pkt-gen: ")
 
-    assert pktgen.complaint(log.read_text()) == complaint
+    assert pktgen.complaint(log.read_text()) == message
 
 
 @pytest.mark.slow
 def test_a_receiver_ends_by_signal_and_locks_its_port(wired: Wired) -> None:
-    """`pkill` ends those of this machine; a second receiver is turned away meanwhile."""
+    """`pkill` ends receivers of the virtual machine; a second receiver is rejected."""
     receive = [wired.folder / "bin" / "pkt-gen", "-f", "rx", "-i", "egress", "-w", "0", "-W"]
     with subprocess.Popen(receive, stderr=subprocess.PIPE, text=True) as first:
         assert first.stderr is not None
@@ -205,7 +205,7 @@ def test_a_receiver_ends_by_signal_and_locks_its_port(wired: Wired) -> None:
 
 
 def ones_sum(data: bytes) -> int:
-    """The sum of RFC 1071, as a receiver takes it: 0xffff where all is well."""
+    """The sum of RFC 1071 over data with its checksum; 0xffff if valid."""
     data += b"\0" * (len(data) % 2)
     found = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while found >> 16:
@@ -217,7 +217,7 @@ def ones_sum(data: bytes) -> int:
 @settings(deadline=None)
 @given(data=st.data())
 def test_frames_have_valid_lengths_and_checksums(version: int, data: st.DataObject) -> None:
-    """Lengths and checksums, as a receiver checks them; inet6 drops packets without that of UDP."""
+    """The checks are those of a receiver; IPv6 requires UDP checksums."""
     source, destination = (data.draw(st.ip_addresses(v=version)).packed for _ in range(2))
     near, far = (data.draw(st.integers(0, 65535)) for _ in range(2))
     size = data.draw(st.integers(62, 1514))
@@ -234,8 +234,8 @@ def test_frames_have_valid_lengths_and_checksums(version: int, data: st.DataObje
 
 
 @pytest.mark.parametrize("name", ["inet4-forwarding", "inet6-forwarding"])
-def test_ranges_make_the_flows_that_scenarios_count(name: str) -> None:
-    """Every pair of source and destination is one."""
+def test_ranges_give_the_number_of_flows_of_the_scenario(name: str) -> None:
+    """Every pair of source and destination is a flow."""
     traffic = load_scenario(name).traffic
     ends = [vm_wire.ends_in(text) for text in (traffic.source, traffic.destination)]
 

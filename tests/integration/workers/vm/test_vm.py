@@ -1,4 +1,4 @@
-"""A virtual machine's life as a testbed, with the real QEMU and a guest of one sector."""
+"""A virtual machine as testbed, with real QEMU and a guest of one sector."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from netbisect.workers.vm.vm import VmError
 QEMU = "qemu-system-x86_64"
 needs_qemu = pytest.mark.skipif(
     not (shutil.which(QEMU) and shutil.which("qemu-img")),
-    reason=f"there is no {QEMU} or no qemu-img on this host",
+    reason=f"{QEMU} or qemu-img is not installed",
 )
 GUEST = bytes.fromhex(
     "31c0 8ed8 8ec0 8ed0 bc007c"  # segments 0, stack below this code
     "b80102 bb007e b90200 b600 cd13"  # read the second sector to 7e00
-    "52 be607c ac 66e823000000 3c0a 75f5 5a"  # say the text at 7c60 on the serial line
+    "52 be607c ac 66e823000000 3c0a 75f5 5a"  # print the text at 7c60 on the serial line
     "fe06007e"  # add one to the sector's first byte
     "b80103 bb007e b90200 b600 cd13"  # and write it back
     "bafd03 ec a801 74f8"  # wait for a byte on the serial line
     "b0fe e664 f4"  # reset by the keyboard controller
-    "3c3f 7505 a0007e 0430 baf803 ee 66c3"  # say a character: '?' as the sector's first byte
+    "3c3f 7505 a0007e 0430 baf803 ee 66c3"  # print a character: '?' as the first byte of the sector
 )
-"""Says which boot of this disk it is, and reboots when it is spoken to."""
+"""Prints the number of boots of its disk, and reboots after a byte on the serial line."""
 TEXT = b"boot ?\n"
 LAB = (
     ONE_TESTBED
@@ -76,7 +76,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def machine(folder: Path) -> Iterator[Vm]:
-    """A prepared machine, which is off, and off again afterwards."""
+    """A prepared machine that is off; it is stopped afterwards."""
     with free_ports(1) as [port]:
         found = Vm(folder / "vm1", accelerator="tcg", memory=128, ssh_port=port)
     found.directory.mkdir()
@@ -97,13 +97,13 @@ def lab_file(folder: Path) -> Path:
 
 
 def wait_for(machine: Vm, text: str, times: int = 1) -> None:
-    """Waits until the console has that text that often."""
+    """Waits until the console has this text `times` times."""
     log = machine.directory / vm.CONSOLE
     wait_until(lambda: log.exists() and log.read_text(errors="replace").count(text) >= times)
 
 
-def speak(machine: Vm) -> None:
-    """Has the guest reboot."""
+def reboot(machine: Vm) -> None:
+    """Sends a byte to the guest, which reboots."""
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(os.fspath(machine.directory / vm.SERIAL))
         line.sendall(b"x")
@@ -116,7 +116,7 @@ def digest(path: Path) -> str:
 @needs_qemu
 @pytest.mark.slow
 def test_a_reboot_keeps_the_disk_and_a_power_cycle_renews_it(machine: Vm) -> None:
-    """The console tells every boot, and what is prepared is never written."""
+    """The prepared image is never changed."""
     before = digest(machine.directory / vm.PREPARED)
     assert vm.process_of(machine) == 0
     assert vm.start(machine)
@@ -126,7 +126,7 @@ def test_a_reboot_keeps_the_disk_and_a_power_cycle_renews_it(machine: Vm) -> Non
     assert not vm.start(machine)
     assert vm.process_of(machine) == process
 
-    speak(machine)
+    reboot(machine)
     wait_for(machine, "boot 1\n")
     vm.stop(machine)
     assert vm.start(machine)
@@ -142,7 +142,7 @@ def test_a_reboot_keeps_the_disk_and_a_power_cycle_renews_it(machine: Vm) -> Non
 @needs_qemu
 @pytest.mark.slow
 def test_a_machine_that_was_killed_is_off_and_can_be_started(machine: Vm) -> None:
-    """What it leaves behind, sockets and the number of its process, is in nobody's way."""
+    """Remaining sockets and process ids do not prevent a start."""
     vm.start(machine)
     os.kill(vm.process_of(machine), signal.SIGKILL)
     wait_until(lambda: not vm.process_of(machine))
@@ -152,21 +152,21 @@ def test_a_machine_that_was_killed_is_off_and_can_be_started(machine: Vm) -> Non
 
 
 def test_missing_requirements_are_reported(machine: Vm, folder: Path) -> None:
-    """Each with what would be right; nothing is started."""
+    """The messages name the remedy, and nothing is started."""
     absent = replace(machine, directory=folder / "absent")
     with pytest.raises(VmError, match=r"there is no .*absent: `netbisect-lab vm prepare` makes it"):
         vm.start(absent)
     (machine.directory / vm.PREPARED).unlink(missing_ok=True)
     with pytest.raises(VmError, match=r"prepared\.qcow2: `netbisect-lab vm prepare` makes it"):
         vm.start(machine)
-    with pytest.raises(VmError, match="there is no qemu-of-nobody on this host"):
-        vm.version(replace(machine, qemu="qemu-of-nobody"))
+    with pytest.raises(VmError, match="there is no qemu-missing on this host"):
+        vm.version(replace(machine, qemu="qemu-missing"))
     with pytest.raises(VmError, match="expected a shorter `directory`"):
         vm.socket_of(replace(machine, directory=folder / ("x" * 100)), vm.SERIAL)
 
 
-def test_an_old_qemu_is_refused(machine: Vm, folder: Path) -> None:
-    """It has no wires of datagram sockets."""
+def test_old_qemu_is_rejected(machine: Vm, folder: Path) -> None:
+    """Older versions have no datagram sockets as network back ends."""
     old = script(folder / "qemu", "echo QEMU emulator version 6.2.0")
 
     with pytest.raises(VmError, match=r"version 6.2; expected 7.2 or later"):
@@ -176,7 +176,7 @@ def test_an_old_qemu_is_refused(machine: Vm, folder: Path) -> None:
 @needs_qemu
 @pytest.mark.slow
 def test_the_error_of_qemu_is_reported(machine: Vm) -> None:
-    """In its own words, and the machine is off."""
+    """The message of QEMU is quoted, and the machine is off."""
     taken = socket.create_server(("127.0.0.1", machine.ssh_port))
     with taken, pytest.raises(VmError, match=r"QEMU does not start: .*host forwarding"):
         vm.start(machine)
@@ -185,7 +185,7 @@ def test_the_error_of_qemu_is_reported(machine: Vm) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "complaint"),
+    ("old", "new", "message"),
     [
         ('accelerator = "tcg"', 'accelerator = "tgc"', "expected 'kvm' or 'tcg'"),
         ("memory = 128", "memory = 64", "expected MiB, 128 or more"),
@@ -208,20 +208,19 @@ def test_the_error_of_qemu_is_reported(machine: Vm) -> None:
         ),
     ],
 )
-def test_an_invalid_table_is_refused(lab_file: Path, old: str, new: str, complaint: str) -> None:
-    """With what would be right."""
+def test_invalid_table_is_rejected(lab_file: Path, old: str, new: str, message: str) -> None:
     lab_file.write_text(LAB.replace(old, new))
 
-    with pytest.raises(FileError, match=complaint):
+    with pytest.raises(FileError, match=message):
         load_lab(lab_file)
 
 
 @needs_qemu
 @pytest.mark.slow
-def test_the_power_switch_of_the_lab_file_switches_it(
+def test_power_command_of_the_lab_file_starts_the_machine(
     lab_file: Path, machine: Vm, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the command that a trial runs; `vm status` tells."""
+    """The command is that of a trial; `vm status` reports the state."""
     lab_file.write_text(LAB.replace("memory = 128", f"memory = 128, ssh_port = {machine.ssh_port}"))
     testbed = load_lab(lab_file).testbed("vm1")
     status = ["--lab", str(lab_file), "vm", "status", "--testbed", "vm1"]
@@ -240,7 +239,7 @@ def test_the_power_switch_of_the_lab_file_switches_it(
 def test_start_waits_for_the_guest(
     lab_file: Path, machine: Vm, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One that never answers is switched off and on once, then it is an error."""
+    """A guest that does not answer is power-cycled once."""
     text = f"[ssh]\nconnect_timeout = 1\n{LAB}".replace("boot_timeout = 5", "boot_timeout = 1")
     lab_file.write_text(
         text.replace("memory = 128", f"memory = 128, ssh_port = {machine.ssh_port}")
@@ -253,7 +252,7 @@ def test_start_waits_for_the_guest(
 
 @needs_qemu
 def test_the_doctor_checks_a_machine_that_is_off(lab_file: Path) -> None:
-    """QEMU is there, the guest does not answer, and nothing is switched on for a look."""
+    """The doctor does not start the machine."""
     place = lab_file.parent / "vm1"
     place.mkdir()
     found = {check.what: check for check in examine(load_lab(lab_file), testbed="vm1")}
@@ -272,7 +271,7 @@ def test_the_doctor_checks_a_machine_that_is_off(lab_file: Path) -> None:
 def test_an_image_without_login_leaves_nothing_behind(
     lab_file: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The error ends with the end of the console; the machine is off and unprepared."""
+    """The error quotes the end of the console; the machine is off and unprepared."""
     with free_ports(1) as [port]:
         pass
     lab_file.write_text(LAB.replace("memory = 128", f"memory = 128, ssh_port = {port}"))
@@ -293,8 +292,8 @@ def test_an_image_without_login_leaves_nothing_behind(
 
 
 def test_the_script_configures_a_guest(folder: Path) -> None:
-    """Run by a shell, with its files elsewhere: the key is whole, the settings are appended."""
-    key = f"ssh-ed25519 {'A' * 300} somebody"
+    """A shell runs the script with other paths; it stores the key and appends settings."""
+    key = f"ssh-ed25519 {'A' * 300} user@host"
     root = folder / "root"
     for place in ("etc/ssh", "boot", "root"):
         (root / place).mkdir(parents=True)
@@ -323,7 +322,7 @@ def test_the_script_configures_a_guest(folder: Path) -> None:
 
 
 def test_commands_for_the_generator_run_on_this_host(folder: Path, lab_file: Path) -> None:
-    """Commands run here without ssh, and those that mean a port find the machine's own."""
+    """Commands run locally without ssh, with replacements for ifconfig and pkt-gen."""
     testbed = load_lab(lab_file).testbed("vm1")
     assert testbed.vm is not None
     testbed.vm.directory.mkdir()
@@ -345,7 +344,7 @@ def test_commands_for_the_generator_run_on_this_host(folder: Path, lab_file: Pat
 def test_netbisect_vm_equals_netbisect_lab_vm(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Options after the action are that command's own."""
+    """Options after the action are passed to netbisect-lab."""
     (tmp_path / "lab.toml").write_text(LAB)
     words = ["status", "--testbed", "vm1"]
     runner = CliRunner()
