@@ -39,7 +39,7 @@ class Measured:
 @dataclass(frozen=True, slots=True)
 class _Data:
     model: Mapping[str, Any]
-    """As in noise_model.json."""
+    """Contents of noise_model.json."""
     series: tuple[tuple[str, float], ...]
     """Key of the router, and median pps."""
 

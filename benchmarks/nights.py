@@ -5,7 +5,7 @@
 A series consists of blocks of six neighbouring images from one stretch without a step; modes and
 outliers are kept. A further boot of a kernel is drawn from its own boots. All alerts count,
 including those of the first thirty nights, after which a third of the series becomes slower. Needs
-../shared/netbenches beside the checkout.
+../shared/netbenches.
 """
 
 from __future__ import annotations

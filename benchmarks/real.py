@@ -31,7 +31,7 @@ int main(void) {{
     struct timespec a, b;
     volatile unsigned s = 0;
     clock_gettime(CLOCK_MONOTONIC, &a);
-    for (int i = 0; i < {turns}; i++) s = s * 1664525u + 1013904223u + i;
+    for (int i = 0; i < {iterations}; i++) s = s * 1664525u + 1013904223u + i;
     clock_gettime(CLOCK_MONOTONIC, &b);
     printf("%f\\n", 1e3 / (b.tv_sec - a.tv_sec + 1e-9 * (b.tv_nsec - a.tv_nsec)));
 }}
@@ -57,7 +57,7 @@ def make(folder: Path, rng: random.Random, drop: float) -> str:
     place = rng.randrange(2, COMMITS) if drop else COMMITS + 1
     author, culprit = Actor("A", "a@example.org"), ""
     for number in range(COMMITS + 1):
-        turns = round(6e6 * (1 + drop * (number >= place)))
+        iterations = round(6e6 * (1 + drop * (number >= place)))
         functions = "\n".join(
             f"int f{i}(int x) {{ return x * {i + 3} + {(number * 7 + i) % 13}; }}"
             for i in range(number % 7 + 3)
@@ -65,7 +65,7 @@ def make(folder: Path, rng: random.Random, drop: float) -> str:
         fixed = number in (0, place - 1, place, COMMITS)
         if rng.random() < 0.1 and not fixed:
             functions += "\n#error broken"
-        (folder / "rate.c").write_text(PROGRAM.format(functions=functions, turns=turns))
+        (folder / "rate.c").write_text(PROGRAM.format(functions=functions, iterations=iterations))
         repository.index.add(["rate.c"])
         commit = repository.index.commit(f"Change {number}", author=author, committer=author)
         if number == 0:

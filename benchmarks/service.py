@@ -27,9 +27,9 @@ class ServiceRun(DemoRun):
 
     def release(self) -> None:
         """Releases testbeds from quarantine, like their owners."""
-        for held in self.ledger.quarantines.current().values():
-            if held.wanted_at is None:
-                self.ledger.quarantines.ask_release(held.testbed, by="owner", note="repaired")
+        for quarantine in self.ledger.quarantines.current().values():
+            if quarantine.wanted_at is None:
+                self.ledger.quarantines.ask_release(quarantine.testbed, by="owner", note="repaired")
 
     def is_idle(self) -> bool:
         """Whether no job, mail or build is open."""

@@ -6,7 +6,7 @@ The lab has 300 series: 12 testbeds with 25 scenarios each, 1,095 nights of 5 bo
 samples), and 36 drops, each with a retest, an alert and a search. Creating the ledger takes longer
 than the site; --keep stores it for later runs.
 
-Processor time is printed beside elapsed time: other load affects mainly the latter.
+Both processor time and elapsed time are printed: other load affects mainly the latter.
 """
 
 from __future__ import annotations

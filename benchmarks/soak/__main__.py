@@ -186,8 +186,8 @@ class Soak(ServiceRun):
         waiting = [
             (time.monotonic() + self.rng.uniform(0.5, 4.0), name, fault)
             for name in (one.name for one in self.lab.testbeds)
-            for fault, chance in {**_RATES, "worker": _WORKER}.items()
-            if self.rng.random() < chance
+            for fault, probability in {**_RATES, "worker": _WORKER}.items()
+            if self.rng.random() < probability
         ]
         self.begin_night()
         end = time.monotonic() + _LIMIT
