@@ -26,11 +26,11 @@ def _alerts(ledger: Ledger) -> list[Any]:
 
 QUERIES: dict[str, Callable[[Ledger], Any]] = {
     "alerts": _alerts,
-    "alerts about": lambda ledger: len(ledger.alerts.all_of_job(4)),
-    "alert news": lambda ledger: ledger.alerts.change_counts(),
-    "around": lambda ledger: ledger.series.around(ledger.alerts.get(1)),
-    "bad trials": lambda ledger: ledger.quarantines.infrastructure_failures(TESTBED),
-    "beside": lambda ledger: ledger.neighbour_series.around(
+    "alerts of a job": lambda ledger: len(ledger.alerts.all_of_job(4)),
+    "alert changes": lambda ledger: ledger.alerts.change_counts(),
+    "levels around an alert": lambda ledger: ledger.series.around(ledger.alerts.get(1)),
+    "infrastructure failures": lambda ledger: ledger.quarantines.infrastructure_failures(TESTBED),
+    "neighbour series": lambda ledger: ledger.neighbour_series.around(
         BRANCH, "other", (302145, 302147), math.inf
     ),
     "boots for": lambda ledger: ledger.requests.boots_for("olga", 0.0),
@@ -40,14 +40,14 @@ QUERIES: dict[str, Callable[[Ledger], Any]] = {
     "cost": lambda ledger: ledger.costs.of_jobs([1, 2, 3, 4]),
     "coverage": lambda ledger: ledger.samples.coverage(),
     "decisions": lambda ledger: [ledger.actions.of_job(number) for number in range(1, 5)],
-    "due": lambda ledger: [one.subject for one in ledger.mails.due(9e9)],
+    "due mails": lambda ledger: [one.subject for one in ledger.mails.due(9e9)],
     "events": lambda ledger: ledger.events.since(0),
     "evidence": lambda ledger: [
         ledger.evidence.gather(ledger.jobs.get(number), **_BUILD) for number in range(1, 5)
     ],
     "facts": lambda ledger: ledger.facts.of_job(4),
-    "failed": lambda ledger: ledger.actions.failed(),
-    "fruitless": lambda ledger: ledger.quarantines.failed_trials(4, TESTBED),
+    "failed actions": lambda ledger: ledger.actions.failed(),
+    "failed trials": lambda ledger: ledger.quarantines.failed_trials(4, TESTBED),
     "images": lambda ledger: ledger.series.of_revisions([GOOD, MIDDLE]),
     "label": lambda ledger: ledger.commits.label(BAD),
     "last boots": lambda ledger: ledger.facts.last_boots(),
@@ -55,21 +55,21 @@ QUERIES: dict[str, Callable[[Ledger], Any]] = {
     "last night": lambda ledger: ledger.nights.last(TESTBED, BRANCH),
     "last nights": lambda ledger: ledger.nights.latest(9e9),
     "last repeat": lambda ledger: ledger.nights.last_repeat(TESTBED),
-    "left out": lambda ledger: ledger.samples.excluded(),
+    "excluded samples": lambda ledger: ledger.samples.excluded(),
     "levels": lambda ledger: ledger.series.with_baseline(*PLACE),
-    "measured": lambda ledger: ledger.samples.names(),
+    "names of series": lambda ledger: ledger.samples.names(),
     "measured revisions": lambda ledger: sorted(ledger.commits.booted()),
     "needed kernels": lambda ledger: ledger.jobs.needed_kernels(),
     "newest": lambda ledger: ledger.commits.newest(BRANCH),
-    "counted": lambda ledger: ledger.samples.counts(),
+    "sample counts": lambda ledger: ledger.samples.counts(),
     "nights since": lambda ledger: ledger.nights.since(0.0),
     "numbers": lambda ledger: ledger.commits.numbers(),
     "open": lambda ledger: (ledger.jobs.all_open(), ledger.actions.all_open()),
-    "held": lambda ledger: ledger.actions.held(),
+    "held actions": lambda ledger: ledger.actions.held(),
     "prices": lambda ledger: ledger.costs.prices(TESTBED),
     "progress": lambda ledger: ledger.jobs.progress(),
     "quarantined": lambda ledger: ledger.quarantines.current(),
-    "questions": lambda ledger: (
+    "jobs by kind": lambda ledger: (
         ledger.jobs.of_kind("comparison"),
         ledger.jobs.of_kind("bisection"),
     ),
@@ -79,7 +79,7 @@ QUERIES: dict[str, Callable[[Ledger], Any]] = {
     "samples": lambda ledger: list(ledger.samples.select()),
     "series": lambda ledger: ledger.series.names(),
     "tokens": lambda ledger: ledger.tokens.all(),
-    "trails": lambda ledger: ledger.series_histories.of(TESTBED, LEAD),
+    "series histories": lambda ledger: ledger.series_histories.of(TESTBED, LEAD),
 }
 
 

@@ -15,9 +15,9 @@ PROGRAM = """#!/bin/sh
 echo "$NETBISECT_REVISION $NETBISECT_LAYOUT" >> "$JOURNAL"
 awk -v n="$(wc -l < "$JOURNAL")" -v level="$(cat level)" -v linked="$(cat linked)" 'BEGIN {
     x = n * 7919 + 13  # rand() differs from awk to awk
-    for (i = 0; i < 12; i++) { x = (x * 16807) % 2147483647; luck += x / 2147483647 - 0.5 }
-    luck = 0.002 * luck + 0.026 * ((linked % 2001) / 1000 - 1)
-    printf "%.2f\\n", level * (1 + luck)
+    for (i = 0; i < 12; i++) { x = (x * 16807) % 2147483647; noise += x / 2147483647 - 0.5 }
+    noise = 0.002 * noise + 0.026 * ((linked % 2001) / 1000 - 1)
+    printf "%.2f\\n", level * (1 + noise)
 }'
 """
 OPTIONS = ("--setup", LINK, "--effect", "6", "--image-noise", "1.5", "--noise", "0.3")

@@ -32,7 +32,7 @@ def test_a_search_respects_marks_and_names_them(slower: Repository) -> None:
 
 
 def test_a_running_search_reads_marks(slower: Repository) -> None:
-    process = slower.held(4)
+    process = slower.start_hanging(4)
     good = slower.revisions[1]
     mark(slower, good, "good", "--why", "measured by hand")
     process.send_signal(signal.SIGINT)

@@ -163,10 +163,10 @@ def test_clones_of_the_set_up_are_removed_before_the_next(slower: Repository) ->
 
 
 def test_killed_search_resumes_from_its_log(slower: Repository) -> None:
-    process = slower.held(11)
+    process = slower.start_hanging(11)
     process.kill()
     process.communicate()
-    os.kill(slower.holding, signal.SIGKILL)
+    os.kill(slower.hanging_process, signal.SIGKILL)
     before = slower.log.read_bytes()
     now = json.loads(slower.explain("--json"))
     text = slower.explain()
@@ -202,7 +202,7 @@ def test_incomplete_note_of_a_worktree_removes_nothing(slower: Repository) -> No
 
 def test_interruption_removes_worktree_and_processes(slower: Repository) -> None:
     """A concurrent second search is rejected."""
-    process = slower.held(3)
+    process = slower.start_hanging(3)
     other = slower.search()
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate()
@@ -212,7 +212,7 @@ def test_interruption_removes_worktree_and_processes(slower: Repository) -> None
     assert process.returncode == 130
     assert "Interrupted. The same call resumes" in errors
     with pytest.raises(ProcessLookupError):
-        os.kill(slower.holding, 0)
+        os.kill(slower.hanging_process, 0)
     assert slower.is_clean()
 
 
@@ -244,16 +244,16 @@ def in_the_background() -> None:
 
 @pytest.mark.long
 def test_background_search_is_interrupted_only_by_sigterm(slower: Repository) -> None:
-    process = slower.held(3, signals=in_the_background)
+    process = slower.start_hanging(3, signals=in_the_background)
     process.send_signal(signal.SIGHUP)
     process.send_signal(signal.SIGINT)
-    os.kill(slower.holding, signal.SIGKILL)
+    os.kill(slower.hanging_process, signal.SIGKILL)
     _, errors = process.communicate()
     assert process.returncode == 0, errors
     slower.log.unlink()
     Path(f"{slower.journal}.held").unlink()
 
-    process = slower.held(len(slower.runs()) + 3, signals=in_the_background)
+    process = slower.start_hanging(len(slower.runs()) + 3, signals=in_the_background)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate()
     assert process.returncode == 130, errors

@@ -48,10 +48,10 @@ def test_different_devices_are_not_a_change(make_repository: MakeRepository) -> 
 @pytest.mark.long
 def test_killed_trials_resume(make_repository: MakeRepository) -> None:
     repository = slower(make_repository)
-    process = repository.held(9, *COMMAND)
+    process = repository.start_hanging(9, *COMMAND)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    os.kill(repository.holding, signal.SIGKILL)
+    os.kill(repository.hanging_process, signal.SIGKILL)
     before = len(repository.facts("sample"))
     done = repository.search("--json", *COMMAND)
     found = json.loads(done.stdout)
@@ -66,7 +66,7 @@ def test_killed_trials_resume(make_repository: MakeRepository) -> None:
 
 def test_interruption_removes_worktrees_and_processes(make_repository: MakeRepository) -> None:
     repository = slower(make_repository)
-    process = repository.held(9, *COMMAND)
+    process = repository.start_hanging(9, *COMMAND)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
 
