@@ -30,7 +30,7 @@ def test_step_is_found_at_its_position(shift: float) -> None:
 
 
 def test_false_steps_are_rare() -> None:
-    """At most two false steps in 60 histories with outliers."""
+    """At most two false steps are found in 60 histories with outliers."""
     false = [
         step
         for seed in range(60)
@@ -65,7 +65,7 @@ def test_revisions_with_one_kernel_are_one_image() -> None:
 
 
 def test_modes_are_not_steps() -> None:
-    """At most two false steps in 20 bimodal histories."""
+    """At most two false steps are found in 20 bimodal histories."""
     false = [
         one
         for seed in range(20)

@@ -96,7 +96,7 @@ def test_gains_and_drops_are_symmetric() -> None:
 
 @pytest.mark.long
 def test_false_calls_are_rare() -> None:
-    """At most one false call in 60 histories of 40 nights; 0.8 are expected."""
+    """At most one of 60 histories of 40 nights has a false call; 0.8 are expected."""
     called = 0
     for seed in range(60):
         y = images(seed, 40, 0, 0.0, 0.03)

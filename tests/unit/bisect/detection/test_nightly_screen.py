@@ -149,12 +149,12 @@ def test_images_of_a_published_year_show_its_documented_changes(config: str) -> 
     changes = [order.index(name) for name in ("r303643", "r309257")]
     found = [screen(levels[:i], levels[i]) for i in range(1, len(levels))]
     shown = [one for one in found if one.agreed is not None]
-    held = [
+    covered = [
         [change for change in changes if order.index(one.good) < change <= i]
         for i, one in enumerate(found, 1)
         if one.agreed is not None
     ]
 
-    assert {min(own) for own in held} == set(changes)
+    assert {min(own) for own in covered} == set(changes)
     assert {one.suspects[-1] for one in shown} == {"r303643", "r309257"}
     assert sum(one.suspicious and one.agreed is None for one in found) <= 4

@@ -76,7 +76,7 @@ def test_a_large_effect_takes_no_more_blocks_than_a_small_one(weight: float) -> 
     ],
 )
 def test_false_positive_rate_of_repeated_looks(sd: float, known: float, correlation: float) -> None:
-    """At most 11 of 500 tests of independent, correlated or underestimated noise."""
+    """At most 11 of 500 tests of independent, correlated or underestimated noise show an effect."""
     random = np.random.default_rng(1)
 
     assert sum(simulated_test(random, 0.0, sd, known, correlation).shown for _ in range(500)) <= 11

@@ -22,7 +22,7 @@ def draw(rng: random.Random, sizes: list[int], image: float, boot: float) -> lis
 
 
 def test_estimate_agrees_with_the_analysis_of_variance() -> None:
-    """With equal numbers of boots: MSW and (MSB - MSW) / n."""
+    """With equal numbers of boots, the variances are MSW and (MSB - MSW) / n."""
     groups = draw(random.Random(1), [3] * 8, 0.01, 0.008)
     within = statistics.mean(statistics.variance(group) for group in groups)
     between = statistics.variance([statistics.mean(group) for group in groups])
