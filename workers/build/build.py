@@ -84,7 +84,8 @@ class KernelBuild:
         except LabFault as fault:
             return fault.failure(self.name, started)
         except OSError as error:  # a full disk, or a folder of another user
-            why = f"builder {self.builder.name}: {error.filename}: {error.strerror}"
+            where = error.filename or self.builder.directory
+            why = f"builder {self.builder.name}: {where}: {error.strerror}"
             return LabFault.of(Fault.BUILDER, why).failure(self.name, started)
 
     # ---------------------------------------------------------------------------- the stages

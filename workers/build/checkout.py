@@ -20,10 +20,6 @@ _GIVES_UP = {
     "GIT_TERMINAL_PROMPT": "0",  # no terminal to answer from
     "GIT_HTTP_LOW_SPEED_LIMIT": "1",  # a server that has gone silent is given up
     "GIT_HTTP_LOW_SPEED_TIME": "300",
-    # git gc in the background would keep the lock of the builder.
-    "GIT_CONFIG_COUNT": "1",
-    "GIT_CONFIG_KEY_0": "gc.autoDetach",
-    "GIT_CONFIG_VALUE_0": "false",
 }
 
 
@@ -129,7 +125,9 @@ class Checkout:
     def _git(self, revision: str, *arguments: str, inside: bool = True) -> None:
         where = self.tree if inside else None
         limit = _GIT_TIMEOUT if inside else _CLONE_TIMEOUT
-        status = self.commands.run(["git", *arguments], _GIVES_UP, cwd=where, limit=limit)
+        # git gc in the background would keep the lock of the builder.
+        command = ["git", "-c", "gc.autoDetach=false", *arguments]
+        status = self.commands.run(command, _GIVES_UP, cwd=where, limit=limit)
         if status != 0:
             why = f"`git {arguments[0]}` failed for revision {revision[:12]}"
             raise LabFault.of(Fault.CHECKOUT, f"{why}: {self.commands.last_line()}")

@@ -346,7 +346,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.say(f"{options.PROGRAM}: {error}")
         return options.EXIT_LAB
     except OSError as error:
-        options.say(f"{options.PROGRAM}: {error.filename}: {error.strerror}")
+        where = error.filename or "a file cannot be written"
+        options.say(f"{options.PROGRAM}: {where}: {error.strerror}")
         return options.EXIT_FAILED
     except click.Abort:
         options.say(f"{options.PROGRAM}: stopped")
