@@ -195,19 +195,20 @@ class _Run:
         await self.open()
         clock = self.host.clock
         left, rate = int(self.options["-n"]), int(self.options.get("-R", "1000"))
-        factors = link.router.seconds()
+        factors, end = link.router.seconds(), clock.now()
         while left > 0:
             average = link.round_trip(self.options.get("-D", "")) / next(factors)
-            if await clock.until(clock.now() + (1 if average else 3), self.program.interrupted):
+            end += 1 if average else 3
+            if await clock.until(end, self.program.interrupted):
                 break
             count = min(rate, left) if average else 1
             left -= count
             if average:
                 least = 0.8 * average
                 text = f"count {count} RTT: min {least:.0f} av {average:.0f} ns"
-                self.say("ping_body", 1518, text)
+                self.say("ping_body", 1518, text, at=end)
             else:
-                self.say("ping_body", 1461, "poll error on queue 0: timeout")
+                self.say("ping_body", 1461, "poll error on queue 0: timeout", at=end)
 
     async def pong(self, link: SimulatedLink) -> None:
         """`-f pong`, until it is interrupted."""

@@ -14,6 +14,8 @@ from netbisect.demo.lab.shell import CommandFailedError, Shell, named
 
 _TIMED_OUT = 124
 _USAGE = 64
+_START_SECONDS = 4.0
+"""Real seconds for the start of programs on a busy host."""
 
 _PORT = """\
 {name}: flags={flags},SIMPLEX,MULTICAST,LOWER_UP> metric 0 mtu 9000
@@ -190,8 +192,8 @@ async def timeout(machine: SimulatedMachine, shell: Shell, arguments: list[str])
     if arguments[:2] != ["-s", "INT"]:
         raise CommandFailedError("usage: timeout [-s signal] duration command [arg ...]", _USAGE)
     seconds, words = float(arguments[2]), arguments[3:]
-    # The programs of a script run on this machine, in real time.
-    limit = seconds if words == ["sh"] else machine.clock.wall(seconds)
+    # Programs start on this machine, in real time; those of a script run there.
+    limit = seconds if words == ["sh"] else machine.clock.wall(seconds) + _START_SECONDS
     others = set(machine.background)
     command = asyncio.ensure_future(shell.execute(words))
     try:
