@@ -18,7 +18,7 @@ import click
 from threadpoolctl import threadpool_limits
 
 from netbisect.bisect.model.marks import CommitMark, MarkVerdict
-from netbisect.bisect.model.results import Result, Unfinished
+from netbisect.bisect.model.results import Result
 from netbisect.errors import UserError
 from netbisect.localbisect import explain, json_report, replay, run, search, text_report
 from netbisect.localbisect.candidates import resolve_search
@@ -247,7 +247,7 @@ def _search(session: SearchSession, repository: Repository, folder: Path | None)
             return run.SearchRunner(session, duts).go()
         except BudgetError:
             why = f"the budget of {words.duration(session.budget)} is spent; a larger one resumes"
-            return Unfinished(why, explain.current_posterior(log.entries))
+            return explain.result_without_budget(log.entries, why)
 
 
 def _log_start(log: SearchLog) -> None:

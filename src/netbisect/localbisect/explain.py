@@ -13,7 +13,15 @@ from netbisect.bisect import plan
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.evidence import Evidence, Prices
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
-from netbisect.bisect.model.results import Move, Posterior, Result, Trial
+from netbisect.bisect.model.results import (
+    Culprit,
+    Move,
+    Posterior,
+    Result,
+    SeveralCulprits,
+    Trial,
+    Unfinished,
+)
 from netbisect.bisect.search.posterior import posterior_of
 from netbisect.bisect.stats.sequential import BLOCK
 from netbisect.localbisect import search
@@ -60,10 +68,15 @@ def _state(entries: Sequence[Entry]) -> tuple[SearchSpec, CompareJob | BisectJob
     return spec, job, search.evidence(spec, entries), search.prices(spec, entries)
 
 
-def current_posterior(entries: Sequence[Entry]) -> Posterior | None:
-    """The posterior; None during the comparison of the ends."""
-    _, job, evidence, _ = _state(entries)
-    return posterior_of(job, evidence) if isinstance(job, BisectJob) else None
+def result_without_budget(entries: Sequence[Entry], why: str) -> Result:
+    """The result of a search that cannot go on: its verified commit, if there is one."""
+    _, job, evidence, prices = _state(entries)
+    if not isinstance(job, BisectJob):
+        return Unfinished(why, None)
+    found = plan.next_move(replace(job, budget_seconds=0.0), evidence, prices)
+    if isinstance(found, Culprit | SeveralCulprits):
+        return found
+    return Unfinished(why, posterior_of(job, evidence))
 
 
 def search_status(entries: Sequence[Entry]) -> SearchStatus:

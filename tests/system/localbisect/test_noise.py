@@ -10,8 +10,8 @@ import pytest
 
 from netbisect.bisect import plan
 from netbisect.bisect.model.entities import Boot, Kernel, Sample
-from netbisect.bisect.model.results import Trial
-from netbisect.localbisect import search
+from netbisect.bisect.model.results import Culprit, Trial
+from netbisect.localbisect import explain, search
 from netbisect.localbisect.result import ExitStatus, SearchResult
 from netbisect.localbisect.search import METRIC, CandidateCommit, Entry, SearchSpec
 from netbisect.localbisect.text_report import as_text
@@ -22,11 +22,12 @@ COMMITS = 4
 
 
 def searched(
-    seed: int, drop: float, sd: float, slow_share: float = 0.0
+    seed: int, drop: float, sd: float, slow_share: float = 0.0, last_drop: float = 0.0
 ) -> tuple[SearchResult, int]:
     """The result of a search among four commits, and the true culprit.
 
-    A slow run takes 1.5 times as long, as on a shared processor.
+    A slow run takes 1.5 times as long, as on a shared processor. `last_drop` is that of the last
+    commit, in addition.
     """
     random = np.random.default_rng(seed)
     line = tuple(CandidateCommit(f"{i:040x}", "", 1.0) for i in range(1, COMMITS + 1))
@@ -42,6 +43,7 @@ def searched(
         if isinstance(move, Trial):
             number, revision = str(len(entries)), move.revision
             level = -drop * (int(revision, 16) >= culprit) + sd * random.normal()
+            level -= last_drop * (revision == spec.bad)
             level -= math.log(1.5) * (random.random() < slow_share)
             value = 1000 * math.exp(level)
             entries += [
@@ -73,6 +75,18 @@ def test_noise_of_a_search_is_that_of_single_runs() -> None:
 
     assert math.sqrt(noise.variance_of_boot(runs=1)) == pytest.approx(0.02, rel=0.3)
     assert noise.run > 2 * noise.boot
+
+
+def test_verified_commit_is_the_result_of_a_spent_budget() -> None:
+    """The budget ends while the search looks for a second commit."""
+    result, culprit = searched(seed=1, drop=0.06, sd=0.005, last_drop=0.03)
+    assert len(result.culprits) == 2
+    last = max(i for i, entry in enumerate(result.entries) if isinstance(entry, Trial))
+
+    found = explain.result_without_budget(result.entries[:last], "the budget is spent")
+
+    assert isinstance(found, Culprit)
+    assert int(found.revision, 16) in (culprit, COMMITS)
 
 
 @pytest.mark.long
