@@ -56,7 +56,8 @@ def next_move(job: MeasureJob, evidence: Evidence) -> Move:
         for revision in able
         if same_kernel_as(job, evidence, revision) is None and not _is_done(job, evidence, revision)
     ]
-    if len(able) == _LEAST and same_kernel_as(job, evidence, able[1]) is not None:
+    alike = [same_kernel_as(job, evidence, revision) is not None for revision in able[1:]]
+    if alike and all(alike):
         wanted = []  # identical kernels
     if not wanted:
         return MeasureResult(

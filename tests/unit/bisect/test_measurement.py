@@ -129,6 +129,15 @@ def test_identical_kernels_are_not_booted() -> None:
     assert measurement.worst_verdict(TWO, result) is DifferenceVerdict.SAME
 
 
+def test_three_identical_kernels_are_not_booted() -> None:
+    job = replace(TWO, revisions=(A, B, C))
+    answer, order = play(job, {A: 14.0}, kernels={one: kernel(one, "one") for one in (A, B, C)})
+
+    assert order == []
+    assert isinstance(answer, MeasureResult)
+    assert [held.same for held in answer.held] == [True, True]
+
+
 def effect(ln_ratio: float, reach: float) -> Effect:
     return Effect(FORWARDING, ln_ratio, ln_ratio - reach, ln_ratio + reach, 0.01, 5, 5)
 
