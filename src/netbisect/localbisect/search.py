@@ -92,7 +92,7 @@ class SearchSpec:
     min_effect: float = 2.0
     """Percent."""
     effect: float | None = None
-    """Percent; None to measure it at the ends."""
+    """Percent; None to measure it at the ends, as if they exclude it."""
     setup: str = ""
     noise: float | None = None
     """Percent."""
@@ -120,6 +120,11 @@ class SearchSpec:
     def drop(self, percent: float) -> float:
         """A deterioration in percent as a positive ln ratio of the engine."""
         return self.sign * -math.log1p(-self.sign * percent / 100)
+
+    @property
+    def expected(self) -> float | None:
+        """The expected change as an ln ratio of the engine; None to measure it."""
+        return None if self.effect is None else -self.drop(self.effect)
 
     @property
     def subjects(self) -> dict[str, str]:
@@ -177,10 +182,11 @@ def next_job(spec: SearchSpec, finding: Result, entries: Sequence[Entry]) -> Bis
     """
     if not isinstance(finding, Confirmed):
         return None
-    effect = finding.effects[0].ln_ratio
-    if spec.effect is not None:
-        effect = -spec.drop(spec.effect)
-    return bisection_for(spec, effect, entries)
+    ends, given = finding.effects[0], spec.expected
+    # A search finds only what is near its effect.
+    if given is None or not ends.low <= given <= ends.high:
+        given = ends.ln_ratio
+    return bisection_for(spec, given, entries)
 
 
 def bisection_for(spec: SearchSpec, effect: float, entries: Sequence[Entry]) -> BisectJob:
@@ -287,7 +293,8 @@ def evidence(spec: SearchSpec, entries: Sequence[Entry], dut: str = "") -> Evide
             case _:
                 pass
     readings = []
-    measured = spec.effect is None and isinstance(last_job(entries), BisectJob)
+    job = last_job(entries)
+    measured = isinstance(job, BisectJob) and job.effect != spec.expected
     for name, found in values.items():
         boot, fresh = boots[name]
         if measured and not fresh and boot.revision == spec.line[-1].revision:

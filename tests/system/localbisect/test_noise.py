@@ -10,7 +10,7 @@ import pytest
 
 from netbisect.bisect import plan
 from netbisect.bisect.model.entities import Boot, Kernel, Sample
-from netbisect.bisect.model.results import Culprit, Trial
+from netbisect.bisect.model.results import Confirmed, Culprit, Effect, Trial
 from netbisect.localbisect import explain, search
 from netbisect.localbisect.result import ExitStatus, SearchResult
 from netbisect.localbisect.search import METRIC, CandidateCommit, Entry, SearchSpec
@@ -75,6 +75,20 @@ def test_noise_of_a_search_is_that_of_single_runs() -> None:
 
     assert math.sqrt(noise.variance_of_boot(runs=1)) == pytest.approx(0.02, rel=0.3)
     assert noise.run > 2 * noise.boot
+
+
+@pytest.mark.parametrize(("given", "searched_for"), [(5.5, math.log(0.945)), (50.0, -0.05)])
+def test_expected_effect_counts_unless_the_ends_exclude_it(
+    given: float, searched_for: float
+) -> None:
+    commit = CandidateCommit("1" * 40, "", 1.0)
+    spec = SearchSpec("0" * 40, commit.revision, ("true",), (commit,), 1, effect=given)
+    ends = Confirmed((Effect(METRIC, -0.05, -0.06, -0.04, 0.001, 4, 4),))
+
+    job = search.next_job(spec, ends, [spec, search.comparison_of_ends(spec), ends])
+
+    assert job is not None
+    assert job.effect == pytest.approx(searched_for)
 
 
 def test_verified_commit_is_the_result_of_a_spent_budget() -> None:
