@@ -74,7 +74,8 @@ class CompletedCommand:
     def why(self) -> str:
         """Description of a failure."""
         if self.status < 0:
-            how = f"was ended by {signal.Signals(-self.status).name}"
+            names = {one.value: one.name for one in signal.Signals}  # without real-time signals
+            how = f"was ended by {names.get(-self.status, f'signal {-self.status}')}"
         else:
             how = f"ended with exit status {self.status}"
         last = _last_line(self.errors) or _last_line(self.output)

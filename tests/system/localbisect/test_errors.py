@@ -63,6 +63,7 @@ WRONG_COMMANDS = [
     (["./level"], "the command cannot be run: ./level: Permission denied"),
     (["sh", "-c", "echo oh >&2; exit 4"], "the command ended with exit status 4: oh"),
     (["sh", "-c", "kill -SEGV $$"], "the command was ended by SIGSEGV"),
+    (["sh", "-c", "kill -40 $$"], "the command was ended by signal 40"),
     (["sh", "-c", "exit 125"], "skipped it with exit status 125"),
     (["sleep", "60"], "the command exceeded its --timeout of 0.2 s"),
 ]
