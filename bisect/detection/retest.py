@@ -16,6 +16,7 @@ from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, InFlight, Wait
 from netbisect.bisect.model.jobs import CompareJob
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import (
     Confirmed,
     Effect,
@@ -162,8 +163,9 @@ def _reason_to_end(
     """Why the change is not confirmed; "" if it is, None if more boots are needed."""
     sign = math.copysign(1.0, job.suspected)
     seen, room = sign * tested.mean, sign * (tested.high if sign > 0 else tested.low)
-    least = f"{-100 * math.expm1(-job.min_effect):.3g}"
-    word = "gain" if sign > 0 else "drop"
+    metric = metric_of(job.lead)
+    least = f"{abs(metric.percent(-job.min_effect)):.3g}"
+    word = "gain" if sign > 0 else "rise" if metric.lower else "drop"
     counts = f"{tested.pairs} good and {tested.pairs} bad boots"
     over = 2 * tested.pairs >= max(BLOCK * _LEAST_BLOCKS, _most_boots(job, tested, prices, runs))
     shown = tested.shown and seen >= job.min_effect and not _may_be_mode(tested, modes)

@@ -109,7 +109,7 @@ def search_status(entries: Sequence[Entry]) -> SearchStatus:
 def _expected(job: CompareJob, evidence: Evidence) -> float:
     """The ln ratio to search for: measured at the ends, or the smallest relevant one."""
     good, bad = (
-        [reading.ln_pps[search.METRIC] for reading in evidence.of(revision)]
+        [reading.ln_pps[job.lead] for reading in evidence.of(revision)]
         for revision in (job.good, job.bad)
     )
     if not good or not bad:

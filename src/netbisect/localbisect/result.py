@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
@@ -154,7 +154,8 @@ def user_effect(effect: Effect, spec: SearchSpec) -> Effect:
     """An effect on the printed number; for the engine a deterioration is a drop."""
     if spec.sign > 0:
         return effect
-    return replace(effect, ln_ratio=-effect.ln_ratio, low=-effect.high, high=-effect.low)
+    mirrored = -effect.ln_ratio, -effect.high, -effect.low
+    return Effect(search.METRIC, *mirrored, effect.p, effect.good_boots, effect.bad_boots)
 
 
 def label(spec: SearchSpec, revision: str) -> str:

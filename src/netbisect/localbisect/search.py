@@ -122,6 +122,11 @@ class SearchSpec:
         return self.sign * -math.log1p(-self.sign * percent / 100)
 
     @property
+    def series(self) -> str:
+        """Series of the printed number, whose name tells the engine its direction."""
+        return METRIC if self.sign > 0 else f"{METRIC}~{METRIC}.{METRIC}.lower"
+
+    @property
     def expected(self) -> float | None:
         """The expected change as an ln ratio of the engine; None to measure it."""
         return None if self.effect is None else -self.drop(self.effect)
@@ -166,8 +171,8 @@ def comparison_of_ends(spec: SearchSpec) -> CompareJob:
         testbed=spec.names[0],
         good=spec.good,
         bad=spec.line[-1].revision,
-        scenarios=(METRIC,),
-        lead=METRIC,
+        scenarios=(spec.series,),
+        lead=spec.series,
         suspected=-spec.drop(spec.effect or spec.min_effect),
         min_effect=spec.drop(spec.min_effect),
         noise=_noise(spec, (spec.noise or 100 * _NOISE) / 100, several_runs=bool(spec.setup)),
@@ -200,8 +205,8 @@ def bisection_for(spec: SearchSpec, effect: float, entries: Sequence[Entry]) -> 
         testbed=spec.names[0],
         good=spec.good,
         candidates=tuple(Candidate(one.revision, one.weight) for one in spec.line),
-        scenarios=(METRIC,),
-        lead=METRIC,
+        scenarios=(spec.series,),
+        lead=spec.series,
         effect=effect,
         noise=noise,
         others=dict.fromkeys(spec.names[1:], noise),
@@ -301,7 +306,7 @@ def evidence(spec: SearchSpec, entries: Sequence[Entry], dut: str = "") -> Evide
             continue
         layout = layouts.get(boot.kernel, 0)
         # After an interruption there may be fewer runs than planned.
-        means = {METRIC: fmean(found)}
+        means = {job.lead if job else spec.series: fmean(found)}
         of_boot = (boot.id, boot.revision, boot.kernel, means, fresh, len(found), boot.testbed)
         order = orders[name] if fresh else ""
         readings.append(Observation(*of_boot, layout, order))

@@ -119,7 +119,8 @@ def trial_means(entries: Sequence[Entry]) -> dict[str, list[float]]:
     spec = search.spec_of(entries)
     found: dict[str, list[float]] = {}
     for reading in search.evidence(spec, entries).observations:
-        value = math.exp(spec.sign * reading.ln_pps[search.METRIC])
+        (level,) = reading.ln_pps.values()
+        value = math.exp(spec.sign * level)
         found.setdefault(reading.revision, []).append(value)
     return found
 

@@ -113,3 +113,10 @@ def test_long_set_ups_have_several_runs_per_trial(make_repository: MakeRepositor
     assert repository.log.read_bytes().startswith(before)
     assert f"Commit {repository.revisions[4][:12]}" in done.stdout
     repository.replay()
+
+
+def test_reason_has_the_sign_of_the_number(make_repository: MakeRepository) -> None:
+    done = make_repository(numbered(3)).search("--direction", "lower")
+
+    assert done.returncode == 1, done.stderr
+    assert "leave no room for a rise of 2 %" in plain(done.stdout)
