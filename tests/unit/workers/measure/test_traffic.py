@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from localbisect_fixtures import interruptible
+
 from netbisect.workers.config.lab import Ssh
 from netbisect.workers.config.vm import HOST_MARK
 from netbisect.workers.measure.traffic import PktGen, _stop
@@ -18,6 +20,7 @@ def test_the_pkt_gen_of_another_testbed_is_not_stopped(tmp_path: Path) -> None:
             ["pkt-gen", "-c", "input()", "-i", port, "-w", "2"],
             executable=sys.executable,
             stdin=subprocess.PIPE,
+            preexec_fn=interruptible,  # noqa: PLW1509 - no thread of the test holds a lock
         )
         for port in ("netmap:igb3-0", "igb33")
     )
