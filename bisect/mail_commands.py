@@ -10,7 +10,7 @@ from netbisect.bisect.model.alert_state import AlertState
 
 _TEXT_MAX = 100_000
 """Characters of a reply that are read."""
-_WHY_MAX = 500
+WHY_MAX = 500
 """Longest reason."""
 _DAYS_MAX = 366
 """Longest mute."""
@@ -67,6 +67,6 @@ def _command(line: str) -> MailCommand | None:
     for state, form in _COMMANDS.items():
         if found := form.fullmatch(line):
             parts = found.groupdict()
-            why = (parts["why"] or "by mail, without a reason")[:_WHY_MAX]
+            why = (parts["why"] or "by mail, without a reason")[:WHY_MAX]
             return MailCommand(state, why, int(parts.get("days") or 0))
     return None

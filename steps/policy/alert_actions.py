@@ -6,15 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from netbisect.bisect.mail_commands import WHY_MAX
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.errors import UserError
 from netbisect.reports.mail import alerts
 from netbisect.reports.render import words
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
-
-_WHY_MAX = 500
-"""Longest reason, as in answers by mail and in the form."""
 
 
 class AlertActionError(UserError):
@@ -87,8 +85,8 @@ def act(ledger: Ledger, number: int, verb: str, *, who: str, why: str, until: st
     """
     if verb not in ACTIONS:
         raise AlertActionError(f"{verb!r}: expected one of {', '.join(ACTIONS)}")
-    if len(why) > _WHY_MAX:
-        raise AlertActionError(f"a reason of {len(why)} characters; expected at most {_WHY_MAX}")
+    if len(why) > WHY_MAX:
+        raise AlertActionError(f"a reason of {len(why)} characters; expected at most {WHY_MAX}")
     state = ACTIONS[verb].state
     end = _future_day(until, ledger.clock()) if state is AlertState.MUTED else None
     return change_by_hand(ledger, number, state, who=who, why=why, until=end)
