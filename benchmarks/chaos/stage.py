@@ -50,7 +50,7 @@ class StageError(Exception):
 
 
 def commits() -> list[StoryCommit]:
-    """A short story: a quiet week, and then three commits of which one makes the kernel slower.
+    """A short story: a quiet week, then three commits, one of them slower.
 
     The drop is large enough to be confirmed by the boots that are not aborted.
     """

@@ -76,7 +76,7 @@ def test_rates_are_per_300_series_nights() -> None:
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six series of 60 nights, of which four become slower by 2, 3, 5 and 10 %."""
+    """Six series of 60 nights; four become slower by 2, 3, 5 and 10 %."""
     monkeypatch.setattr(benchmark, "_SERIES", 6)
     monkeypatch.setattr(benchmark, "_NIGHTS", 60)
     monkeypatch.setattr(benchmark, "_CHANGED", 4)

@@ -20,7 +20,7 @@ CULPRIT = 300003
 
 @pytest.fixture
 def service(tmp_path: Path, reviews: str) -> PlayedService:
-    """Five commits, of which the third makes the router 10 % slower."""
+    """Five commits; the third makes the router 10 % slower."""
     service = build(tmp_path, reviews, {"main": COMMITS, "stable/11": (320896, 320897)})
     rng = np.random.default_rng(5)
 

@@ -1,4 +1,4 @@
-"""Two masters of one service, of which one is killed.
+"""Two masters of one service; one is killed.
 
 Buildbot's messages between masters need the router crossbar, which `make crossbar` installs.
 """

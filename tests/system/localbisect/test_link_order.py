@@ -25,7 +25,7 @@ OPTIONS = ("--setup", LINK, "--effect", "6", "--image-noise", "1.5", "--noise", 
 
 @pytest.fixture
 def repository(make_repository: MakeRepository) -> Repository:
-    """Thirty commits, of which the 17th makes the program 6 % slower."""
+    """Thirty commits; the 17th makes the program 6 % slower."""
     changes: dict[int, Files] = {0: {"program.sh": PROGRAM}, 17: {"level": "940\n"}}
     return make_repository(numbered(31, changes))
 

@@ -31,7 +31,7 @@ from netbisect.store.repositories.outbox import OutboxRepository
 from netbisect.workers.config.toml import FileError
 
 HOSTILE = ("&@[9", "6U@[C\\", "(m@):a")
-"""Addresses by which `EmailMessage` raises AttributeError, IndexError or TypeError."""
+"""Addresses that make `EmailMessage` raise AttributeError, IndexError or TypeError."""
 MAIL = OutboxMail(
     id=1,
     key="one",

@@ -91,7 +91,7 @@ def test_clear_step_in_another_series_reveals_a_faint_one() -> None:
 
 
 def similar(noise: float, drop: float) -> dict[int, list[Level]]:
-    """16 series of eight images, of which every fourth has a drop at r4."""
+    """16 series of eight images; every fourth has a drop at r4."""
     shapes = [((4, 0.0), (4, 0.0 if seed % 4 else -drop)) for seed in range(16)]
     return {
         seed: history(seed, *shape, boot=noise / 3, image=noise, stray=0)

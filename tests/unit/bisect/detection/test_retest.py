@@ -57,7 +57,7 @@ def decide(job: CompareJob, observations: Sequence[Observation], **kernels: Kern
 
 
 def side(boots: int, slow: int = 0, by: float = 0.0) -> list[float]:
-    """Levels of the boots of one side, of which the first `slow` are in the slow mode."""
+    """Levels of the boots of one side; the first `slow` boots are in the slow mode."""
     values = (14.0, 14.004, 13.996, 14.001, 13.999, 14.003, 13.997, 14.002)
     return [x + by - GAP * (i < slow) for i, x in enumerate(values[:boots])]
 

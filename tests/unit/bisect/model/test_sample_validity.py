@@ -168,9 +168,9 @@ def two_generators(late: int = 0, lost: int = 0, ends: int = 0) -> RunRecord:
     """A run of two generators and two receivers.
 
     Args:
-        late: Seconds by which the second generator starts later.
+        late: Delay of the second generator, seconds.
         lost: Seconds for which it sends nothing.
-        ends: Seconds by which it ends earlier.
+        ends: Time from its end to that of the first, seconds.
     """
     half, offered = LINE_RATE / 2, GOOD.offered[GENERATOR]
     gap = range(10, 10 + lost)

@@ -28,7 +28,7 @@ BOUND = -math.log(ALPHA)
 
 
 def two_modes(random: np.random.Generator, count: int, effect: float) -> Floats:
-    """Differences of runs of which half are 36 % slower, with a scatter of 1 %."""
+    """Differences of runs with a scatter of 1 %; half of the runs are 36 % slower."""
     good, bad = -0.45 * (random.random((2, count)) < 0.5) + random.normal(0, 0.01, (2, count))
     return bad - good + effect
 
