@@ -113,7 +113,7 @@ class LivePages:
             return many.testbed(found)
         if found := many.by_branch().get(name):
             return revisions.page(found)
-        named = many.revisions()  # a name that is no hash is not in the name of its page
+        named = many.revisions()  # pages of imported revisions have other names
         try:
             if pair := _PAIR.fullmatch(name):
                 return many.pair(*(named.get(f"revision-{one}.html", one) for one in pair.groups()))

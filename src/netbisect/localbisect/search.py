@@ -92,7 +92,7 @@ class SearchSpec:
     min_effect: float = 2.0
     """Percent."""
     effect: float | None = None
-    """Percent; None to measure it at the ends, as if they exclude it."""
+    """Percent; None to measure it at the ends. They are also used if they exclude it."""
     setup: str = ""
     noise: float | None = None
     """Percent."""
@@ -188,7 +188,7 @@ def next_job(spec: SearchSpec, finding: Result, entries: Sequence[Entry]) -> Bis
     if not isinstance(finding, Confirmed):
         return None
     ends, given = finding.effects[0], spec.expected
-    # A search finds only what is near its effect.
+    # A search finds only changes of about its effect.
     if given is None or not ends.low <= given <= ends.high:
         given = ends.ln_ratio
     return bisection_for(spec, given, entries)
