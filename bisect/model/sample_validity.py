@@ -163,12 +163,17 @@ def _shared_queues(run: RunRecord) -> Iterator[str]:
 
 def _load(run: RunRecord) -> Iterator[str]:
     sent = [len(rates) for rates in run.offered.values()]
-    for who, pps in run.offered_pps.items():
-        # A generator that ends before the others is slow from then on.
-        rates = [*run.offered[who], *(max(sent) - len(run.offered[who])) * [0.0]]
-        if pps:
-            share = run.shares.get(who, 1 / len(sent))
-            yield from _load_of(who, pps, rates, run.line_rate * share)
+    wanted = {who: run.line_rate * run.shares.get(who, 1 / len(sent)) for who in run.offered}
+    known = [who for who, pps in run.offered_pps.items() if pps]
+    alone = {who: _load_of(who, run.offered_pps[who], run.offered[who], wanted[who]) for who in known}
+    # A slow generator sends its packets for longer than the others: they do not end early.
+    last = max((len(run.offered[who]) for who in known if not alone[who]), default=0)
+    for who in known:
+        rates = run.offered[who]
+        late = [*rates, *(last - len(rates)) * [0.0]]  # slow from its early end on
+        problem = alone[who] or _load_of(who, run.offered_pps[who], late, wanted[who])
+        if problem:
+            yield problem
     total = sum(run.offered_pps.values())
     if all(run.offered_pps.values()) and run.pps > RECEIVED_SHARE * total:
         yield f"received {run.pps:,.0f} pps, more than was offered"
@@ -180,16 +185,15 @@ def _load(run: RunRecord) -> Iterator[str]:
         )
 
 
-def _load_of(who: str, pps: float, rates: Sequence[float], wanted: float) -> Iterator[str]:
-    """Problems of one generator, with its median, its seconds and its share of the load."""
+def _load_of(who: str, pps: float, rates: Sequence[float], wanted: float) -> str:
+    """The problem of one generator, by its median, its seconds and its share of the load, or ""."""
     steady = rates[1:-2]  # the first second is a ramp, the last two are a tail
     slow = sum(rate < FALTERING_SHARE * wanted for rate in steady)
     if pps < OFFERED_SHARE * wanted:
-        yield f"{who} offered {pps:,.0f} pps, less than 99 % of {wanted:,.0f}"
-    elif slow > SLOW_SECONDS * len(steady):
-        yield (
-            f"{who} offered less than 95 % of {wanted:,.0f} pps in {slow} of {len(steady)} seconds"
-        )
+        return f"{who} offered {pps:,.0f} pps, less than 99 % of {wanted:,.0f}"
+    if slow > SLOW_SECONDS * len(steady):
+        return f"{who} offered less than 95 % of {wanted:,.0f} pps in {slow} of {len(steady)} seconds"
+    return ""
 
 
 def _change(rates: Sequence[float]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from collections.abc import Iterator
 from dataclasses import replace
@@ -101,15 +102,11 @@ def test_sample_is_the_sum_over_hosts(pairs: RunningLab, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("machine", "broken", "problem", "fault"),
     [
-        (
-            "gen2",
-            "slow-sender",
-            "generator 2 on gen2 offered 892,",
-            Fault.WRONG_RATE,
-        ),
+        # 60 % of the line rate, 892,857, with a median that is random by some 70.
+        ("gen2", "slow-sender", "generator 2 on gen2 offered 89[23],", Fault.WRONG_RATE),
         ("gen1", "pkt-gen-crashes", "generator 1 on gen1's pkt-gen crashed", Fault.PKT_GEN_DIES),
         ("rcv2", "pkt-gen-crashes", "receiver 2 on rcv2's pkt-gen crashed", Fault.PKT_GEN_DIES),
-        ("rcv2", "bad-cable", "receiver 2 on rcv2 (igb3) counted ", Fault.DAMAGED),
+        ("rcv2", "bad-cable", r"receiver 2 on rcv2 \(igb3\) counted ", Fault.DAMAGED),
     ],
 )
 def test_a_problem_names_the_host(
@@ -117,7 +114,8 @@ def test_a_problem_names_the_host(
 ) -> None:
     pairs.control("break", machine, broken)
     sample = pairs.measure(tmp_path, FORWARDING, "pairs")["inet4-forwarding"]
-    assert any(one.startswith(problem) for one in sample.problems), sample.problems
+    assert any(re.match(problem, one) for one in sample.problems), sample.problems
+    assert not any("gen1" in one for one in sample.problems if machine == "gen2"), sample.problems
     assert fault_of_run(sample.problems) is fault
 
 

@@ -201,6 +201,19 @@ def test_each_of_several_generators_offers_its_share() -> None:
     assert sample_validity.problems(unknown) == [], "unknown rates are reported elsewhere"
 
 
+def test_a_slow_generator_is_the_only_problem() -> None:
+    """It sends the same packets for longer; the other does not end too early."""
+    run = two_generators()
+    first, pps = run.offered["generator 1 on a"], 0.6 * LINE_RATE / 2
+    slow = {"generator 2 on b": (0.36 * pps, *(47 * [pps]), 0.5 * pps, 0.1 * pps)}
+    run = replace(run, offered={"generator 1 on a": first, **slow})
+    rates = {"generator 1 on a": LINE_RATE / 2, "generator 2 on b": pps}
+    problems = sample_validity.problems(replace(run, offered_pps=rates))
+    assert [one for one in problems if "offered" in one] == [
+        "generator 2 on b offered 446,428 pps, less than 99 % of 744,048"
+    ]
+
+
 def test_generators_send_at_the_same_time() -> None:
     """Offsets of a few seconds at either end are tolerated; the medians ignore them."""
     assert sample_validity.problems(two_generators(late=1, ends=2)) == []
