@@ -53,6 +53,7 @@ def lab(running: RunningLab) -> Iterator[RunningLab]:
         running.control("mend", machine)
 
 
+@pytest.mark.long
 def test_every_size_has_its_share_of_the_line_rate(lab: RunningLab, tmp_path: Path) -> None:
     """The rate of the sample includes all sizes."""
     sample = lab.measure(tmp_path, IMIX)["inet4-imix"]
@@ -70,6 +71,7 @@ def test_every_size_has_its_share_of_the_line_rate(lab: RunningLab, tmp_path: Pa
     assert pktgen.total(received) == pytest.approx(sum(totals), rel=0.05)
 
 
+@pytest.mark.long
 def test_forwarding_rate_does_not_depend_on_the_size(lab: RunningLab, tmp_path: Path) -> None:
     """The router is limited in packets per second."""
     small = lab.measure(tmp_path, load_scenario("inet4-forwarding"))["inet4-forwarding"]

@@ -25,6 +25,8 @@ from netbisect.workers.measure.traffic import Flows
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.ssh import Connections
 
+pytestmark = pytest.mark.long
+
 FORWARDING = load_scenario("inet4-forwarding")
 LINE_RATE = 1_488_095
 """Line rate of one link."""
