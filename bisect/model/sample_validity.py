@@ -165,7 +165,9 @@ def _load(run: RunRecord) -> Iterator[str]:
     sent = [len(rates) for rates in run.offered.values()]
     wanted = {who: run.line_rate * run.shares.get(who, 1 / len(sent)) for who in run.offered}
     known = [who for who, pps in run.offered_pps.items() if pps]
-    alone = {who: _load_of(who, run.offered_pps[who], run.offered[who], wanted[who]) for who in known}
+    alone = {
+        who: _load_of(who, run.offered_pps[who], run.offered[who], wanted[who]) for who in known
+    }
     # A slow generator sends its packets for longer than the others: they do not end early.
     last = max((len(run.offered[who]) for who in known if not alone[who]), default=0)
     for who in known:
@@ -192,7 +194,9 @@ def _load_of(who: str, pps: float, rates: Sequence[float], wanted: float) -> str
     if pps < OFFERED_SHARE * wanted:
         return f"{who} offered {pps:,.0f} pps, less than 99 % of {wanted:,.0f}"
     if slow > SLOW_SECONDS * len(steady):
-        return f"{who} offered less than 95 % of {wanted:,.0f} pps in {slow} of {len(steady)} seconds"
+        return (
+            f"{who} offered less than 95 % of {wanted:,.0f} pps in {slow} of {len(steady)} seconds"
+        )
     return ""
 
 
