@@ -1,4 +1,4 @@
-"""The feed of alerts: RFC 4287, with identities that never change."""
+"""The Atom feed of alerts (RFC 4287)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ ALERT = replace(
 )
 
 
-def read(text: str) -> ET.Element:
-    """A feed, with what RFC 4287 demands of any."""
+def parse(text: str) -> ET.Element:
+    """Parses a feed and checks the required elements of RFC 4287."""
     root = ET.fromstring(text.encode())  # noqa: S314 - our own text
     assert root.tag == f"{ATOM}feed"
     for node in (root, *root.findall(f"{ATOM}entry")):
@@ -37,22 +37,22 @@ def read(text: str) -> ET.Element:
             [found] = node.findall(f"{ATOM}{name}")
             assert found.text
         assert re.fullmatch(r"urn:uuid:[0-9a-f-]{36}", node.findtext(f"{ATOM}id") or "")
-        stamps = [one for one in node if one.tag in {f"{ATOM}updated", f"{ATOM}published"}]
-        assert all(datetime.fromisoformat(one.text or "").tzinfo for one in stamps)
+        times = [child for child in node if child.tag in {f"{ATOM}updated", f"{ATOM}published"}]
+        assert all(datetime.fromisoformat(time.text or "").tzinfo for time in times)
         for link in node.findall(f"{ATOM}link"):
             assert link.get("href")
     assert root.findtext(f"{ATOM}author/{ATOM}name")
-    numbers = [one.findtext(f"{ATOM}id") for one in root.findall(f"{ATOM}entry")]
-    assert len(set(numbers)) == len(numbers)
+    ids = [entry.findtext(f"{ATOM}id") for entry in root.findall(f"{ATOM}entry")]
+    assert len(set(ids)) == len(ids)
     return root
 
 
-def test_an_alert_keeps_its_identity() -> None:
-    """A reader shows it once more as changed, and not as another one."""
-    before = read(feed([ALERT], name="lab")).find(f"{ATOM}entry")
+def test_an_alert_keeps_its_id_when_its_state_changes() -> None:
+    """A feed reader then shows a changed entry instead of a new one."""
+    before = parse(feed([ALERT], name="lab")).find(f"{ATOM}entry")
     history = (*ALERT.history, HistoryEntry(1.7e9, "olga", "over", AlertState.FIXED))
-    over = replace(ALERT, state=AlertState.FIXED, history=history, address="")
-    after = read(feed([over], name="lab")).find(f"{ATOM}entry")
+    closed = replace(ALERT, state=AlertState.FIXED, history=history, address="")
+    after = parse(feed([closed], name="lab")).find(f"{ATOM}entry")
 
     assert before is not None
     assert after is not None
@@ -66,20 +66,20 @@ def test_an_alert_keeps_its_identity() -> None:
 
 @given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=30))
 def test_any_text_gives_a_valid_feed(text: str) -> None:
-    """Control characters, markup and halves of letters included."""
+    """The text may have control characters, markup and lone surrogates."""
     hostile = f"{text}]]><b>&amp;"
     commit = replace(ALERT.good, label=hostile, subject=hostile)
     alert = replace(ALERT, lead=hostile, good=commit, culprit=commit, address=hostile)
     document = feed([alert], name=hostile, address=hostile, page=hostile)
 
-    assert "]]>" in (read(document).findtext(f"{ATOM}entry/{ATOM}summary") or "")
+    assert "]]>" in (parse(document).findtext(f"{ATOM}entry/{ATOM}summary") or "")
     assert "<b>" not in document
 
 
-def test_the_alerts_of_a_ledger(filled_ledger: Any) -> None:
-    """Announced ones alone; the commit is named when it is verified."""
+def test_the_feed_has_announced_alerts_only(filled_ledger: Any) -> None:
+    """The summary names a verified commit."""
     documents = DocumentQueries(filled_ledger.ledger)
-    [entry] = read(documents.atom()).findall(f"{ATOM}entry")
+    [entry] = parse(documents.atom()).findall(f"{ATOM}entry")
     summary = entry.findtext(f"{ATOM}summary") or ""
 
     assert entry.findtext(f"{ATOM}id") == documents.alert(filled_ledger.alert).id

@@ -1,4 +1,4 @@
-"""Samples as CSV: every run is there, and no spreadsheet computes anything of it."""
+"""Samples as CSV."""
 
 from __future__ import annotations
 
@@ -16,27 +16,26 @@ from netbisect.bisect.model.entities import Boot, Sample
 from netbisect.reports.documents.csv import COLUMNS, as_csv
 
 
-def run(filled: Any, *arguments: str) -> Result:
-    command = ["samples", "--csv", "--database", filled.url, *arguments]
-    return netbisect(*command)
+def samples(filled: Any, *arguments: str) -> Result:
+    return netbisect("samples", "--csv", "--database", filled.url, *arguments)
 
 
-def rows(text: str) -> list[dict[str, str]]:
+def parse(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def test_every_run_is_a_row(filled_ledger: Any) -> None:
-    """With what it was measured on, and what speaks against it."""
-    found = rows(run(filled_ledger).stdout)
+    """A row has the revision, the branch, the kernel, the boot and the problems of its run."""
+    rows = parse(samples(filled_ledger).stdout)
 
-    assert [float(one["pps"]) for one in found] == [1e6, 9e5, 1e6, 9e5, 1e6]
-    assert [one["valid"] for one in found] == ["1", "1", "1", "1", "0"]
-    assert [one["revision"][0] for one in found] == ["a", "c", "a", "c", "b"]
-    assert {one["branches"] for one in found} == {"stable/15"}
-    assert {one["identity"][:2] for one in found} == {"ia", "ib", "ic"}
-    assert found[0]["at"] == "2026-09-18T14:13:20+00:00"
-    assert len({one["boot"] for one in found}) == 5
-    assert found[-1]["problems"].startswith("'=2+3; =HYPERLINK")
+    assert [float(row["pps"]) for row in rows] == [1e6, 9e5, 1e6, 9e5, 1e6]
+    assert [row["valid"] for row in rows] == ["1", "1", "1", "1", "0"]
+    assert [row["revision"][0] for row in rows] == ["a", "c", "a", "c", "b"]
+    assert {row["branches"] for row in rows} == {"stable/15"}
+    assert {row["identity"][:2] for row in rows} == {"ia", "ib", "ic"}
+    assert rows[0]["at"] == "2026-09-18T14:13:20+00:00"
+    assert len({row["boot"] for row in rows}) == 5
+    assert rows[-1]["problems"].startswith("'=2+3; =HYPERLINK")
 
 
 @pytest.mark.parametrize(
@@ -48,8 +47,8 @@ def test_every_run_is_a_row(filled_ledger: Any) -> None:
         (("--since", "2026-09-19"), 0),
     ],
 )
-def test_rows_are_limited_by_options(filled_ledger: Any, arguments: tuple[str], count: int) -> None:
-    assert len(rows(run(filled_ledger, *arguments).stdout)) == count
+def test_options_select_rows(filled_ledger: Any, arguments: tuple[str], count: int) -> None:
+    assert len(parse(samples(filled_ledger, *arguments).stdout)) == count
 
 
 @pytest.mark.parametrize(
@@ -63,15 +62,15 @@ def test_rows_are_limited_by_options(filled_ledger: Any, arguments: tuple[str], 
 def test_unknown_arguments_are_reported(
     filled_ledger: Any, arguments: tuple[str], message: str
 ) -> None:
-    result = run(filled_ledger, *arguments)
+    result = samples(filled_ledger, *arguments)
 
     assert result.exit_code > 0
     assert message in result.output
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=12), st.integers(0, 6))
-def test_cells_are_no_formulas_and_rows_are_complete(text: str, place: int) -> None:
-    """Whatever a host calls itself or complains of."""
+def test_no_cell_is_a_formula_of_a_spreadsheet(text: str, place: int) -> None:
+    """Hosts supply the texts; a row stays complete with any of them."""
     texts = ["x"] * 7
     texts[place] = f"=1{text}" if len(text) % 2 else text
     sample = Sample(
@@ -80,7 +79,7 @@ def test_cells_are_no_formulas_and_rows_are_complete(text: str, place: int) -> N
     boot = Boot(texts[1], texts[2], "k", texts[6], 0.0, 1.0)
     text = "".join(as_csv([(sample, boot, texts[6], [texts[0]])]))
     text.encode()
-    read = list(csv.reader(io.StringIO(text, newline="")))
+    rows = list(csv.reader(io.StringIO(text, newline="")))
 
-    assert [len(row) for row in read] == [len(COLUMNS)] * 2
-    assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in read[1])
+    assert [len(row) for row in rows] == [len(COLUMNS)] * 2
+    assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in rows[1])

@@ -1,4 +1,4 @@
-"""Index pages: the map of levels by scenario and testbed."""
+"""Index pages with the table of levels by scenario and testbed."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def summary(scenario: str) -> SeriesDocument:
     return replace(document, scenario=scenario, title=scenario)
 
 
-def test_each_cell_of_the_map_shows_the_change_of_its_own_series() -> None:
-    moved = {
+def test_each_cell_of_the_table_shows_the_change_of_its_series() -> None:
+    changes = {
         name: Difference.of(Effect(name, change, change - 0.01, change + 0.01, 1e-9, 12, 12))
         for name, change in (("fwd4", -0.11), ("fwd6", -0.05))
     }
     view = Overview(
         at=1e9,
         night=NightProgress(0, 0, (), None, None),
-        alerts=[replace(report_cases.alert_summary(), id=7, changes=moved)],
+        alerts=[replace(report_cases.alert_summary(), id=7, changes=changes)],
         running=[],
         series=[summary("fwd4"), summary("fwd6"), summary("pf4")],
     )
@@ -44,7 +44,7 @@ def test_each_cell_of_the_map_shows_the_change_of_its_own_series() -> None:
 
 @pytest.mark.parametrize(("drop", "noisy"), [(0.099, False), (0.101, True)])
 def test_a_noisy_series_detects_only_drops_above_ten_percent(drop: float, noisy: bool) -> None:
-    """Percent, not ln ratios: as in `netbisect health`, and as the pages say."""
+    """The limit is in percent and not a logarithm, as in `netbisect health`."""
     series = replace(summary("fwd4"), smallest_drop=-math.log1p(-drop))
     view = Overview(
         at=1e9, night=NightProgress(0, 0, (), None, None), alerts=[], running=[], series=[series]
@@ -58,20 +58,20 @@ def test_a_noisy_series_detects_only_drops_above_ten_percent(drop: float, noisy:
 
 
 def level(number: int) -> LevelDocument:
-    found = Level(f"{number}", "", 0.0, (14.0,))
-    return LevelDocument.of(found, "fwd4", f"n{number}", baseline=False, number=number)
+    measured = Level(f"{number}", "", 0.0, (14.0,))
+    return LevelDocument.of(measured, "fwd4", f"n{number}", baseline=False, number=number)
 
 
-def test_a_series_falls_at_a_known_culprit() -> None:
-    """At its own level, at the next one, or at the first bad one."""
-    found = replace(report_cases.alert_summary(), good="8", bad="72")
-    known = replace(found, culprit="48")
+def test_a_plot_marks_the_first_level_after_the_change() -> None:
+    """This is the level of the culprit or the next one; without a culprit, the bad end."""
+    unknown = replace(report_cases.alert_summary(), good="8", bad="72")
+    known = replace(unknown, culprit="48")
 
-    def place(numbers: list[int], alert: AlertSummary, culprit: int | None) -> int | None:
-        return first_changed(alert, [level(one) for one in numbers], culprit)
+    def marked(numbers: list[int], alert: AlertSummary, culprit: int | None) -> int | None:
+        return first_changed(alert, [level(number) for number in numbers], culprit)
 
-    assert place([8, 24, 48, 72], known, 48) == 2
-    assert place([8, 24, 60, 72], known, 48) == 2
-    assert place([8, 24, 72], known, 48) == 2
-    assert place([8, 48, 60, 72], found, None) == 3
-    assert place([8, 24], known, 48) is None
+    assert marked([8, 24, 48, 72], known, 48) == 2
+    assert marked([8, 24, 60, 72], known, 48) == 2
+    assert marked([8, 24, 72], known, 48) == 2
+    assert marked([8, 48, 60, 72], unknown, None) == 3
+    assert marked([8, 24], known, 48) is None
