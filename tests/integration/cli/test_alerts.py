@@ -1,4 +1,4 @@
-"""`netbisect alerts`: what it shows, what it changes, and what it refuses."""
+"""`netbisect alerts`: lists, changes and refusals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from netbisect.steps.service.settings import load_settings
 from netbisect.store.db.records import AlertSeries
 from netbisect.store.ledger import Ledger
 
-CONFIRMED = "confirmed by boots in turns"
+CONFIRMED = "confirmed by interleaved boots"
 DROP = Effect(FORWARDING, math.log(0.9), math.log(0.88), math.log(0.92), 1e-6, 5, 6)
 
 
@@ -74,7 +74,7 @@ def refused(address: str, *arguments: str) -> str:
     return result.output.splitlines()[-1].removeprefix("Error: ")
 
 
-def test_list_shows_open_alerts(address: str) -> None:
+def test_the_list_shows_open_alerts(address: str) -> None:
     head, *rows = run(address).output.splitlines()
 
     assert head.split()[:4] == ["alert", "state", "kind", "since"]
@@ -101,7 +101,7 @@ def test_all_alerts_are_listed(address: str) -> None:
 def test_alerts_are_filtered_by_state(address: str) -> None:
     result = run(address, "--state", "fixed", "--state", "acknowledged", "--json")
 
-    assert [one["id"] for one in json.loads(result.stdout)] == [2, 3]
+    assert [alert["id"] for alert in json.loads(result.stdout)] == [2, 3]
     assert run(address, "--state", "muted").output == "No such alert.\n"
     assert "'quiet' is not one of 'candidate', 'confirming'" in refused(address, "--state", "quiet")
 
@@ -121,16 +121,16 @@ def test_show_prints_announced_numbers_and_history(address: str) -> None:
     assert "5 + 6 boots" in series[0]
     assert "not retested" in series[2]
     history = shown.split("History:\n")[1].splitlines()
-    assert "netbisect  open           confirmed by boots in turns" in history[0]
+    assert "netbisect  open           confirmed by interleaved boots" in history[0]
     assert "UTC  netbisect  culprit-found  the search ended" in history[1]
 
 
-def test_show_json(address: str) -> None:
+def test_show_prints_json(address: str) -> None:
     data = json.loads(run(address, "show", "2", "--json").stdout)
 
     assert (data["number"], data["state"], data["kind"]) == (2, "acknowledged", "drop")
     assert data["series"][0]["difference"]["ln_ratio"] == pytest.approx(DROP.ln_ratio)
-    assert [(one["who"], one["what"], one["state"]) for one in data["history"]] == [
+    assert [(entry["who"], entry["what"], entry["state"]) for entry in data["history"]] == [
         ("netbisect", CONFIRMED, "open"),
         ("olga", "as agreed", "acknowledged"),
     ]
@@ -167,10 +167,10 @@ def test_mute_ends_at_a_date(address: str, ledger: Ledger) -> None:
     assert ledger.alerts.changes(1)[-1].what == "in review (until 2199-01-02)"
 
 
-def test_author_is_the_login_name(
+def test_the_author_is_the_login_name_or_the_user_id(
     address: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without one, as in a container, it is the user ID; --who overrides both."""
+    """Users of containers may have no login name."""
     monkeypatch.setenv("LOGNAME", "hilde")
     run(address, "ack", "1", "--why", "because")
     assert ledger.alerts.changes(1)[-1].who == "hilde"
@@ -182,7 +182,7 @@ def test_author_is_the_login_name(
     assert ledger.alerts.changes(1)[-1].who == "54321"
 
 
-def test_closed_alert_is_not_withdrawn(address: str, ledger: Ledger) -> None:
+def test_a_closed_alert_is_not_withdrawn(address: str, ledger: Ledger) -> None:
     result = run(address, "withdraw", "3", "--why", "it never was", "--who", "olga")
 
     assert result.output == "Alert 3 stays fixed; the reason is in its history.\n"
@@ -232,7 +232,7 @@ def test_mails_about_changes_have_the_domain_of_the_sender(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("words", [[], ["show", "1"], ["ack", "1", "--why", "x"]])
 def test_absent_database_is_refused(tmp_path: Path, words: list[str]) -> None:
-    """A mistyped address is no lab without alerts, and no new file."""
+    """A wrong address creates no database."""
     address = f"sqlite:///{tmp_path}/nebisect.sqlite"
     result = run(address, *words)
 

@@ -30,16 +30,23 @@ run = partial(netbisect, "detect")
 def points(
     *shape: tuple[int, float], seed: int = 1, first: int = 300_000, boots: int = 5
 ) -> list[dict[str, Any]]:
-    """`count` images each at 600 kpps times `factor`, a hundred revisions apart."""
+    """Points of a history, one image every 100 revisions.
+
+    Args:
+        shape: Pairs of a number of images and their level in units of 600 kpps.
+        seed: Seed of the noise.
+        first: First revision.
+        boots: Number of boots of each image.
+    """
     rng = np.random.default_rng(seed)
-    made: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for count, factor in shape:
         for _ in range(count):
-            revision = first + 100 * len(made)
+            revision = first + 100 * len(found)
             image = 600_000 * factor * math.exp(rng.normal(0, 0.005))
             rates = [round(image * math.exp(x), 1) for x in rng.normal(0, 0.006, boots)]
-            made.append({"rev": revision, "image": str(revision), "v": rates})
-    return made
+            found.append({"rev": revision, "image": str(revision), "v": rates})
+    return found
 
 
 def line(listed: Sequence[Any], hw: str = "APU2", **others: Any) -> str:
@@ -71,7 +78,7 @@ def listed(result: Result) -> list[tuple[str, str, str, int]]:
     ]
 
 
-def test_file_needs_no_database(file: Path) -> None:
+def test_a_file_needs_no_database(file: Path) -> None:
     result = run(file)
 
     assert result.exit_code == 0
@@ -93,7 +100,7 @@ def test_json_has_effect_interval_and_reason(file: Path) -> None:
     assert (event["branch"], event["also_on"], event["back"]) == ("head", [], None)
 
 
-def test_documentation_lists_all_keys(file: Path) -> None:
+def test_the_documentation_lists_all_keys_of_json(file: Path) -> None:
     (event,) = json.loads(run(file, "--json").stdout)
     tables = PAGE.split("### JSON", 1)[1].split("### History files", 1)[0].split("|---|---|\n")[1:]
     of_event, of_series = (
@@ -109,7 +116,7 @@ def test_documentation_lists_all_keys(file: Path) -> None:
     assert of_series == list(event["series"][0])
 
 
-def test_series_pattern(file: Path) -> None:
+def test_series_are_selected_by_patterns(file: Path) -> None:
     file.write_text(STEP + line(points((15, 1.0), (15, 0.9), seed=2), hw="C2558"))
 
     assert listed(run(file, "--json")) == [("drop", "r301400", "r301500", 2)]
@@ -122,7 +129,7 @@ def test_series_pattern(file: Path) -> None:
     assert "there is no series 'apu3-i210-2019'; there is apu2-i210-2019/" in wrong.output
 
 
-def test_since_revision(file: Path) -> None:
+def test_since_takes_a_revision(file: Path) -> None:
     file.write_text(line(points((15, 1.0), (15, 0.9), (15, 1.0))))
 
     assert len(listed(run(file, "--json"))) == 2
@@ -136,7 +143,7 @@ def test_since_revision(file: Path) -> None:
     assert "--since yesterday: no such revision was measured" in wrong.output
 
 
-def test_since_day_requires_times(file: Path) -> None:
+def test_since_a_day_omits_events_without_times(file: Path) -> None:
     result = run(file, "--since", "2019-01-01")
 
     assert result.stdout == "No change of level found.\n"
@@ -197,7 +204,7 @@ def test_invalid_lines_are_reported_and_skipped(file: Path, bad: str, sentence: 
 
 
 @pytest.mark.parametrize("content", ["", "\n", "{", line([]), "ci-1,c1,950\nci-1,c2,951\n"])
-def test_file_without_history_is_refused(file: Path, content: str) -> None:
+def test_a_file_without_history_is_refused(file: Path, content: str) -> None:
     file.write_text(content)
     result = run(file)
 
@@ -206,7 +213,7 @@ def test_file_without_history_is_refused(file: Path, content: str) -> None:
     assert len(result.stderr.splitlines()) <= 3
 
 
-def test_first_measurement_of_a_revision_counts(file: Path) -> None:
+def test_the_first_measurement_of_a_revision_counts(file: Path) -> None:
     other = points((15, 1.0), (15, 0.9))
     other[3]["v"] = [1.0, 2.0]
     file.write_text(STEP + line(other[:4]))
@@ -218,12 +225,12 @@ def test_first_measurement_of_a_revision_counts(file: Path) -> None:
 
 
 def test_points_are_sorted(file: Path) -> None:
-    once = json.loads(run(file, "--json").stdout)
+    ordered = json.loads(run(file, "--json").stdout)
     file.write_text(line(points((15, 1.0), (15, 0.9))[::-1]))
     result = run(file, "--json")
 
     assert "its points are not in the order of their revisions; they were put in" in result.stderr
-    assert json.loads(result.stdout) == once
+    assert json.loads(result.stdout) == ordered
 
 
 def test_file_and_database_exclude_each_other(file: Path) -> None:
@@ -260,20 +267,20 @@ def commit(revision: str, number: int) -> Commit:
 
 @pytest.fixture
 def address(tmp_path: Path) -> str:
-    """Thirty nights of a branch that was renamed, with a drop after fifteen."""
+    """A database with thirty nights of a renamed branch and a drop after fifteen."""
     address = f"sqlite:///{tmp_path / 'lab.sqlite'}"
     ledger = open_ledger(address)
     revisions = [f"{night:040x}" for night in range(30)]
     for branch in ("main", "trunk"):
-        ledger.commits.learn([commit(one, n) for n, one in enumerate(revisions, 1)], branch)
+        ledger.commits.learn([commit(name, n) for n, name in enumerate(revisions, 1)], branch)
     ledger.commits.learn([commit("f" * 40, 1)], "elsewhere")
     for night, revision in enumerate(revisions):
         ledger.facts.record_all(facts(revision, night, 600_000 if night < 15 else 540_000), "test")
     return address
 
 
-def test_since_day_or_hash(address: str) -> None:
-    """The sixteenth night was that of 2023-11-29."""
+def test_since_takes_a_day_or_a_hash(address: str) -> None:
+    """The sixteenth night is that of 2023-11-29."""
     database = ("--database", address, "--json", "--since")
 
     assert len(listed(run(*database, "2023-11-29"))) == 1
@@ -283,7 +290,7 @@ def test_since_day_or_hash(address: str) -> None:
 
 
 def test_excluded_samples_are_reported(address: str) -> None:
-    """A revision on no branch, and samples from before the lab changed."""
+    """Revisions on no branch and samples under earlier conditions are excluded."""
     ledger = open_ledger(address)
     ledger.facts.record_all(facts("e" * 40, 3, 1.0), "test")
     result = run("--database", address, "--json")
@@ -297,7 +304,7 @@ def test_excluded_samples_are_reported(address: str) -> None:
     assert result.stdout == "No change of level found.\n"
 
 
-def test_missing_or_empty_database_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_empty_database_is_refused(tmp_path: Path) -> None:
     address = f"sqlite:///{tmp_path / 'new.sqlite'}"
     result = run("--database", address)
 
@@ -310,7 +317,7 @@ def test_missing_or_empty_database_is_refused(tmp_path: Path) -> None:
     assert f"no measurements in the database {address}" in result.stderr
 
 
-def test_invalid_database_is_refused() -> None:
+def test_an_invalid_database_address_is_refused() -> None:
     result = run("--database", "nonsense")
 
     assert result.exit_code == 1
@@ -321,7 +328,7 @@ def test_invalid_database_is_refused() -> None:
 @pytest.mark.long
 @pytest.mark.data
 def test_published_changes_are_detected_once(tmp_path: Path) -> None:
-    """At their revisions, from the file and from a database."""
+    """The file and the database give the same events."""
     if not HISTORIES.is_file():
         pytest.skip(f"the published measurements are not there: {HISTORIES}")
     result = run(HISTORIES, "--json")
@@ -354,12 +361,12 @@ def test_published_changes_are_detected_once(tmp_path: Path) -> None:
         assert abs(shifts[revision, testbed, scenario] - percent) < 6, (revision, testbed, scenario)
     ranges = [(event["branch"], event["before"], event["at"]) for event in found]
     assert len(ranges) == len(set(ranges))
-    every = [
+    places = [
         (shift["testbed"], shift["scenario"], shift["at"])
         for event in found
         for shift in event["series"]
     ]
-    assert len(every) == len(set(every))
+    assert len(places) == len(set(places))
     assert len(found) <= 14
 
     address = f"sqlite:///{tmp_path / 'x.sqlite'}"

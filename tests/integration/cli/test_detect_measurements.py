@@ -22,7 +22,7 @@ run = partial(netbisect, "detect")
 
 
 def rows(metric: str, factor: float, unit: str, direction: str) -> Iterator[str]:
-    """Thirty revisions with three runs each; the numbers change by a factor at the 16th."""
+    """Rows of thirty revisions with three runs each; the 16th changes the values by a factor."""
     rng = np.random.default_rng(7)
     for number in range(30):
         level = 50 * (factor if number >= 15 else 1) * math.exp(rng.normal(0, 0.004))
@@ -47,7 +47,7 @@ def as_json(lines: list[str]) -> str:
 
 
 @pytest.mark.parametrize("text", [csv(*CPU), as_json(CPU)])
-def test_an_increase_of_a_number_that_should_be_low_is_a_rise(text: str) -> None:
+def test_an_increase_of_a_metric_with_direction_lower_is_a_rise(text: str) -> None:
     result = run("-", "--json", text=text)
 
     assert result.exit_code == 0
@@ -66,7 +66,7 @@ def test_a_change_of_two_metrics_is_one_event() -> None:
     assert "ci/default~rate.Mbit-per-s    -" in result.stdout
 
 
-def test_times_allow_a_day() -> None:
+def test_since_takes_a_day_if_rows_have_times() -> None:
     timed = [f"{line},2026-03-{1 + int(line.split(',')[2][1:]):02}" for line in CPU]
     text = "\n".join([f"{HEADER},time", *timed, ""])
 
@@ -104,7 +104,7 @@ def test_invalid_rows_are_reported_and_skipped(line: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("time", ["nan", "inf", "1772332200000", "yesterday"])
-def test_times_that_are_no_dates_are_refused(time: str) -> None:
+def test_invalid_times_are_refused(time: str) -> None:
     timed = [f"{line},2026-03-{1 + int(line.split(',')[2][1:]):02}" for line in CPU]
     text = "\n".join([f"{HEADER},time", *timed, f"ci,cpu,c30,50,%,lower,{time}", ""])
     result = run("-", text=text)
@@ -113,7 +113,7 @@ def test_times_that_are_no_dates_are_refused(time: str) -> None:
     assert f"standard input:92: time '{time}': expected a time such as 2026-03" in result.stderr
 
 
-def test_deeply_nested_json_is_no_json() -> None:
+def test_deeply_nested_json_is_reported_as_invalid() -> None:
     deep = '{"metric": ' + 100_000 * "[" + "\n"
 
     assert "standard input:1: not a line of JSON" in run("-", text=deep).stderr
@@ -128,7 +128,7 @@ def test_blanks_after_commas_are_ignored() -> None:
     assert run("-", text=text.replace(",", ", ")).stdout == run("-", text=text).stdout
 
 
-def test_a_metric_may_begin_later() -> None:
+def test_a_metric_may_lack_older_revisions() -> None:
     late = list(rows("late", 1.2, "s", "lower"))[30:]
     result = run("-", "--verbose", text=csv(*CPU, *late))
 
@@ -136,7 +136,7 @@ def test_a_metric_may_begin_later() -> None:
     assert "ci/default~late.s.lower       +" in result.stdout
 
 
-def test_a_row_names_its_scenario() -> None:
+def test_rows_may_have_a_scenario() -> None:
     text = "\n".join([f"{HEADER},scenario", *(f"{line},boot" for line in CPU), ""])
     assert "ci/boot~cpu.percent.lower" in run("-", text=text).stdout
     (event,) = json.loads(run("-", "--json", "--scenario", CPU_OF_BOOT, text=text).stdout)
@@ -164,7 +164,7 @@ def test_files_without_measurements_are_refused(text: str, message: str) -> None
 
 
 def lnt(number: int, level: float) -> dict[str, object]:
-    """A report file of format 2."""
+    """A report of LNT in format 2."""
     times = [level, level * 1.002, level * 0.999]
     return {
         "format_version": "2",
@@ -183,7 +183,7 @@ def lnt(number: int, level: float) -> dict[str, object]:
 
 
 def perfherder(_: int, level: float) -> dict[str, object]:
-    """A performance artifact."""
+    """A performance artifact of Perfherder."""
     subtests = [
         {"name": "load time", "value": level, "unit": "ms", "lowerIsBetter": True},
         {"name": "failed", "value": -1},
@@ -193,7 +193,7 @@ def perfherder(_: int, level: float) -> dict[str, object]:
 
 
 def csit(number: int, level: float) -> dict[str, object]:
-    """A test case of model 1.2, with the fields that others need not have."""
+    """A test case of CSIT in model 1.2, with its optional fields."""
     rate = {"values": [4e8 / level] * 3, "avg": 4e8 / level, "stdev": 0.0, "unit": "pps"}
     return {
         "version": "1.2.0",
@@ -231,7 +231,8 @@ def test_documented_recipes_convert_exports_of_other_tools(
 ) -> None:
     tool = make.__name__
     page = (Path(__file__).parents[3] / "docs" / "detection.md").read_text()
-    [recipe] = [one for one in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if f"{tool}/" in one]
+    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    [recipe] = [block for block in blocks if f"{tool}/" in block]
     rng = np.random.default_rng(3)
     (tmp_path / tool).mkdir()
     for number in range(30):
@@ -244,4 +245,4 @@ def test_documented_recipes_convert_exports_of_other_tools(
     assert result.exit_code == 0, result.stderr
     (event,) = json.loads(result.stdout)
     assert (event["kind"], event["before"], event["at"]) == (kind, "c14", "c15")
-    assert [f"{one['testbed']}/{one['scenario']}" for one in event["series"]] == [series]
+    assert [f"{row['testbed']}/{row['scenario']}" for row in event["series"]] == [series]

@@ -1,4 +1,4 @@
-"""The help of every command, and the commands of the cheat sheet."""
+"""Help texts of all commands, and the commands of the cheat sheet."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from netbisect.workers.cli.main import netbisect_lab
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS: dict[str, click.Group] = {"netbisect": main, "netbisect-lab": netbisect_lab}
 SCREEN, LONG = 24, 40
-"""Lines of a help text, and of one with many options or commands."""
+"""Most lines of a help text, and of one with more than `MANY` options or commands."""
 MANY = 8
 
 
-def below(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The words of a command and of its subcommands."""
+def subcommands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The names of a command and of its subcommands, as lists of words."""
     yield path
     if isinstance(command, click.Group):
         context = click.Context(command)
         for name in command.list_commands(context):
             found = command.get_command(context, name)
             assert found is not None
-            yield from below(found, (*path, name))
+            yield from subcommands(found, (*path, name))
 
 
-def named(words: list[str]) -> click.Command:
-    """The command of a command line."""
+def command_of(words: list[str]) -> click.Command:
+    """The command that a command line runs."""
     found: click.Command = PROGRAMS[words[0]]
     for word in words[1:]:
         if not isinstance(found, click.Group) or word.startswith("-"):
@@ -44,7 +44,7 @@ def named(words: list[str]) -> click.Command:
     return found
 
 
-COMMANDS = [path for name, group in PROGRAMS.items() for path in below(group, (name,))]
+COMMANDS = [path for name, group in PROGRAMS.items() for path in subcommands(group, (name,))]
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
@@ -53,8 +53,8 @@ def test_help_fits_a_screen_and_ends_with_an_example(path: tuple[str, ...]) -> N
         PROGRAMS[path[0]], [*path[1:], "--help"], prog_name=path[0], terminal_width=80
     )
     lines = done.output.splitlines()
-    command = named(list(path))
-    options = sum(isinstance(one, click.Option) for one in command.params)
+    command = command_of(list(path))
+    options = sum(isinstance(param, click.Option) for param in command.params)
     many = max(options, len(getattr(command, "commands", ()))) > MANY or command is main
 
     assert done.exit_code == 0
@@ -65,31 +65,31 @@ def test_help_fits_a_screen_and_ends_with_an_example(path: tuple[str, ...]) -> N
 
 def examples(path: tuple[str, ...]) -> list[list[str]]:
     """The words of each example at the end of a help text."""
-    text = (named(list(path)).epilog or "").replace("\\\n", " ")
+    text = (command_of(list(path)).epilog or "").replace("\\\n", " ")
     _, _, shown = text.rpartition("Example")
     found = [shlex.split(line) for line in shown.removeprefix("s").removeprefix(": ").split("; ")]
     return [[one[0], *one[3:]] if one[1] == "--lab" else one for one in found]
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_examples_have_the_options_that_they_need(path: tuple[str, ...]) -> None:
-    """And no others than there are."""
+def test_examples_have_the_required_options_and_no_unknown_ones(path: tuple[str, ...]) -> None:
     for words in examples(path):
-        command = named(words)
+        command = command_of(words)
         own = words[: words.index("--")] if "--" in words else words
-        options = [one for one in command.params if isinstance(one, click.Option)]
+        options = [param for param in command.params if isinstance(param, click.Option)]
 
-        assert all({*one.opts} & {*own} for one in options if one.required), words
-        known = {name for one in options for name in one.opts}
-        known |= {"--testbed"} if command.name == "vm" else set()  # passes its words on
+        assert all({*option.opts} & {*own} for option in options if option.required), words
+        known = {name for option in options for name in option.opts}
+        known |= {"--testbed"} if command.name == "vm" else set()  # option of its command
         assert {word for word in own if word.startswith("--")} <= known, words
 
 
-GROUPS = [path for path in COMMANDS if isinstance(named(list(path)), click.Group)]
+GROUPS = [path for path in COMMANDS if isinstance(command_of(list(path)), click.Group)]
 
 
 @pytest.mark.parametrize("path", GROUPS, ids=" ".join)
-def test_short_helps_are_not_cut(path: tuple[str, ...]) -> None:
+def test_lists_of_commands_have_complete_sentences(path: tuple[str, ...]) -> None:
+    """Click truncates long sentences and appends dots."""
     done = CliRunner().invoke(PROGRAMS[path[0]], [*path[1:], "--help"], terminal_width=80)
     listed = done.output.partition("Commands:\n")[2].partition("\n\n")[0]
 
@@ -101,6 +101,7 @@ SHEET = (ROOT / "docs" / "cheatsheet.md").read_text()
 
 
 def commands() -> list[str]:
+    """The command lines of the cheat sheet."""
     blocks = "".join(re.findall(r"^```\n(.*?)^```$", SHEET, re.MULTILINE | re.DOTALL))
     lines = blocks.replace("\\\n", " ").splitlines()
     return [line for line in lines if line and not line.startswith("#")]
@@ -108,12 +109,12 @@ def commands() -> list[str]:
 
 @pytest.mark.parametrize("line", commands())
 def test_commands_of_the_cheat_sheet_exist(line: str) -> None:
-    """With their options; those of make are targets."""
+    """All options exist as well; words after `make` are targets."""
     words = shlex.split(line, comments=True)
     if words[0] == "make":
         assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
         return
-    command = named(words)
+    command = command_of(words)
     own = words[: words.index("--")] if "--" in words else words
-    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
     assert {word.partition("=")[0] for word in own if word.startswith("-")} <= known

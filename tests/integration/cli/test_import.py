@@ -1,4 +1,4 @@
-"""`netbisect import measurements`, and what `netbisect detect` finds in it."""
+"""`netbisect import measurements`, and `netbisect detect` with imported measurements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def row(number: int, seconds: float, **changes: object) -> dict[str, Any]:
 
 
 def history(length: int = 30) -> list[dict[str, Any]]:
-    """Three runs of each revision; the time grows by a tenth with the 16th."""
+    """Three runs of each revision; the 16th is 10 % slower."""
     rng = np.random.default_rng(5)
     return [
         row(number, 40 * (1.1 if number >= 15 else 1) * math.exp(rng.normal(0, 0.004)))
@@ -48,7 +48,7 @@ def history(length: int = 30) -> list[dict[str, Any]]:
 
 
 def lines(rows: Iterable[Mapping[str, Any]]) -> str:
-    return "".join(json.dumps(one) + "\n" for one in rows)
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 def events(database: str, *arguments: str) -> list[dict[str, Any]]:
@@ -118,29 +118,36 @@ def test_import_to_a_watched_branch_is_refused(database: str) -> None:
 
 
 def asv(folder: Path) -> Path:
-    """A results folder: a benchmark whose first case fails or gives 0; the second gets slower."""
-    place = folder / "results"
-    (place / "ci-1").mkdir(parents=True)
-    (place / "ci-1" / "machine.json").write_text('{"machine": "ci-1"}')
+    """A results folder of asv with a benchmark in two cases.
+
+    The first case fails or gives 0; the second becomes slower.
+    """
+    results = folder / "results"
+    (results / "ci-1").mkdir(parents=True)
+    (results / "ci-1" / "machine.json").write_text('{"machine": "ci-1"}')
     benchmarks = {
         "version": 2,
         "sort.time_sort": {"type": "time", "unit": "seconds", "param_names": ["n"]},
     }
-    (place / "benchmarks.json").write_text(json.dumps(benchmarks))
-    for number, one in enumerate(history()[::3]):
+    (results / "benchmarks.json").write_text(json.dumps(benchmarks))
+    for number, measured in enumerate(history()[::3]):
         result = {
-            "commit_hash": one["revision"],
+            "commit_hash": measured["revision"],
             "date": 1772000000000 + number * 86_400_000,
             "result_columns": ["result", "params", "version"],
             "results": {
-                "sort.time_sort": [[None if number % 2 else 0, one["value"]], [["10", "20"]], "1"]
+                "sort.time_sort": [
+                    [None if number % 2 else 0, measured["value"]],
+                    [["10", "20"]],
+                    "1",
+                ]
             },
         }
-        (place / "ci-1" / f"{one['revision']}-py3.json").write_text(json.dumps(result))
-    return place
+        (results / "ci-1" / f"{measured['revision']}-py3.json").write_text(json.dumps(result))
+    return results
 
 
-def test_results_of_asv(database: str, tmp_path: Path) -> None:
+def test_results_of_asv_are_imported_and_read_from_files(database: str, tmp_path: Path) -> None:
     folder = asv(tmp_path)
     run("import", "measurements", folder, "--database", database)
     from_files = run("detect", folder, "--json")
@@ -161,7 +168,7 @@ def test_results_of_asv(database: str, tmp_path: Path) -> None:
         ("ci-1/c3-py3.json", "[]", "c3-py3.json: expected a JSON object"),
     ],
 )
-def test_invalid_results_of_asv(
+def test_invalid_results_of_asv_are_reported(
     database: str, tmp_path: Path, name: str, text: str, message: str
 ) -> None:
     folder = asv(tmp_path)
@@ -172,6 +179,6 @@ def test_invalid_results_of_asv(
     assert message in result.stderr
 
 
-def test_folder_without_results_of_asv_is_refused(database: str, tmp_path: Path) -> None:
+def test_a_folder_without_results_of_asv_is_refused(database: str, tmp_path: Path) -> None:
     result = run("import", "measurements", tmp_path, "--database", database)
     assert "no benchmarks.json; expected a results folder of asv" in result.stderr

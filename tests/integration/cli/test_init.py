@@ -59,7 +59,7 @@ def test_commented_settings_are_the_defaults(folder: Path) -> None:
 
 
 def test_secrets_are_private(folder: Path) -> None:
-    """One password per worker."""
+    """Each worker has its own password."""
     _, lab = load(folder / control.SETTINGS)
     passwords = {path.name: path for path in (folder / "workers").iterdir()}
 
@@ -73,24 +73,24 @@ def test_secrets_are_private(folder: Path) -> None:
 
 @pytest.mark.parametrize("to", ["nobody", 'a"b', "two words@lab.invalid"])
 def test_invalid_settings_are_not_written(tmp_path: Path, to: str) -> None:
-    """The folder is as it was: absent, or empty."""
-    (tmp_path / "there").mkdir()
-    for name in ("absent", "there"):
+    """An absent folder stays absent, and an empty folder empty."""
+    (tmp_path / "empty").mkdir()
+    for name in ("absent", "empty"):
         done = run("init", "--to", to, tmp_path / name)
 
         assert done.exit_code == 1
         assert f"mail: {to!r}: expected a mail address" in done.output
-    assert [path.name for path in tmp_path.iterdir()] == ["there"]
-    assert list((tmp_path / "there").iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+    assert list((tmp_path / "empty").iterdir()) == []
 
 
-def test_folder_with_files_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "letter").write_text("dear")
+def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("text")
     done = run("init", tmp_path)
 
     assert done.exit_code == 1
     assert f"{tmp_path} is not empty" in done.output
-    assert [path.name for path in tmp_path.iterdir()] == ["letter"]
+    assert [path.name for path in tmp_path.iterdir()] == ["notes"]
 
 
 def test_repository_and_lab_file_exclude_each_other(folder: Path, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_repository_and_lab_file_exclude_each_other(folder: Path, tmp_path: Path
     assert not (tmp_path / "new").exists()
 
 
-def test_unwritable_folder_is_refused(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = run("init", tmp_path / "file")
 
@@ -113,7 +113,7 @@ def test_unwritable_folder_is_refused(tmp_path: Path) -> None:
 def test_doctor_reports_the_example_machines(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`netbisect-lab doctor` says which machines do not answer, in words."""
+    """`netbisect-lab doctor` names the machines that do not answer."""
     assert lab_main(["--lab", str(folder / "lab.toml"), "doctor", "--testbed", "router1"]) == 4
     output = capsys.readouterr()
 
@@ -123,8 +123,7 @@ def test_doctor_reports_the_example_machines(
 
 
 @pytest.mark.slow
-def test_master_starts_in_the_folder(folder: Path, tmp_path: Path) -> None:
-    """Also after the folder was moved."""
+def test_a_master_starts_in_a_moved_folder(folder: Path, tmp_path: Path) -> None:
     tree = create(tmp_path / "tree.git", story())
     lab = folder / "lab.toml"
     lab.write_text(lab.read_text().replace("https://git.freebsd.org/src.git", str(tree.repository)))
@@ -144,6 +143,7 @@ def test_master_starts_in_the_folder(folder: Path, tmp_path: Path) -> None:
 
 
 def printed(manager: str, part: str, folder: Path, *options: str) -> str:
+    """The output of `netbisect service`."""
     done = run("service", manager, part, folder, *options)
     assert done.exit_code == 0, done.output
     return done.output
@@ -152,7 +152,7 @@ def printed(manager: str, part: str, folder: Path, *options: str) -> str:
 @pytest.mark.parametrize("part", ["master", "worker"])
 def test_systemd_units_are_valid(folder: Path, tmp_path: Path, part: str) -> None:
     if shutil.which("systemd-analyze") is None:
-        pytest.skip("there is no systemd-analyze here")
+        pytest.skip("systemd-analyze is not installed")
     unit = tmp_path / f"netbisect-{part}.service"
     unit.write_text(printed("systemd", part, folder))
     done = captured(["systemd-analyze", "verify", "--man=no", str(unit)])
@@ -170,8 +170,8 @@ def test_rc_scripts_are_valid(folder: Path, part: str) -> None:
     assert "$$" not in text
 
 
-def test_unit_refuses_names_that_need_quoting(tmp_path: Path) -> None:
-    folder = tmp_path / "with blank"
+def test_a_folder_name_that_needs_quoting_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "with space"
     folder.mkdir()
     done = run("service", "rcd", "worker", folder)
 
@@ -179,7 +179,7 @@ def test_unit_refuses_names_that_need_quoting(tmp_path: Path) -> None:
     assert f"folder '{folder}' needs quoting" in done.output
 
 
-def test_owner_address_is_validated(folder: Path) -> None:
+def test_an_invalid_owner_address_is_refused(folder: Path) -> None:
     path = folder / "lab.toml"
     text = path.read_text()
     assert "[[testbeds]]\n" in text
@@ -202,6 +202,6 @@ def test_unsent_mails_are_listed_and_retried(folder: Path) -> None:
     assert "550 no such user" in listed
     assert (row["id"], row["state"], row["recipients"]) == (mail.id, "failed", ["a@lab.invalid"])
     assert again.output == f"mail {mail.id} will be sent: a drop\n"
-    assert [one.id for one in ledger.mails.waiting()] == [mail.id]
+    assert [waiting.id for waiting in ledger.mails.waiting()] == [mail.id]
     assert run("mails", "retry", 99, "--folder", folder).output == "Error: there is no mail 99\n"
     ledger.engine.dispose()

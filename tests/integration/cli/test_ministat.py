@@ -1,4 +1,4 @@
-"""`netbisect ministat`: its files, its options, and what it refuses."""
+"""`netbisect ministat`: files, options and errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(*arguments: str, stdin: str | bytes = b"") -> Result:
 
 
 @pytest.fixture(autouse=True)
-def lizards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def data_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of ministat's manual page."""
     monkeypatch.chdir(tmp_path)
     for name, values in (("iguana", IGUANA), ("chameleon", CHAMELEON)):
@@ -38,17 +38,17 @@ def lizards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def points(data: bytes, **options: object) -> list[float]:
-    return read_points(data, "f", **options)  # type: ignore[arg-type]  # of the caller's choice
+    return read_points(data, "f", **options)  # type: ignore[arg-type]  # options of the caller
 
 
-def test_example_of_the_manual() -> None:
+def test_the_example_of_the_manual_page_is_printed() -> None:
     result = run("-s", "iguana", "chameleon")
 
     assert result.exit_code == 0
     assert result.stdout == ministat([("iguana", IGUANA), ("chameleon", CHAMELEON)])
 
 
-def test_standard_input_for_hyphen_or_no_file() -> None:
+def test_standard_input_is_read_for_a_hyphen_or_without_a_file() -> None:
     text = "".join(f"{value}\n" for value in CHAMELEON)
 
     assert run("-A", stdin=text).stdout.startswith("x <stdin>\n")
@@ -56,8 +56,10 @@ def test_standard_input_for_hyphen_or_no_file() -> None:
     assert run("-A", "--variant", "2013", "-", stdin=text).stdout.startswith("x <stdin>\n")
 
 
-def test_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a number at its beginning counts, as in C."""
+def test_the_width_is_the_number_at_the_beginning_of_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The original ministat parses COLUMNS with strtol(3)."""
     monkeypatch.setattr(ministat_command.sys.stdout, "isatty", lambda: True, raising=False)
     for columns, width in {"100 wide": 100, "wide": 0}.items():
         monkeypatch.setenv("COLUMNS", columns)
@@ -97,18 +99,18 @@ def test_invalid_options_are_refused(arguments: list[str], words: str) -> None:
         ("1\n2\n0x1p99999\n", "Dataset bad: inf is not a number of at most 1e+100\n"),
     ],
 )
-def test_invalid_file_has_status_2(text: str, words: str) -> None:
+def test_an_invalid_file_has_status_2(text: str, words: str) -> None:
     Path("bad").write_text(text)
     result = run("iguana", "bad")
 
     assert (result.exit_code, result.stderr, result.stdout) == (2, words, "")
 
 
-def test_status_of_a_missing_file() -> None:
+def test_the_status_for_a_missing_file_depends_on_the_variant() -> None:
     statuses = {}
-    for one in Variant:
-        result = run("--variant", one.value, "iguana", "nowhere")
-        statuses[one.value] = result.exit_code
+    for variant in Variant:
+        result = run("--variant", variant.value, "iguana", "nowhere")
+        statuses[variant.value] = result.exit_code
 
         assert result.stderr == "Cannot open nowhere: No such file or directory\n"
     assert statuses == {"2013": 1, "2015": 1, "2017": 2, "current": 2}
@@ -116,7 +118,7 @@ def test_status_of_a_missing_file() -> None:
 
 @given(st.binary(max_size=200), st.integers(1, 3), st.sampled_from(Variant))
 def test_any_bytes_are_read_or_refused(data: bytes, column: int, variant: Variant) -> None:
-    """Bytes after three lines that are right cannot take those away."""
+    """Any bytes after three valid lines leave the values of these lines unchanged."""
     start = b"1 2 3\n" * 3
     with contextlib.suppress(ValueError):
         assert points(start + data, column=column, variant=variant)[:3] == [column] * 3

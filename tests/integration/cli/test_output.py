@@ -1,4 +1,4 @@
-"""Commands whose output cannot be written, or whose files the system refuses."""
+"""Commands with unwritable output or files that the system refuses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG = 300 * "x"
         (["request", "--help"], 3),
     ],
 )
-def test_unwritable_output_is_one_sentence(
+def test_unwritable_output_is_reported_in_one_sentence(
     arguments: list[str], status: int, tmp_path: Path
 ) -> None:
     numbers = tmp_path / "numbers"
@@ -52,8 +52,10 @@ def test_unwritable_output_is_one_sentence(
         ["report", "compare", "--set", "a=n", "--set", "b=n", "--title", "T", "-o", LONG],
     ],
 )
-def test_refused_file_is_one_sentence(arguments: list[str], tmp_path: Path) -> None:
-    """As of a folder that the user must not read."""
+def test_a_file_that_the_system_refuses_is_reported_in_one_sentence(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    """Files without read permission cause the same error, except for root."""
     (tmp_path / "n").write_text("1\n2\n3\n")
     done = captured([NETBISECT, *arguments], cwd=tmp_path)
 
@@ -62,7 +64,7 @@ def test_refused_file_is_one_sentence(arguments: list[str], tmp_path: Path) -> N
 
 
 def test_letters_that_the_locale_lacks_are_escaped(tmp_path: Path) -> None:
-    """The variable stands for such a locale, which the host may not have."""
+    """The host may lack such a locale; PYTHONIOENCODING has the same effect."""
     (tmp_path / "n").write_text("1\n2\n3\n")
     command = ["report", "compare", "--set", "a=n", "--set", "b=n", "--title", "T", "-o", "\u65e5"]
     environment = os.environ | {"PYTHONIOENCODING": "latin-1"}

@@ -1,4 +1,4 @@
-"""`netbisect report compare`: where values come from, what is written, what is refused."""
+"""`netbisect report compare`: sources of values, written files and refusals."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def lines(values: list[float]) -> str:
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two files of values, where the command is run."""
+def data_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two files of values in the current folder."""
     monkeypatch.chdir(tmp_path)
     Path("old.pps").write_text(lines(OLD))
     Path("new.pps").write_text(lines(NEW))
@@ -63,7 +63,7 @@ SETS = ("--set", "r311848=old.pps", "--set", "r311849=new.pps", "--title", "Impa
 BLOCK = ministat([("r311848", OLD), ("r311849", NEW)])
 
 
-def test_files_of_values() -> None:
+def test_files_of_values_are_compared_and_copied() -> None:
     text = written(*SETS, "--scenario", "pf", "--condition", "Xeon", "--condition", "2000 flows")
 
     assert text.startswith("Impact\n  - Xeon\n  - 2000 flows\n")
@@ -78,7 +78,7 @@ def test_files_of_values() -> None:
     assert Path("out/old.pps").read_text() == lines(OLD)
 
 
-def test_flame_graph_is_copied_and_linked() -> None:
+def test_a_flame_graph_is_copied_and_linked() -> None:
     Path("flame.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
     text = written(*SETS, "--flame-graph", "r311849=flame.svg")
 
@@ -107,7 +107,7 @@ heading = "No firewall:"
 """
 
 
-def test_documented_study_file_is_valid() -> None:
+def test_the_documented_study_file_is_valid() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reports.md").read_text()
     example = page.split("```toml\n", 1)[1].split("```", 1)[0]
     Path("study.toml").write_text(example)
@@ -119,7 +119,7 @@ def test_documented_study_file_is_valid() -> None:
     assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == keys
 
 
-def test_study_file_has_scenarios_a_variant_and_a_width() -> None:
+def test_a_study_file_sets_scenarios_variant_and_width() -> None:
     Path("study.toml").write_text(STUDY)
     text = written("study.toml")
 
@@ -145,13 +145,13 @@ def test_study_file_has_scenarios_a_variant_and_a_width() -> None:
         ("[[scenario]]", "[scenario", "study.toml: not a TOML file"),
     ],
 )
-def test_invalid_study_file_is_refused(old: str, new: str, words: str) -> None:
+def test_an_invalid_study_file_is_refused(old: str, new: str, words: str) -> None:
     Path("study.toml").write_text(STUDY.replace(old, new))
 
     assert words in refused("study.toml")
 
 
-def test_folder_of_results() -> None:
+def test_a_folder_of_results_is_compared() -> None:
     folder = Path("fbsd11-stable.r320897")
     folder.mkdir()
     for family in ("inet4", "inet6"):
@@ -164,8 +164,8 @@ def test_folder_of_results() -> None:
     assert ministat([("r320896", OLD), ("r320897", NEW)]) in text
 
 
-def test_settings_of_one_revision_in_a_folder() -> None:
-    """As netbenches publishes studies of a tunable: the files are named after its values."""
+def test_settings_of_one_revision_in_a_folder_are_compared() -> None:
+    """In netbenches, files of such a study have the names of the settings."""
     folder = Path("fbsd11.1")
     folder.mkdir()
     (folder / "disabled.pps").write_text(lines(OLD))
@@ -176,14 +176,14 @@ def test_settings_of_one_revision_in_a_folder() -> None:
     assert ministat([("inet4-disabled", OLD), ("inet4-enabled", NEW)]) in text
 
 
-def test_tunables_of_one_revision() -> None:
-    """Each scenario with those that were measured beside it; others are no setting of it."""
+def test_tunables_of_one_revision_are_compared() -> None:
+    """A scenario without tunables measured beside it is omitted."""
     names = ("pf", "pf@net.isr.maxthreads=2", "forwarding")
-    images = [replace(found("r1"), scenario=name) for name in names]
+    images = [replace(results("r1"), scenario=name) for name in names]
     (scenario,) = chosen(images, Choice(("r1",)), print).scenarios
 
     assert scenario.name == "pf"
-    assert [(one.name, one.file) for one in scenario.sets] == [
+    assert [(values.name, values.file) for values in scenario.sets] == [
         ("without", "pf"),
         ("net.isr.maxthreads=2", "pf@net.isr.maxthreads=2"),
     ]
@@ -194,7 +194,7 @@ def history(*revisions: int, **fields: Any) -> str:
     return json.dumps({"hw": "Box", "nic": "igb", "cfg": "forwarding", **fields, "points": points})
 
 
-def test_testbed_must_be_chosen() -> None:
+def test_results_of_several_testbeds_need_the_option_testbed() -> None:
     Path("h.jsonl").write_text(
         f"{history(311848, 311849)}\n{history(311848, 311849, hw='Other')}\n"
     )
@@ -205,7 +205,7 @@ def test_testbed_must_be_chosen() -> None:
     assert "x r311848\n" in written("h.jsonl", "--testbed", "other-igb")
 
 
-def test_revisions_of_a_database() -> None:
+def test_revisions_of_a_database_are_compared() -> None:
     Path("h.jsonl").write_text(history(311848, 311849, 311850))
     database = ("--database", "sqlite:///n.sqlite")
     imported = netbisect("import", "netbenches", "h.jsonl", *database)
@@ -217,15 +217,13 @@ def test_revisions_of_a_database() -> None:
     assert "  - testbed box-igb\n  - branch head\n  - config: forwarding\n" in text
 
 
-def found(
-    revision: str, pps: tuple[float, ...] = (1, 2, 3), *about: str, label: str = ""
-) -> ImageResults:
-    return ImageResults("box", "main", "pf", revision, label or revision, pps, about)
+def results(revision: str, pps: tuple[float, ...] = (1, 2, 3)) -> ImageResults:
+    return ImageResults("box", "main", "pf", revision, revision, pps, ())
 
 
-def test_kernel_with_most_boots_is_used() -> None:
+def test_the_kernel_with_the_most_boots_is_used() -> None:
     warnings: list[str] = []
-    images = [found("r1"), found("r1", (4, 5, 6, 7)), found("r1", (8, 9, 10)), found("r2")]
+    images = [results("r1"), results("r1", (4, 5, 6, 7)), results("r1", (8, 9, 10)), results("r2")]
     (scenario,) = chosen(images, Choice(), warnings.append).scenarios
 
     assert scenario.sets[0].pps == (4, 5, 6, 7)
@@ -279,7 +277,7 @@ def test_invalid_values_are_refused(text: str, words: str) -> None:
         (["--branch", "main"], "there is no branch 'main' at all"),
     ],
 )
-def test_unknown_name_lists_known_names(choice: list[str], words: str) -> None:
+def test_the_error_for_an_unknown_name_lists_known_names(choice: list[str], words: str) -> None:
     Path("h.jsonl").write_text(history(311848, 311849))
 
     assert words in refused("h.jsonl", *choice)
@@ -287,19 +285,19 @@ def test_unknown_name_lists_known_names(choice: list[str], words: str) -> None:
 
 def test_existing_files_are_not_overwritten() -> None:
     Path("out").mkdir()
-    Path("out/README.md").write_text("by hand\n")
-    Path("out/notes").write_text("mine\n")
+    Path("out/README.md").write_text("another text\n")
+    Path("out/notes").write_text("notes\n")
     result = compare(*SETS)
 
     assert result.exit_code == 1
     assert "README.md exists and differs" in result.stderr
     assert sorted(path.name for path in Path("out").iterdir()) == ["README.md", "notes"]
     assert written(*SETS, "--force")
-    assert written(*SETS) == written(*SETS), "what is there already and is the same may stay"
-    assert Path("out/notes").read_text() == "mine\n"
+    assert written(*SETS) == written(*SETS), "equal files are accepted"
+    assert Path("out/notes").read_text() == "notes\n"
 
 
-def test_unwritable_folder_leaves_nothing() -> None:
+def test_an_unwritable_folder_is_reported() -> None:
     result = netbisect("report", "compare", *SETS, "-o", "old.pps/out")
 
     assert result.exit_code == 1

@@ -18,11 +18,11 @@ from netbisect.steps.service.settings import load_settings
 
 
 def test_ctrl_c_ends_the_wait_without_a_verdict(own_service: Path) -> None:
-    """Exit status 1 would be a regression."""
+    """The exit status is 130, because 1 means a regression."""
     place = ["--folder", str(own_service)]
     done = netbisect("request", "compare", "main~1", "main", "--testbed", "c2558", *place)
     assert done.exit_code == 0, done.output
-    code = (  # a shell starts programs in the background without SIGINT
+    code = (  # a shell starts background programs with SIGINT ignored
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from netbisect.cli.main import main; main(sys.argv[1:])"
     )
@@ -31,14 +31,14 @@ def test_ctrl_c_ends_the_wait_without_a_verdict(own_service: Path) -> None:
         assert waiting.stderr is not None
         assert waiting.stderr.readline().startswith("request 1: ")
         waiting.send_signal(signal.SIGINT)
-        said = waiting.stderr.read()
+        message = waiting.stderr.read()
 
     assert waiting.returncode == 130
-    assert said.strip() == "Interrupted. Request 1 continues: `netbisect request show 1 --wait`."
+    assert message.strip() == "Interrupted. Request 1 continues: `netbisect request show 1 --wait`."
     assert "open" in netbisect("request", "show", "1", *place).output
 
 
-def test_refused_call_is_one_sentence_with_status_3(own_service: Path) -> None:
+def test_a_refused_call_is_reported_in_one_sentence_with_status_3(own_service: Path) -> None:
     done = netbisect("request", "audit", "--after", 2**31, "--folder", own_service)
 
     assert (done.exit_code, done.output) == (
@@ -47,13 +47,13 @@ def test_refused_call_is_one_sentence_with_status_3(own_service: Path) -> None:
     )
 
 
-def test_list_has_more_requests_than_the_api_by_default(own_service: Path) -> None:
+def test_the_list_has_more_requests_than_the_default_limit_of_the_api(own_service: Path) -> None:
     ledger = open_service_ledger(load_settings(own_service / SETTINGS))
     options: dict[str, Any] = {"who": "ann", "address": "", "via": "command", "priority": 150}
-    wish = {"subjects": [], "testbeds": []}
+    body = {"subjects": [], "testbeds": []}
     for _ in range(101):
         ledger.requests.open(
-            "compare", wish, [], most_open=200, letter=lambda _: Mail("", ""), **options
+            "compare", body, [], most_open=200, letter=lambda _: Mail("", ""), **options
         )
 
     done = netbisect("request", "list", "--json", "--folder", own_service)

@@ -17,7 +17,7 @@ from netbisect.store.git.history import History
 
 @pytest.fixture
 def folder(own_service: Path) -> Path:
-    """With a table of numbers."""
+    """A service folder with a table of Subversion numbers."""
     path = own_service / "lab" / "lab.toml"
     path.write_text(path.read_text().replace("[source]\n", '[source]\nrevisions = "svn.tsv"\n'))
     table = own_service / "lab" / "svn.tsv"
@@ -37,7 +37,7 @@ def run(folder: Path, *arguments: str) -> Result:
     return netbisect("revision", *arguments, "--folder", folder)
 
 
-def test_commit_is_shown(folder: Path) -> None:
+def test_a_commit_is_shown_with_hash_label_and_branches(folder: Path) -> None:
     commit = history_of(folder).commit("main~0")
     first = history_of(folder).commit(
         history_of(folder).read("rev-list", "--max-parents=0", "main").strip()
@@ -57,7 +57,7 @@ def test_commit_is_shown(folder: Path) -> None:
     assert "  Subversion  head@2001\n" in result.output
 
 
-def test_ambiguous_name_lists_candidates(folder: Path) -> None:
+def test_an_ambiguous_name_lists_candidates(folder: Path) -> None:
     result = run(folder, "r2001", "main")
 
     assert result.exit_code == 2
@@ -69,17 +69,17 @@ def test_ambiguous_name_lists_candidates(folder: Path) -> None:
 
 def test_reviews_and_ranges_are_shown(folder: Path) -> None:
     result = run(folder, "--json", "D5180", "D5180@main", "n1..main", "main~1", "r2001", "?")
-    review, upon, stretch, commit, several, wrong = json.loads(result.output)
+    review, patched, range_, commit, ambiguous, invalid = json.loads(result.output)
     text = run(folder, "D5180@main", "n1..main").output
 
     assert result.exit_code == 2
     assert review == {"name": "D5180", "review": "D5180", "base": None}
-    assert upon["base"]["revision"] == history_of(folder).head("main")
-    assert (stretch["good"]["number"], stretch["bad"]["label"]) == (1, upon["base"]["label"])
-    assert stretch["commits"] == stretch["bad"]["number"] - 1
+    assert patched["base"]["revision"] == history_of(folder).head("main")
+    assert (range_["good"]["number"], range_["bad"]["label"]) == (1, patched["base"]["label"])
+    assert range_["commits"] == range_["bad"]["number"] - 1
     assert commit["revision"] == history_of(folder).resolve("main~1")
     assert commit["branches"] == ["main"]
-    assert len(several["candidates"]) == 2
-    assert wrong["candidates"] == []
+    assert len(ambiguous["candidates"]) == 2
+    assert invalid["candidates"] == []
     assert "  review      D5180\n  its base\n    hash        " in text
-    assert f"  range of    {stretch['commits']} commit" in text
+    assert f"  range of    {range_['commits']} commit" in text

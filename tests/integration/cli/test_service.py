@@ -38,7 +38,7 @@ def refused(folder: Path) -> str:
     return text.strip()
 
 
-def test_check_passes(own_service: Path) -> None:
+def test_a_check_passes_with_a_warning_about_the_mail_server(own_service: Path) -> None:
     result = run("check", own_service)
 
     assert result.exit_code == 0, result.output
@@ -51,7 +51,7 @@ def test_check_passes(own_service: Path) -> None:
     )
 
 
-def test_check_connects_to_the_mail_server(own_service: Path) -> None:
+def test_a_check_connects_to_the_mail_server(own_service: Path) -> None:
     port = load_settings(own_service / control.SETTINGS).mail.port
     for greeting, label in (
         (b"220 mail.lab.invalid ready\r\n", "ok"),
@@ -72,18 +72,18 @@ def greet(listener: socket.socket, greeting: bytes) -> None:
         client.sendall(greeting)
 
 
-def test_check_json(own_service: Path) -> None:
+def test_a_check_prints_json(own_service: Path) -> None:
     change(own_service, 'branches = ["main"]', 'branches = ["main", "stable/15"]')
     result = run("check", "--json", own_service)
-    found = {one["what"]: one for one in json.loads(result.stdout)}
+    found = {check["what"]: check for check in json.loads(result.stdout)}
 
     assert result.exit_code == 1
     assert not found["branch"]["good"]
     assert found["database"]["good"]
 
 
-def test_supervised_start_works_without_the_git_server(own_service: Path) -> None:
-    """A restarted service uses its clone while the server is down."""
+def test_a_supervised_start_needs_no_git_server(own_service: Path) -> None:
+    """A restarted service uses its clone while the server is unavailable."""
     lab = own_service / "lab" / "lab.toml"
     address = load(own_service / control.SETTINGS)[1].source.repository
     assert run("check", own_service).exit_code == 0
@@ -96,7 +96,7 @@ def test_supervised_start_works_without_the_git_server(own_service: Path) -> Non
         control.prepare_start(own_service, supervised=True)
 
 
-def test_port_in_use_is_refused(own_service: Path) -> None:
+def test_a_port_in_use_is_refused(own_service: Path) -> None:
     settings, _ = load(own_service / control.SETTINGS)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", settings.web.port))
@@ -108,31 +108,31 @@ def test_port_in_use_is_refused(own_service: Path) -> None:
     )
 
 
-def test_an_ipv6_address_is_checked_as_such() -> None:
+def test_an_ipv6_address_is_checked_in_its_address_family() -> None:
     assert "Address family" not in control._port("web.port", "::1", 0).found
 
 
-def test_invalid_database_address_is_refused(own_service: Path) -> None:
+def test_an_invalid_database_address_is_refused(own_service: Path) -> None:
     change(own_service, "poll = 60", 'poll = 60\ndatabase = "netbisect.sqlite"')
     assert "is not a database URL" in run("check", own_service).output
 
 
-def test_nightly_job_is_queued_once(own_service: Path) -> None:
+def test_a_nightly_job_is_queued_once(own_service: Path) -> None:
     first = run("night", "--testbed", "c2558", own_service)
     second = run("night", own_service)
     settings, _ = load(own_service / control.SETTINGS)
-    record = open_ledger(settings.database).jobs.all_open()
+    records = open_ledger(settings.database).jobs.all_open()
 
     assert "is to be measured" in first.output
     assert second.exit_code == 0
-    assert sorted(one.job.testbed for one in record) == ["c2558", "e5-2650"]
-    assert all(isinstance(one.job, NightlyJob) for one in record)
+    assert sorted(record.job.testbed for record in records) == ["c2558", "e5-2650"]
+    assert all(isinstance(record.job, NightlyJob) for record in records)
     status = json.loads(run("status", "--json", own_service).stdout)
-    assert [one["kind"] for one in status["jobs"]] == ["Night", "Night"]
+    assert [job["kind"] for job in status["jobs"]] == ["Night", "Night"]
     assert "Night on c2558, main" in run("status", own_service).output
 
 
-def test_profile_is_queued_once(own_service: Path) -> None:
+def test_a_profile_is_queued_once(own_service: Path) -> None:
     command = ("profile", "--testbed", "c2558", "main~3", "main", "--folder", own_service)
     first = run(*command)
     settings, _ = load(own_service / control.SETTINGS)
@@ -154,7 +154,7 @@ def test_profile_is_queued_once(own_service: Path) -> None:
     assert ledger.jobs.all_open() == []
 
 
-def test_failed_profile_is_queued_again(own_service: Path) -> None:
+def test_a_failed_profile_is_queued_again(own_service: Path) -> None:
     command = ("profile", "--testbed", "c2558", "main", "--folder", own_service)
     run(*command)
     settings, _ = load(own_service / control.SETTINGS)
@@ -180,20 +180,20 @@ def test_failed_profile_is_queued_again(own_service: Path) -> None:
         (["main", "main~1", "main~2"], "expected one or two revisions"),
     ],
 )
-def test_invalid_profile_is_refused(own_service: Path, words: list[str], message: str) -> None:
+def test_an_invalid_profile_is_refused(own_service: Path, words: list[str], message: str) -> None:
     result = run("profile", "--testbed", "c2558", *words, "--folder", own_service)
 
     assert result.exit_code != 0
     assert message in result.output
 
 
-def test_stop_without_a_master(own_service: Path) -> None:
+def test_stop_reports_that_no_master_runs(own_service: Path) -> None:
     assert run("stop", own_service).output == "The master did not run.\n"
 
 
 @pytest.mark.parametrize("command", ["status", "stop", "start", "backup"])
 def test_a_folder_without_a_service_is_refused(tmp_path: Path, command: str) -> None:
-    """With the path of the settings that are missing, and where to name the folder."""
+    """The message has the path of the missing settings."""
     file = [tmp_path / "file.tar.gz"] if command == "backup" else []
     result = run(command, *file, tmp_path)
 

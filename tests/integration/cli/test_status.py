@@ -1,4 +1,4 @@
-"""`netbisect follow --until-idle`: when it ends."""
+"""The end of `netbisect follow --until-idle`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def follow(folder: Path) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_follow_ends_when_a_mail_cannot_be_sent(folder: Path) -> None:
-    """A mail waits for days while there is no mail server."""
+def test_follow_does_not_wait_for_a_mail_that_cannot_be_sent(folder: Path) -> None:
+    """Without a mail server, a mail waits for days."""
     mails = ledger_of(folder).mails
     mail = mails.post("one", Mail("a drop", "text"), ["ann@lab.invalid"])
     mails.begin(mail.id, 0.0)

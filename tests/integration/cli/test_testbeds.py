@@ -45,7 +45,7 @@ def test_the_list_shows_quarantines(folder: Path) -> None:
 
 
 def test_a_release_is_requested_and_stays_in_the_history(folder: Path) -> None:
-    """The master checks the testbed first, so that it is not in use at once."""
+    """The master checks the testbed before it is in use again."""
     name = next(iter(listed(folder)))
     run("quarantine", name, "--why", "new fans", "--folder", folder)
     record = run("release", name, "--note", "all are in", "--folder", folder)
@@ -64,8 +64,8 @@ def test_a_release_is_requested_and_stays_in_the_history(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("quarantine", "nobody", "--why", "x"), "no testbed 'nobody'"),
-        (("release", "nobody"), "no testbed 'nobody'"),
+        (("quarantine", "unknown", "--why", "x"), "no testbed 'unknown'"),
+        (("release", "unknown"), "no testbed 'unknown'"),
         (("quarantine", "NAME", "--why", " "), "--why is empty; expected a sentence"),
         (("release", "NAME"), "is not in quarantine"),
         (("--json", "history", "NAME"), "--json here applies to the list"),
