@@ -1,4 +1,4 @@
-"""A service in one file, and back: nothing is lost, nothing half is taken, no secret is shown."""
+"""`netbisect backup` and `netbisect restore`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def boot(name: str) -> Boot:
 
 
 def boots(url: str) -> list[str]:
-    """Their names, in the order in which they were recorded."""
+    """Ids of the recorded boots, oldest first."""
     engine = open_ledger(url).engine
     with engine.connect() as connection:
         found = list(connection.execute(text("SELECT id FROM boots ORDER BY at, id")).scalars())
@@ -49,26 +49,26 @@ def record(url: str, name: str) -> None:
 
 @pytest.fixture
 def service(tmp_path: Path) -> Path:
-    """The folder of a service that has been at work."""
+    """The folder of a service with data."""
     folder = tmp_path / "service"
     assert run("init", folder).exit_code == 0
     (folder / "scenarios").mkdir()
-    (folder / "scenarios" / "mine.toml").write_text("# mine\n")
+    (folder / "scenarios" / "own.toml").write_text("# own\n")
     lab = folder / "lab.toml"
     (folder / "numbers").write_text("# of Subversion\n")
-    named = lab.read_text().replace("[source]\n", '[source]\nrevisions = "numbers"\n')
-    lab.write_text(f'scenario_directories = ["scenarios"]\n{named}')
+    text = lab.read_text().replace("[source]\n", '[source]\nrevisions = "numbers"\n')
+    lab.write_text(f'scenario_directories = ["scenarios"]\n{text}')
     settings, _ = load(folder / control.SETTINGS)
     record(settings.database, "b1")
     for path in ("patches/ab.diff", "reports/alert-1.html", "visits/7/console", "kernels/k/log"):
         (folder / path).parent.mkdir(parents=True)
         (folder / path).write_text(path)
-    buildbots = sqlite3.connect(folder / "state.sqlite")
-    buildbots.execute("PRAGMA journal_mode = WAL")
-    buildbots.execute("CREATE TABLE builds (id INTEGER)")
-    buildbots.execute("INSERT INTO builds VALUES (42)")
-    buildbots.commit()
-    buildbots.close()
+    buildbot_state = sqlite3.connect(folder / "state.sqlite")
+    buildbot_state.execute("PRAGMA journal_mode = WAL")
+    buildbot_state.execute("CREATE TABLE builds (id INTEGER)")
+    buildbot_state.execute("INSERT INTO builds VALUES (42)")
+    buildbot_state.commit()
+    buildbot_state.close()
     return folder
 
 
@@ -89,7 +89,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def refused(archive: Path, folder: Path) -> str:
-    """The one sentence of a refusal, which leaves everything as it was."""
+    """The error message of a refused restore, which changes nothing."""
     before = sorted(folder.parent.iterdir())
     done = run("restore", archive, folder)
 
@@ -100,7 +100,7 @@ def refused(archive: Path, folder: Path) -> str:
 
 
 def test_a_restored_service_is_complete(service: Path, archive: Path, tmp_path: Path) -> None:
-    """But for kernels, logs of trials and what netbisect writes anew."""
+    """Kernels, logs of trials and generated files are excluded."""
     done = run("restore", archive, tmp_path / "new")
     assert done.exit_code == 0, done.output
 
@@ -114,7 +114,7 @@ def test_a_restored_service_is_complete(service: Path, archive: Path, tmp_path: 
     assert found.fetchall() == [(42,)]
 
 
-def test_only_the_owner_may_read_a_backup_and_permissions_are_kept(
+def test_only_the_owner_may_read_a_backup_and_restored_secrets(
     archive: Path, tmp_path: Path
 ) -> None:
     run("restore", archive, tmp_path / "new")
@@ -127,18 +127,20 @@ def test_only_the_owner_may_read_a_backup_and_permissions_are_kept(
     assert stat.S_IMODE((tmp_path / "new" / "lab.toml").stat().st_mode) == 0o644
 
 
-def test_no_secret_is_shown(service: Path, archive: Path, tmp_path: Path) -> None:
+def test_no_secret_is_printed(service: Path, archive: Path, tmp_path: Path) -> None:
     secrets = [path.read_text().strip() for path in (service / "workers").iterdir()]
     output = run("backup", tmp_path / "again.tar.gz", service).output
     output += run("restore", archive, tmp_path / "new").output
     output += refused(archive, service)
 
     assert secrets
-    assert not [one for one in secrets if one in output]
+    assert not [secret for secret in secrets if secret in output]
 
 
-def test_files_outside_of_the_service_are_named_and_left_out(service: Path, tmp_path: Path) -> None:
-    """Nothing is ever written outside of the folders of the service."""
+def test_files_outside_of_the_service_are_reported_and_excluded(
+    service: Path, tmp_path: Path
+) -> None:
+    """A restore writes no file outside of the folders of the service."""
     shutil.move(service / "lab.toml", tmp_path / "lab.toml")
     shutil.move(service / "scenarios", tmp_path / "scenarios")
     settings = service / control.SETTINGS
@@ -148,14 +150,14 @@ def test_files_outside_of_the_service_are_named_and_left_out(service: Path, tmp_
     assert (
         f"not included, because it is outside of the folder: {tmp_path}/lab.toml\n" in done.output
     )
-    (tmp_path / "lab.toml").unlink()  # as on a host that has no lab file yet
+    (tmp_path / "lab.toml").unlink()  # a new host has no lab file
     assert run("restore", tmp_path / "backup.tar.gz", tmp_path / "new").exit_code == 0
     assert not (tmp_path / "new" / "lab.toml").exists()
     assert not (tmp_path / "lab.toml").exists()
 
 
 def test_a_separate_state_folder_is_restored(service: Path, tmp_path: Path) -> None:
-    """And is refused while something is there."""
+    """A restore into an existing state folder is refused."""
     state = tmp_path / "var"
     state.mkdir()
     for name in ("patches", "reports", "netbisect.sqlite"):
@@ -176,44 +178,47 @@ def test_a_separate_state_folder_is_restored(service: Path, tmp_path: Path) -> N
 
 
 def test_both_databases_are_copied_at_one_instant(service: Path, tmp_path: Path) -> None:
-    """A row in the ledger is always followed by one of Buildbot's, here as there."""
+    """A thread writes a row to the ledger and then one to Buildbot's database, repeatedly.
+
+    In each backup, the ledger has the same rows or one more.
+    """
     settings, _ = load(service / control.SETTINGS)
     stop = threading.Event()
     written = threading.Event()
 
     def work() -> None:
         ledger = open_service_ledger(settings)
-        buildbots = sqlite3.connect(service / "state.sqlite", timeout=60)
+        buildbot_state = sqlite3.connect(service / "state.sqlite", timeout=60)
         number = 100
         while not stop.is_set():
             ledger.facts.record(boot(f"n{number:06}"))
-            with buildbots:
-                buildbots.execute("INSERT INTO builds VALUES (?)", [number])
+            with buildbot_state:
+                buildbot_state.execute("INSERT INTO builds VALUES (?)", [number])
             number += 1
             written.set()
-        buildbots.close()
+        buildbot_state.close()
 
     worker = threading.Thread(target=work)
     worker.start()
     try:
         assert written.wait(60)
-        for one in range(5):
-            done = run("backup", tmp_path / f"{one}.tar.gz", service)
+        for number in range(5):
+            done = run("backup", tmp_path / f"{number}.tar.gz", service)
             assert done.exit_code == 0, done.output
     finally:
         stop.set()
         worker.join()
-    for one in range(5):
-        new = tmp_path / f"new{one}"
-        assert run("restore", tmp_path / f"{one}.tar.gz", new).exit_code == 0
+    for number in range(5):
+        new = tmp_path / f"new{number}"
+        assert run("restore", tmp_path / f"{number}.tar.gz", new).exit_code == 0
         restored = [
             name for name in boots(load(new / control.SETTINGS)[0].database) if name != "b1"
         ]
         rows = sqlite3.connect(new / "state.sqlite").execute("SELECT id FROM builds").fetchall()
-        ordered = [f"n{number:06}" for (number,) in rows if number != 42]
+        written_twice = [f"n{row:06}" for (row,) in rows if row != 42]
 
-        assert restored[: len(ordered)] == ordered
-        assert len(restored) - len(ordered) in (0, 1)
+        assert restored[: len(written_twice)] == written_twice
+        assert len(restored) - len(written_twice) in (0, 1)
 
 
 def test_a_killed_backup_leaves_no_archive(service: Path, tmp_path: Path) -> None:
@@ -249,9 +254,9 @@ def test_an_unwritable_archive_is_reported(service: Path, tmp_path: Path) -> Non
 
 
 def test_a_damaged_archive_is_refused(archive: Path, tmp_path: Path) -> None:
-    """Each of many bytes, in the compressed file and in what is in it.
+    """One bit of the archive is changed, at one of many positions.
 
-    In a run of zeros another way of compressing may say the same: that is the same backup.
+    Changes that give the same decompressed data are skipped.
     """
     data = archive.read_bytes()
     inside = gzip.decompress(data)
@@ -268,9 +273,9 @@ Members = list[tuple[tarfile.TarInfo, bytes]]
 
 
 def changed(archive: Path, change: Callable[[Members], None]) -> None:
-    """The archive with other members, and digests that fit nothing."""
+    """Changes the members of an archive, but not their digests."""
     with tarfile.open(archive) as tar:
-        members = [(one, stream.read()) for one in tar if (stream := tar.extractfile(one))]
+        members = [(member, stream.read()) for member in tar if (stream := tar.extractfile(member))]
     change(members)
     with tarfile.open(archive, "w:gz") as tar:
         for member, data in members:
@@ -319,7 +324,7 @@ def test_a_backup_of_a_newer_netbisect_is_refused(
 def test_restore_needs_no_filters_of_tarfile(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python 3.11.0 to 3.11.3, as in Debian 12, have none; tests run with a later one."""
+    """Python 3.11.0 to 3.11.3 lack filters; Debian 12 has 3.11.2."""
     extract = tarfile.TarFile.extract
 
     def without_filter(
@@ -335,7 +340,7 @@ def test_restore_needs_no_filters_of_tarfile(
 
 
 def test_a_full_disk_is_not_reported_as_a_damaged_archive(archive: Path, tmp_path: Path) -> None:
-    """Nothing is left behind then either."""
+    """The new folder is removed."""
     new = tmp_path / "new"
     code = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -350,14 +355,14 @@ def test_a_full_disk_is_not_reported_as_a_damaged_archive(archive: Path, tmp_pat
 
 
 def test_other_files_are_refused_as_backup(tmp_path: Path) -> None:
-    (tmp_path / "letter").write_text("dear")
+    (tmp_path / "notes").write_text("text")
 
-    assert "or no backup of netbisect" in refused(tmp_path / "letter", tmp_path / "new")
+    assert "or no backup of netbisect" in refused(tmp_path / "notes", tmp_path / "new")
     assert "cannot be read: No such file" in refused(tmp_path / "none", tmp_path / "new")
 
 
 def test_a_damaged_database_is_not_copied(service: Path, tmp_path: Path) -> None:
-    """A backup that could not be restored is none."""
+    """A backup of a damaged database would be useless."""
     path = service / "state.sqlite"
     data = bytearray(path.read_bytes())
     data[4096:8192] = b"\xff" * 4096
