@@ -1,4 +1,4 @@
-"""Fixes of Buildbot: threads that were lost, and builds that stayed open for ever."""
+"""Fixes of Buildbot: threads of abandoned logs, and builds without an end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LogReaderTest(TestCase):
 
     def iterate(self, items: Iterable[int] = range(ITEMS), **options: int) -> Any:
         return buildbot_fixes.iterate_on_pool(
-            lambda: (one for one in items),
+            lambda: (item for item in items),
             reactor=reactor,
             provider_threadpool=self.pool,
             **options,
@@ -55,7 +55,7 @@ class LogReaderTest(TestCase):
 
     @case
     async def test_an_error_of_the_source_reaches_the_reader_and_frees_the_thread(self) -> None:
-        stream = self.iterate(1 // one for one in (1, 0))
+        stream = self.iterate(1 // number for number in (1, 0))
         assert await anext(stream) == 1
         with pytest.raises(ZeroDivisionError):
             await anext(stream)
@@ -67,7 +67,7 @@ def test_the_fixes_are_for_the_installed_buildbot() -> None:
 
 
 class DeadMasterTest(RealMaster):
-    """The other master is a row of the database."""
+    """The dead master is a row of the database."""
 
     @pytest.mark.long
     @case
@@ -80,62 +80,76 @@ class DeadMasterTest(RealMaster):
             await task.deferLater(reactor, 0.05)
         model = self.master.db.model
 
-        def another(connection: Any) -> int:
-            gone = {"name": "gone", "name_hash": "gone", "active": 1, "last_active": 1}
-            (number,) = connection.execute(model.masters.insert().values(gone)).inserted_primary_key
-            claims = [{"brid": one.buildrequestid, "masterid": number} for one in found]
+        def add_dead_master(connection: Any) -> int:
+            dead = {"name": "dead", "name_hash": "dead", "active": 1, "last_active": 1}
+            (number,) = connection.execute(model.masters.insert().values(dead)).inserted_primary_key
+            claims = [{"brid": request.buildrequestid, "masterid": number} for request in found]
             table = model.buildrequest_claims
-            connection.execute(table.insert(), [{**one, "claimed_at": 1} for one in claims])
+            connection.execute(table.insert(), [{**claim, "claimed_at": 1} for claim in claims])
             connection.commit()
             return int(number)
 
-        gone = await self.master.db.pool.do(another)
-        config = self.master.config_loader.config_dict
-        others = [one for one in config["workers"] if one.workername != "builder"]
-        there = worker.LocalWorker("builder", max_builds=1, missing_timeout=0)
-        config["workers"] = [*others, there]
-        await self.master.doReconfig()
-        await task.deferLater(reactor, 1.0)
-        assert self.calls() == [], "it is another master's"
-        assert await requests.getBuildRequests(complete=False, claimed=gone)
+        dead = await self.master.db.pool.do(add_dead_master)
+        await self.connect_builder()
+        assert self.calls() == [], "the request is claimed by the other master"
+        assert await self.master.data.get(("builds",)) == []
+        assert await requests.getBuildRequests(complete=False, claimed=dead)
 
         await self.master.data.updates.expireMasters()
         assert (await self.closed(record)).result is not None
-        assert not await requests.getBuildRequests(complete=False, claimed=gone)
+        assert not await requests.getBuildRequests(complete=False, claimed=dead)
+
+    async def connect_builder(self) -> None:
+        """Connects the build host, and waits until Buildbot has looked for work for it."""
+        config = self.master.config_loader.config_dict
+        others = [other for other in config["workers"] if other.workername != "builder"]
+        local = worker.LocalWorker("builder", max_builds=1, missing_timeout=0)
+        config["workers"] = [*others, local]
+        await self.master.doReconfig()
+        workers = self.master.workers.workers
+        await self.until(lambda: bool(workers["builder"].workerforbuilders))
+        distributor = self.master.botmaster.brd
+        await distributor.maybeStartBuildsOn([*self.master.botmaster.builders])
+        await self.until(lambda: not distributor.active)
 
 
 class LostWorkerTest(RealMaster):
-    """A worker that is lost between the choice for a build and the first step."""
+    """A worker that is lost after it was chosen for a build and before the first step."""
 
-    def lose_at(self, method: str, moment: Callable[..., Awaitable[bool]]) -> list[bool]:
-        """Loses the worker of the testbed for a moment, after a matching call of a method."""
+    def disconnect_after(self, method: str, matches: Callable[..., Awaitable[bool]]) -> list[bool]:
+        """Disconnects the worker of the testbed after the first matching call of a method.
+
+        Returns:
+            A list that has an element after the disconnection.
+        """
         updates = self.master.data.updates
-        note = getattr(updates, method)
+        original = getattr(updates, method)
         lost: list[bool] = []
 
-        async def noted(*what: Any, **more: Any) -> Any:
-            done = await note(*what, **more)
-            if not lost and await moment(*what):
+        async def call(*arguments: Any, **more: Any) -> Any:
+            done = await original(*arguments, **more)
+            if not lost and await matches(*arguments):
                 lost.append(True)
-                await self.lose()
+                await self.disconnect()
             return done
 
-        def noting(*what: Any, **more: Any) -> defer.Deferred[Any]:
-            return defer.ensureDeferred(noted(*what, **more))
+        def replacement(*arguments: Any, **more: Any) -> defer.Deferred[Any]:
+            return defer.ensureDeferred(call(*arguments, **more))
 
-        self.patch(updates, method, noting)
+        self.patch(updates, method, replacement)
         return lost
 
-    async def lose(self) -> None:
-        its = self.master.workers.workers["c2558"]
-        its.conn.loseConnection()
-        await self.until(lambda: not its.workerforbuilders)
-        reactor.callLater(0.3, lambda: defer.ensureDeferred(self.reconnect(its)))  # type: ignore[attr-defined]
+    async def disconnect(self) -> None:
+        """Disconnects the worker for 0.3 seconds."""
+        lost = self.master.workers.workers["c2558"]
+        lost.conn.loseConnection()
+        await self.until(lambda: not lost.workerforbuilders)
+        reactor.callLater(0.3, lambda: defer.ensureDeferred(self.reconnect(lost)))  # type: ignore[attr-defined]
 
-    async def reconnect(self, its: Any) -> None:
-        connection = null.Connection(its.remote_worker)
+    async def reconnect(self, lost: Any) -> None:
+        connection = null.Connection(lost.remote_worker)
         await self.master.workers.newConnection(connection, "c2558")
-        await its.attached(connection)
+        await lost.attached(connection)
 
     async def is_trial(self, builder: int) -> bool:
         return bool((await self.master.data.get(("builders", builder)))["name"] == "bench-c2558")
@@ -143,34 +157,34 @@ class LostWorkerTest(RealMaster):
     @pytest.mark.long
     @case
     async def test_a_trial_that_loses_its_worker_is_repeated(self: Any) -> None:
-        """After the claim, while the build is prepared, and after the ping of the worker."""
+        """The worker is lost after the claim, during preparation, and after its ping."""
 
         async def claimed(requests: list[int]) -> bool:
-            its = await self.master.data.get(("buildrequests", requests[0]))
-            return bool(await self.is_trial(its["builderid"]))
+            request = await self.master.data.get(("buildrequests", requests[0]))
+            return bool(await self.is_trial(request["builderid"]))
 
-        async def prepares(build: int, state: str) -> bool:
-            its = await self.master.data.get(("builds", build))
-            return state == "preparing worker" and await self.is_trial(its["builderid"])
+        async def prepares(number: int, state: str) -> bool:
+            build = await self.master.data.get(("builds", number))
+            return state == "preparing worker" and await self.is_trial(build["builderid"])
 
         async def answered(_: int, state: str) -> bool:
             return state == "worker c2558 ready"
 
         await self.start()
-        for number, method, moment in (
+        for number, method, matches in (
             (0, "claimBuildRequests", claimed),
             (1, "setBuildStateString", prepares),
             (2, "setStepStateString", answered),
         ):
-            lost = self.lose_at(method, moment)
+            lost = self.disconnect_after(method, matches)
             record = await self.closed(self.add_night("abc"[number] * 40, boots=1))
-            self.flushLoggedErrors()  # Buildbot's own
+            self.flushLoggedErrors()  # errors of Buildbot
             assert lost
             assert isinstance(record.result, NightlyResult)
             builds = await self.master.data.get(("builds",))
-            assert sum(one["results"] == RETRY for one in builds) == number, "so many retries"
-        orders = [one["external_idstring"] for one in await self.buildsets()]
-        assert len(set(orders)) == len(orders) == 6, "a kernel and a trial, each submitted once"
+            assert sum(build["results"] == RETRY for build in builds) == number
+        ids = [buildset["external_idstring"] for buildset in await self.buildsets()]
+        assert len(set(ids)) == len(ids) == 6, "three kernels and trials, each submitted once"
 
 
 class CancelledRequestTest(RealMaster):
@@ -180,6 +194,7 @@ class CancelledRequestTest(RealMaster):
     async def test_a_build_cancelled_at_its_start_frees_the_host(self: Any) -> None:
         await self.start()
         updates, cancelled = self.master.data.updates, []
+        starting = self.master.botmaster._starting_brid_to_cancel
         add_build = updates.addBuild
 
         async def add(*, buildrequestid: int, **more: Any) -> Any:
@@ -187,7 +202,7 @@ class CancelledRequestTest(RealMaster):
                 cancelled.append(buildrequestid)
                 reason = {"reason": "no longer needed"}
                 await self.master.data.control("cancel", reason, ("buildrequests", buildrequestid))
-                await task.deferLater(reactor, 0.2)
+                await self.until(lambda: bool(starting[buildrequestid]))
             return await add_build(buildrequestid=buildrequestid, **more)
 
         self.patch(updates, "addBuild", lambda **what: defer.ensureDeferred(add(**what)))

@@ -1,4 +1,4 @@
-"""A master whose disk is full ends, and continues after a restart."""
+"""A master with a full disk ends, and continues after a restart."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FULL = "database or disk is full"
 
 @contextlib.contextmanager
 def full(engine: Engine) -> Iterator[None]:
-    """Keeps the SQLite file from growing."""
+    """Prevents the SQLite file from growing."""
 
     def limit(connection: Connection) -> None:
         connection.exec_driver_sql("PRAGMA max_page_count = 1")

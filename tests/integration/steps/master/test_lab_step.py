@@ -34,7 +34,7 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
         self.setup_test_reactor()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        # Buildbot's master of tests makes a folder where it is; another process may do the same.
+        # Buildbot's test master creates a folder in the current folder, as do other processes.
         self.addCleanup(os.chdir, Path.cwd())
         os.chdir(folder.name)
         self.settings = Settings(
@@ -57,7 +57,7 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
     def test_facts_are_recorded(self) -> defer.Deferred[None]:
         """Other output is ignored."""
         output = f"warming up\n{serialization.dumps(BOOT)}\n{serialization.dumps(SAMPLE)}\n"
-        self.expect_commands(self.step().stdout(output).stderr("prose {\n").exit(0))
+        self.expect_commands(self.step().stdout(output).stderr("text {\n").exit(0))
         self.expect_outcome(SUCCESS, "up in 60 s; inet4-forwarding 950 kpps")
         self.expect_property("lab_exit", 0, "netbisect-lab")
         done = self.run_step()
@@ -80,7 +80,7 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
         return self.run_step()
 
     def test_an_invalid_fact_fails_the_step(self) -> defer.Deferred[None]:
-        """Such as a sample without its boot."""
+        """A sample without its boot is invalid."""
         self.expect_commands(self.step().stdout(serialization.dumps(SAMPLE) + "\n").exit(0))
         self.expect_outcome(FAILURE, "a fact could not be recorded (failure)")
         done = self.run_step()
@@ -91,7 +91,7 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
         self.expect_outcome(RETRY)
         return self.run_step()
 
-    def test_a_cancelled_step_is_cancelled(self) -> defer.Deferred[None]:
+    def test_an_interrupted_step_is_cancelled_and_logs_the_reason(self) -> defer.Deferred[None]:
         shell = self.step()
         shell.interrupted = True
         self.expect_commands(shell.exit(-1))

@@ -51,26 +51,26 @@ MAIL = OutboxMail(
 )
 
 
-class Endless:
+class EndlessServer:
     """A mail server with an endless greeting."""
 
     def __init__(self, port: int) -> None:
         self._listener = socket.create_server(("127.0.0.1", port))
-        self._over = threading.Event()
+        self._stop = threading.Event()
         self._thread = threading.Thread(target=self._greet)
 
     def __enter__(self) -> None:
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._stop.set()
         self._thread.join()
         self._listener.close()
 
     def _greet(self) -> None:
         client, _ = self._listener.accept()
         with client:
-            while not self._over.wait(0.05):
+            while not self._stop.wait(0.05):
                 client.sendall(b"220-wait\r\n")
 
 
@@ -119,7 +119,7 @@ class MailerTest(IdleMaster):
 
     @case
     async def test_a_mail_is_sent_once_as_text_and_html(self) -> None:
-        """With the headers of a list; the text may have any characters."""
+        """The mail has the headers of a mailing list."""
         self.settings = replace(
             self.settings, mail=replace(self.settings.mail, html=True, reply_to="perf@lab.invalid")
         )
@@ -127,7 +127,7 @@ class MailerTest(IdleMaster):
         self.put("one", "A drop of 10 % of 1 µs.\n\nEverything\n\n  https://lab.invalid/1\n")
         await self.start_master()
         await self.sent()
-        await task.deferLater(reactor, 3 * self.settings.tick)
+        await self.master.service_manager.namedServices[mailer.MAILER_NAME].look()
         (mail,) = read(self.mails)
         assert mail["To"] == "people@lab.invalid"
         assert mail["Auto-Submitted"] == "auto-generated"
@@ -145,21 +145,21 @@ class MailerTest(IdleMaster):
 
     @case
     async def test_a_reply_is_executed_and_answered(self) -> None:
-        """The token comes and goes by mail; the maildir is read at every tick."""
+        """The reply has the token of the mail."""
         maildir = self.folder / "answers"
         for name in ("new", "cur"):
             (maildir / name).mkdir(parents=True)
-        own = {"answers": "reply@lab.invalid", "answers_maildir": maildir}
+        answers = {"answers": "reply@lab.invalid", "answers_maildir": maildir}
         key = self.folder / "answers.key"
-        mail = replace(self.settings.mail, **own, answers_key_file=key)
+        mail = replace(self.settings.mail, **answers, answers_key_file=key)
         self.settings = replace(self.settings, mail=mail)
         alert = announce(self.ledger)
         self.start_server()
         self.ledger.mails.post("alert", Mail("a drop", "-10 %\n"), mail.to, alert=alert.id)
         await self.start_master()
         await self.sent()
-        [asked] = read(self.mails)
-        reply = f"From: ann@lab.invalid\nTo: {asked['Reply-To']}\n\nack as agreed\n"
+        [sent] = read(self.mails)
+        reply = f"From: ann@lab.invalid\nTo: {sent['Reply-To']}\n\nack as agreed\n"
         (maildir / "new" / "1").write_text(reply)
         while len(read(self.mails)) < 2:  # the alert and the answer
             await task.deferLater(reactor, 0.05)
@@ -170,7 +170,7 @@ class MailerTest(IdleMaster):
 
     @case
     async def test_a_mail_waits_for_the_server(self) -> None:
-        """In the outbox, with the reason."""
+        """It stays in the outbox with the reason."""
         self.patch(mailer, "_FIRST_WAIT", 0.2)
         self.put("one", "a text\n")
         await self.start_master()
@@ -183,7 +183,7 @@ class MailerTest(IdleMaster):
 
     @case
     async def test_no_mail_is_sent_while_the_database_is_full(self) -> None:
-        """It would be sent again at every tick."""
+        """Otherwise it would be sent again at every tick."""
         tries: list[int] = []
 
         def full(_: OutboxRepository, identifier: int, next_try_at: float) -> None:
@@ -204,34 +204,34 @@ class MailerTest(IdleMaster):
 
     @case
     async def test_an_invalid_mail_blocks_no_other(self) -> None:
-        """Nor a refused recipient; both are given up after some tries."""
+        """Refused recipients block no other mail either; both are given up after some tries."""
         self.patch(mailer, "_FIRST_WAIT", 0.05)
         self.patch(mailer, "MOST_TRIES", 3)
         refused = "nobody@refused.invalid"
         for key, to in (
-            *((one, [one]) for one in HOSTILE),
+            *((address, [address]) for address in HOSTILE),
             ("refused", [refused]),
-            ("half", [refused, "a@lab.invalid"]),
+            ("partly refused", [refused, "a@lab.invalid"]),
             ("good", ["b@c.invalid"]),
         ):
             self.ledger.mails.post(key, Mail(key, "a text\n"), to)
         self.start_server()
         await self.start_master()
         await self.sent()
-        assert [mail["Subject"] for mail in read(self.mails)] == ["half", "good"]
+        assert [mail["Subject"] for mail in read(self.mails)] == ["partly refused", "good"]
         *given_up, last = self.ledger.mails.given_up()
-        assert [one.key for one in given_up] == list(HOSTILE)
+        assert [mail.key for mail in given_up] == list(HOSTILE)
         assert (last.key, "550" in last.last_error) == ("refused", True)
-        assert {one.attempts for one in (*given_up, last)} == {3}
-        assert all("Error(" in one.last_error for one in given_up)
+        assert {mail.attempts for mail in (*given_up, last)} == {3}
+        assert all("Error(" in mail.last_error for mail in given_up)
         assert self.ledger.metrics.census().mails_failed == 4
 
     @case
     async def test_an_endless_answer_of_the_server_times_out(self) -> None:
-        """After half of stall_minutes."""
+        """The limit is half of `stall_minutes`."""
         self.settings = replace(self.settings, stall_minutes=0.02)
-        self.put("one", "to nobody\n")
-        with Endless(self.settings.mail.port):
+        self.put("one", "a text\n")
+        with EndlessServer(self.settings.mail.port):
             await self.start_master()
             while not self.ledger.mails.waiting()[0].attempts:
                 await task.deferLater(reactor, 0.05)
@@ -272,8 +272,7 @@ def test_temporary_errors_are_retried_longer(error: Exception, most: int) -> Non
         "[netbisect] main: 3f1c9a2b7d e1000: Åsa Ōno änderte 转发 🐡 " + "ü" * 70,
     ],
 )
-def test_a_subject_survives_the_header(subject: str) -> None:
-    """Whatever the letters; a header has no line of more than 78."""
+def test_the_header_keeps_any_subject_in_lines_of_at_most_78_characters(subject: str) -> None:
     before = {"in_reply_to": "<0@lab.invalid>", "references": ("<0@lab.invalid>",)}
     settings = MailSettings(("people@lab.invalid",), "netbisect@lab.invalid")
     sent = mailer.compose(replace(MAIL, subject=subject, **before), settings).as_bytes()

@@ -1,4 +1,4 @@
-"""Transfer of kernels to the master, and removal of old ones."""
+"""Transfer of kernels to the master, and removal of old kernels."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def uploaded(store: ArtefactStore, kernel: Kernel, folder: Path) -> Path:
     return incoming
 
 
-def test_a_kernel_with_the_right_content_is_stored(
+def test_a_kernel_that_matches_its_key_is_stored(
     built: tuple[ArtefactStore, Kernel], tmp_path: Path
 ) -> None:
     store, kernel = built
@@ -53,7 +53,7 @@ def test_a_kernel_with_the_right_content_is_stored(
     assert not incoming.exists()
 
 
-def test_a_damaged_or_other_kernel_is_refused(
+def test_a_kernel_that_does_not_match_its_key_is_refused(
     built: tuple[ArtefactStore, Kernel], tmp_path: Path
 ) -> None:
     store, kernel = built
@@ -73,7 +73,7 @@ def test_a_damaged_or_other_kernel_is_refused(
 
 
 class _Search:
-    """A store with kernels of eight revisions, and a search among four of them."""
+    """A store with kernels of eight revisions, and a search among the first five."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self.settings = Settings(
@@ -94,7 +94,8 @@ class _Search:
         self.ledger.facts.record(kernel)
         return kernel.key
 
-    def left(self) -> set[str]:
+    def stored(self) -> set[str]:
+        """Keys of the stored kernels."""
         return {path.name for path in self.settings.kernels.iterdir()}
 
     def prune(self, space: str) -> str:
@@ -111,30 +112,30 @@ def search(tmp_path: Path, url: str) -> _Search:
 def test_kernels_of_open_jobs_are_not_removed(search: _Search) -> None:
     line = search.prune("1 B")
 
-    assert search.left() == set(search.keys[:5])
+    assert search.stored() == set(search.keys[:5])
     assert line.startswith("the kernels of open jobs take ")
     assert line.endswith(" kB, kernel_space is 1 B")
     with search.ledger.jobs.closing(search.record, Unfinished("it is enough")):
         pass
     assert search.prune("1 B") == "5 kernels removed"
-    assert search.left() == set()
+    assert search.stored() == set()
 
 
 def test_the_least_recently_used_kernels_are_removed_first(search: _Search) -> None:
     for age, key in enumerate(search.keys):
         os.utime(search.settings.kernels / key / "kernel.json", (1e9 - age, 1e9 - age))
-    files = [one for one in search.settings.kernels.rglob("*") if one.is_file()]
-    each = sum(one.stat().st_size for one in files) // 8
+    files = [path for path in search.settings.kernels.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files) // 8
 
     assert search.prune("1 GB") == ""
-    assert len(search.left()) == 8
-    assert search.prune(f"{each * 7 + each // 2} B") == "1 kernels removed"
-    assert search.left() == set(search.keys[:7])
+    assert len(search.stored()) == 8
+    assert search.prune(f"{size * 7 + size // 2} B") == "1 kernels removed"
+    assert search.stored() == set(search.keys[:7])
 
 
-def test_the_kernel_of_an_open_decision_is_needed(search: _Search) -> None:
+def test_the_kernel_of_an_open_decision_is_not_removed(search: _Search) -> None:
     revision = search.revisions[7]
     intend(search.ledger, search.record, revision)
     search.prune("1 B")
 
-    assert search.keys[7] in search.left()
+    assert search.keys[7] in search.stored()
