@@ -43,7 +43,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def ledger(settings: Settings) -> Iterator[Ledger]:
-    """With an alert and the mail about it."""
+    """A ledger with an alert and the mail about it."""
     ledger = open_service_ledger(settings)
     alert = announce(ledger)
     ledger.mails.post("alert:1", Mail("a drop", "-10 %\n"), ["p@lab.invalid"], alert=1)
@@ -53,18 +53,18 @@ def ledger(settings: Settings) -> Iterator[Ledger]:
 
 
 def reply(settings: Settings, ledger: Ledger, text: str, **headers: str) -> EmailMessage:
-    """What a mail program makes of the alert's mail."""
-    asked = compose(ledger.mails.get(1), settings.mail)
+    """A reply to the mail about the alert, as a mail program composes it."""
+    sent = compose(ledger.mails.get(1), settings.mail)
     mail = EmailMessage()
     mail["From"] = f"Ann Example <{ANN}>"
-    mail["To"] = asked["Reply-To"]
-    mail["Subject"] = f"Re: {asked['Subject']}"
+    mail["To"] = sent["Reply-To"]
+    mail["Subject"] = f"Re: {sent['Subject']}"
     mail["Message-ID"] = "<1@example.org>"
-    mail["In-Reply-To"] = asked["Message-ID"]
+    mail["In-Reply-To"] = sent["Message-ID"]
     for name, value in headers.items():
         del mail[name]
         mail[name.replace("_", "-")] = value
-    quoted = "".join(f"> {line}\n" for line in asked.get_content().splitlines())
+    quoted = "".join(f"> {line}\n" for line in sent.get_content().splitlines())
     mail.set_content(f"{text}\n\n{quoted}")
     return mail
 
@@ -81,8 +81,8 @@ def test_a_reply_in_the_maildir_changes_the_alert(settings: Settings, ledger: Le
     assert ledger.alerts.get(1).state is AlertState.ACKNOWLEDGED
     change = ledger.alerts.changes(1)[-1]
     assert (change.who, change.what) == (ANN, "the price of SA-26:03")
-    [deed] = ledger.requests.audit()
-    assert (deed.who, deed.via, deed.data["alert"]) == (ANN, "mail", 1)
+    [entry] = ledger.requests.audit()
+    assert (entry.who, entry.via, entry.data["alert"]) == (ANN, "mail", 1)
     answer = ledger.mails.waiting()[-1]
     assert (answer.recipients, answer.in_reply_to) == ((ANN,), "<1@example.org>")
     assert answer.body == "Alert 1 is acknowledged; the new level is the baseline.\n"
@@ -90,8 +90,10 @@ def test_a_reply_in_the_maildir_changes_the_alert(settings: Settings, ledger: Le
     assert [path.name[-4:] for path in (maildir / "cur").iterdir()] == [":2,S"]
 
 
-def test_a_reply_from_an_alias_changes_the_alert(settings: Settings, ledger: Ledger) -> None:
-    """And the recipients of the alert are told."""
+def test_the_mail_command_changes_the_alert_and_notifies_its_recipients(
+    settings: Settings, ledger: Ledger
+) -> None:
+    """An alias of the mail server passes replies to `netbisect mail`."""
     mail = reply(settings, ledger, "fixed by 0123456789ab")
     folder = str(settings.state)
     done = subprocess.run(
@@ -105,7 +107,8 @@ def test_a_reply_from_an_alias_changes_the_alert(settings: Settings, ledger: Led
     assert f"who     {ANN}" in notice.body
 
 
-def test_the_mail_server_tries_again_if_the_service_cannot_be_reached(tmp_path: Path) -> None:
+def test_the_mail_command_reports_a_temporary_failure_without_a_service(tmp_path: Path) -> None:
+    """The mail server retries after status 75, EX_TEMPFAIL."""
     done = subprocess.run(
         [*NETBISECT, "mail", "--folder", str(tmp_path)], input=b"", capture_output=True, check=False
     )
@@ -114,7 +117,7 @@ def test_the_mail_server_tries_again_if_the_service_cannot_be_reached(tmp_path: 
     assert b"netbisect.toml" in done.stderr
 
 
-def test_a_mute_has_an_end(settings: Settings, ledger: Ledger) -> None:
+def test_a_mute_ends_after_the_given_days(settings: Settings, ledger: Ledger) -> None:
     execute(ledger, settings, bytes(reply(settings, ledger, "mute 14d in review")))
 
     alert = ledger.alerts.get(1)
@@ -166,17 +169,17 @@ def test_mails_of_programs_and_unknown_senders_are_ignored(
 
 
 def test_a_token_is_valid_for_one_alert(settings: Settings, ledger: Ledger) -> None:
-    """And may be written in capitals, or stand in Cc."""
+    """It may be in capital letters and in the header Cc."""
     announce(ledger, testbed="apu2")
-    mine = str(compose(ledger.mails.get(1), settings.mail)["Reply-To"])
-    other = bytes(reply(settings, ledger, "ack", To=mine.replace("+1.", "+2.")))
-    copied = bytes(reply(settings, ledger, "ack", To="p@lab.invalid", Cc=mine.upper()))
+    address = str(compose(ledger.mails.get(1), settings.mail)["Reply-To"])
+    other = bytes(reply(settings, ledger, "ack", To=address.replace("+1.", "+2.")))
+    copied = bytes(reply(settings, ledger, "ack", To="p@lab.invalid", Cc=address.upper()))
 
     assert "no valid token" in execute(ledger, settings, other)
     assert "acknowledged" in execute(ledger, settings, copied)
 
 
-def test_the_key_is_private(settings: Settings, ledger: Ledger) -> None:
+def test_the_key_of_the_tokens_is_private(settings: Settings, ledger: Ledger) -> None:
     mail = compose(ledger.mails.get(1), settings.mail)
 
     assert stat.S_IMODE(settings.mail.answers_key_file.stat().st_mode) == 0o600
@@ -194,7 +197,7 @@ def test_an_unreadable_mail_blocks_no_other(
 
     def broken(mail: bytes) -> object:
         if mail.endswith(b"first"):
-            raise IndexError("as email.message raises for some headers")
+            raise IndexError("email.message raises this error for some headers")
         return original(mail)
 
     original = mail_answers.message_from_bytes

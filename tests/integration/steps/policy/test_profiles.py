@@ -38,7 +38,8 @@ class ProfilesTest(RealMaster):
             steps: list[dict[str, Any]] = await self.master.data.get(
                 ("builds", build["buildid"], "steps")
             )
-            found.append([(one["name"], one["results"] == 0) for one in steps if not one["hidden"]])
+            shown = [step for step in steps if not step["hidden"]]
+            found.append([(step["name"], step["results"] == 0) for step in shown])
         return found
 
     @pytest.mark.long
@@ -49,7 +50,7 @@ class ProfilesTest(RealMaster):
         record = await self.closed(self.profile(REVISION, OTHER))
 
         assert record.result == ProfileResult((REVISION, OTHER))
-        assert [one for one in self.calls() if "profile" in one] == [
+        assert [call for call in self.calls() if "profile" in call] == [
             f"profile {REVISION}",
             f"profile {OTHER}",
         ]
@@ -60,10 +61,11 @@ class ProfilesTest(RealMaster):
         assert first.profile.pps == 600_000.0
         decisions = self.ledger.actions.of_job(record.id)
         kept = sorted(int(path.name) for path in self.settings.trial_logs.iterdir())
-        assert kept == [one.id for one in decisions if one.stage is ActionStage.PROFILE]
+        profiled = [action for action in decisions if action.stage is ActionStage.PROFILE]
+        assert kept == [action.id for action in profiled]
         events, _ = self.ledger.events.since(0)
-        assert sum(one.kind == "boot" for one in events) == 2
-        assert not any(one.kind == "sample" for one in events)
+        assert sum(event.kind == "boot" for event in events) == 2
+        assert not any(event.kind == "sample" for event in events)
         assert f"Flame graph of {REVISION[:4]}" in self.page(record)
         own = [
             [step for step in steps if "profile" in step[0] or step[0] == "trial"]
@@ -95,7 +97,7 @@ class ProfilesTest(RealMaster):
     @pytest.mark.long
     @case
     async def test_a_failed_profile_ends_its_job(self) -> None:
-        """Without a boot of the other revision; a crashed one is retried before."""
+        """The other revision is not booted; a crashed profile is retried."""
         self.script({REVISION: {"profile": "fail"}, OTHER: {"profile": "crash"}})
         await self.start()
         record = await self.closed(self.profile(REVISION, OTHER))

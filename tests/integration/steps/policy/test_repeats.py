@@ -25,7 +25,7 @@ START = 1.8e9
 
 
 class Lab:
-    """Follow-ups, nine commits, and nightly jobs at any time."""
+    """Follow-ups of nightly jobs for nine commits, with a clock that the test sets."""
 
     def __init__(self, place: Path, ledger: Ledger, commits: list[Commit]) -> None:
         settings, self.lab = load(place / control.SETTINGS)
@@ -38,8 +38,8 @@ class Lab:
         ledger.clock = lambda: self.now
         self.measured = 0
 
-    def evening(self, day: float, *testbeds: str) -> list[JobRecord]:
-        """The open jobs after nightly jobs were opened."""
+    def open_nights(self, day: float, *testbeds: str) -> list[JobRecord]:
+        """Opens nightly jobs on a day; returns all open jobs."""
         self.now = START + day * DAY
         chosen = [self.lab.testbed(name) for name in testbeds or (TESTBED,)]
         open_nights(self.ledger, self.followups.history, self.settings, chosen, ["main"])
@@ -57,9 +57,9 @@ class Lab:
             Kernel(night.revision, "GENERIC", "amd64", f"i-{key}", key, "v", 1, START, 60.0)
         ]
         for i in range(night.boots):
-            luck = 0.002 * (math.sin(2.1 * i + self.measured) + math.sin(5.3 * len(key)))
+            noise = 0.002 * (math.sin(2.1 * i + self.measured) + math.sin(5.3 * len(key)))
             boot = f"b{self.measured}-{i}"
-            pps = 1e6 * math.exp(luck)
+            pps = 1e6 * math.exp(noise)
             rates = dict.fromkeys(night.scenarios, pps)
             facts += measured(boot, TESTBED, key, night.revision, at, rates)
         for fact in facts:
@@ -78,29 +78,28 @@ def repeats(open_now: list[JobRecord]) -> list[JobRecord]:
 
 
 def test_the_last_nightly_job_is_repeated_after_against_itself_days(lab: Lab) -> None:
-    """With a tolerance of half a day, and below other nightly jobs."""
-    [first] = lab.evening(0)
+    """The tolerance is half a day, and the priority lower than that of other nightly jobs."""
+    [first] = lab.open_nights(0)
     lab.measure(first)
-    assert lab.evening(13.4) == []
+    assert lab.open_nights(13.4) == []
 
-    [again] = lab.evening(13.6)
+    [again] = lab.open_nights(13.6)
 
     assert again.job == first.job
     assert (again.parent, is_repeat(again), is_repeat(first)) == (first.id, True, False)
     assert again.priority < PRIORITY_NIGHT
     assert again.key.startswith(f"night:main:{TESTBED}:{lab.line[-1]}:again:2027-01-")
     lab.measure(again)
-    assert lab.evening(27) == []
-    assert len(repeats(lab.evening(28))) == 1
+    assert lab.open_nights(27) == []
+    assert len(repeats(lab.open_nights(28))) == 1
 
 
-def test_unfinished_nightly_jobs_are_not_repeated(lab: Lab) -> None:
-    """They are opened again."""
-    [first] = lab.evening(0)
+def test_a_later_night_of_an_unfinished_nightly_job_is_no_repeat(lab: Lab) -> None:
+    [first] = lab.open_nights(0)
     lab.followups.conclude(lab.ledger, first, Unfinished("no power"))
-    [second] = lab.evening(20)
+    [second] = lab.open_nights(20)
     assert not is_repeat(second)
     lab.measure(second)
 
-    [again] = lab.evening(21)
+    [again] = lab.open_nights(21)
     assert again.parent == second.id

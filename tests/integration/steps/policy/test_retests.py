@@ -1,4 +1,4 @@
-"""From a suspicion through a retest to an alert, as the service keeps it in its ledger."""
+"""Candidates, retests and alerts in the ledger."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Nights:
         ]
         for i in range(BOOTS):
             # Noise of 0.2 % between boots and between images.
-            luck = 0.002 * (math.sin(2.1 * i + number) + math.sin(5.3 * number))
-            pps = 1e6 * math.exp(change + luck - (0.1 if i in slow else 0.0))
+            noise = 0.002 * (math.sin(2.1 * i + number) + math.sin(5.3 * number))
+            pps = 1e6 * math.exp(change + noise - (0.1 if i in slow else 0.0))
             boot, rates = f"b{number}-{i}", {self.scenario: pps}
             facts += measured(boot, TESTBED, key, revision, at, rates)
         return facts
@@ -113,26 +113,26 @@ def test_a_large_drop_needs_one_pair_of_images(nights: Nights) -> None:
 
 
 def test_a_later_commit_that_was_measured_before_hides_no_drop(nights: Nights) -> None:
-    """Such as one of a request, or one that was removed from the branch."""
+    """Requests, for example, measure later commits."""
     nights.ledger.facts.record_all(nights.facts(8, -0.12), "the test")
     assert pair(nights.drop(-0.12)) == (nights.line[6], nights.line[7])
 
 
 def test_a_small_drop_is_confirmed_by_the_images(nights: Nights) -> None:
-    """The alert has their mean, and the range of the drop; the retest is of one pair."""
+    """The alert has the mean change of the images; the retest compares one pair."""
     for number in range(7):
         nights.ledger.facts.record_all(nights.facts(number), "the test")
-    found = [nights.night(number, -0.05) for number in range(7, 12)]
-    [record] = next(one for one in found if one)
+    followers = [nights.night(number, -0.05) for number in range(7, 12)]
+    [record] = next(records for records in followers if records)
     assert pair(record)[0] == nights.line[6]
-    assert not found[0], "one image may be odd"
+    assert not followers[0], "one image may be an outlier"
     [search] = nights.answer(record, -0.06)
 
     alert = nights.alert
     assert (alert.state, alert.bisection) == (AlertState.BISECTING, search.id)
     assert (alert.good, alert.bad) == pair(record)
     [effect] = alert.effects
-    assert effect.ln_ratio == pytest.approx(-0.05, abs=0.003), "not that of two images"
+    assert effect.ln_ratio == pytest.approx(-0.05, abs=0.003), "not -0.06 of the retest"
     [mail] = nights.ledger.mails.waiting()
     assert f"{100 * math.expm1(effect.ln_ratio):.1f} %" in mail.subject
 
@@ -146,12 +146,12 @@ def test_an_unconfirmed_change_is_withdrawn(nights: Nights) -> None:
 
 
 def test_a_more_frequent_slow_mode_opens_an_alert_about_modes(nights: Nights) -> None:
-    """Without a comparison, a search or a mail; the baseline continues."""
-    for number in range(9):  # every sixth boot is slow by 10 %
+    """It starts no comparison or search and sends no mail; the baseline continues."""
+    for number in range(9):  # every sixth boot is 10 % slower
         assert nights.night(number, slow=[i for i in range(5) if (5 * number + i) % 6 == 3]) == []
-    record = [nights.night(number, slow=[0, 1, 3, 4]) for number in (9, 10, 11)]
+    followers = [nights.night(number, slow=[0, 1, 3, 4]) for number in (9, 10, 11)]
 
-    assert record == [[], [], []]
+    assert followers == [[], [], []]
     alert = nights.alert
     assert (alert.kind, alert.state) == (AlertKind.MODES, AlertState.OPEN)
     assert alert.bad == nights.line[11] or alert.bad == nights.line[10]
@@ -164,7 +164,7 @@ def test_a_more_frequent_slow_mode_opens_an_alert_about_modes(nights: Nights) ->
 
 
 def test_an_improvement_is_recorded_and_starts_a_baseline(nights: Nights) -> None:
-    """Its loss is a drop."""
+    """A later night at the old level is a drop."""
     record = nights.drop(0.12)
     assert nights.answer(record, 0.12) == []
 
