@@ -1,4 +1,4 @@
-"""Badges: what they say, and that they are pictures whatever a branch is called."""
+"""Badges of branches."""
 
 from __future__ import annotations
 
@@ -30,27 +30,28 @@ SVG = "{http://www.w3.org/2000/svg}"
         (Condition(0, 0, 9, None), "ok"),
     ],
 )
-def test_text_of_a_badge(condition: Condition, text: str) -> None:
-    """Drops before all else; what is old is not called well."""
+def test_a_badge_shows_drops_first_then_the_age_of_measurements(
+    condition: Condition, text: str
+) -> None:
     assert state(condition)[0] == text
     assert text in badge("main", condition)
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=[]), max_size=90))
 def test_any_name_gives_a_valid_badge(name: str) -> None:
-    """That an XML reader takes, that says all in words, and that runs nothing."""
+    """The SVG is well-formed, has a label with its text, and contains no script."""
     drawing = badge(f"<script>]]>&'\"{name}", Condition(0, 0, 9, 0.5))
     root = ET.fromstring(drawing.encode())  # noqa: S314 - our own text
 
-    assert {one.tag for one in root.iter()} <= {
+    assert {element.tag for element in root.iter()} <= {
         f"{SVG}{name}" for name in ("svg", "title", "clipPath", "rect", "g", "text")
     }
     assert root.get("aria-label") == root.findtext(f"{SVG}title")
     assert int(root.get("width") or 0) < 1300
 
 
-def test_condition_of_branches(filled_ledger: Any) -> None:
-    """Of all testbeds and of each; a branch that was never measured is being measured."""
+def test_a_branch_has_conditions_for_all_testbeds_and_for_each(filled_ledger: Any) -> None:
+    """A branch without measurements has the state `measuring`."""
     ledger = filled_ledger.ledger
     found = conditions(ledger, ["main"])
 
@@ -61,7 +62,7 @@ def test_condition_of_branches(filled_ledger: Any) -> None:
     assert found["stable/15", ""].days == pytest.approx(3)
 
     ledger.alerts.change(
-        filled_ledger.alert, who="someone", what="known", state=AlertState.ACKNOWLEDGED
+        filled_ledger.alert, who="olga", what="known", state=AlertState.ACKNOWLEDGED
     )
     assert state(conditions(ledger)["stable/15", ""])[0] == "stale"
     earlier = ledger.clock() - 86400.0

@@ -1,4 +1,4 @@
-"""What a report is made of: a side of the proof has all boots of its image."""
+"""Evidence in reports about changes: rates, trials, failures and overlays."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def kernel(revision: str, identity: str, config: str = "GENERIC") -> Kernel:
     return Kernel(revision, config, "amd64", identity, f"key-{revision}", "v", 1, 0.0, 1.0)
 
 
-def reading(boot: str, revision: str, identity: str, pps: float) -> Observation:
+def observation(boot: str, revision: str, identity: str, pps: float) -> Observation:
     return Observation(boot, revision, identity, {"forwarding": math.log(pps)})
 
 
-def test_a_culprit_without_boots_shows_those_of_its_kernel() -> None:
-    """The commit after it changed a manual page: their kernels run the same instructions."""
+def test_a_culprit_without_boots_has_the_rates_of_an_identical_kernel() -> None:
+    """A later commit changes a manual page only, so that both kernels are identical."""
     evidence = Evidence(
         observations=(
-            reading("1", "parent", "fast", 950),
-            reading("2", "page", "slow", 840),
-            reading("3", "page", "slow", 850),
+            observation("1", "parent", "fast", 950),
+            observation("2", "page", "slow", 840),
+            observation("3", "page", "slow", 850),
         ),
         kernels={
             "parent": kernel("parent", "fast"),
@@ -45,8 +45,8 @@ def test_a_culprit_without_boots_shows_those_of_its_kernel() -> None:
     assert [round(value) for value in pps["parent"]] == [950]
 
 
-def test_prefetched_builds_are_no_outcome_of_a_trial() -> None:
-    """A kernel that fails to build while another one is measured spoils no boot."""
+def test_prefetched_builds_are_separate_from_the_result_of_a_trial() -> None:
+    """A kernel that fails to build during a trial does not change the result of the trial."""
     decision = Action(
         id=1,
         job=1,
@@ -60,7 +60,7 @@ def test_prefetched_builds_are_no_outcome_of_a_trial() -> None:
         config="GENERIC",
         arch="amd64",
         runs=2,
-        why="splits what is left in two halves",
+        why="splits the remaining commits in two halves",
         posterior=None,
         buildset=1,
         outcome=Outcome.OK,
@@ -89,8 +89,8 @@ def test_prefetched_builds_are_no_outcome_of_a_trial() -> None:
     assert (last.revision, last.result, last.seconds) == ("last", "no rule", 5.0)
 
 
-def test_panics_are_listed_once() -> None:
-    """Trouble of the lab, and what has nothing to show, is left out."""
+def test_failures_of_kernels_are_listed_once() -> None:
+    """Faults of the lab and failures without a log are excluded."""
 
     def failure(why: str, stage: Stage, log: str, scenario: str = "") -> Failure:
         return Failure(why, "r", stage, Reaction.SKIP, why, 1.0, 1.0, scenario=scenario, log=log)
@@ -98,16 +98,17 @@ def test_panics_are_listed_once() -> None:
     panic = failure("panic: x", Stage.BOOT, "panic: x\n#0 y")
     crash = failure("went down: panic: z", Stage.BOOT, "panic: z", "forwarding")
     lab = failure("no room", Stage.DEPLOY, "df")
-    mute = failure("hangs", Stage.BOOT, " \n")
+    without_log = failure("hangs", Stage.BOOT, " \n")
+    facts = [panic, lab, crash, replace(panic, id="again"), without_log]
 
-    assert change_evidence.failures([panic, lab, crash, replace(panic, id="again"), mute]) == (
+    assert change_evidence.failures(facts) == (
         KernelFailure("r", "", "panic: x", "panic: x\n#0 y"),
         KernelFailure("r", "forwarding", "went down: panic: z", "panic: z"),
     )
 
 
-def test_overlays_of_a_build_are_named() -> None:
-    """Of a comparison of kernels it is a condition like any other."""
+def test_overlays_of_kernels_are_counted() -> None:
+    """Reports show them as conditions of the comparison."""
     kernels = {
         "a": kernel("a", "1"),
         "b": kernel("b", "2", "GENERIC+fix-igb"),
@@ -127,8 +128,8 @@ def boot(revision: str) -> StepDocument:
     )
 
 
-def test_stand_in_of_an_unbooted_culprit() -> None:
-    """Of the sides, those that were booted themselves have none."""
+def test_an_identical_kernel_stands_in_for_a_culprit_without_boots() -> None:
+    """Revisions with own boots need no other kernel."""
     evidence = Evidence(
         observations=(),
         kernels={
@@ -144,8 +145,8 @@ def test_stand_in_of_an_unbooted_culprit() -> None:
     assert change_evidence.stand_ins(evidence, steps, {"not built"}) == {}
 
 
-def test_a_known_culprit_is_measured_again_with_its_parent() -> None:
-    """And the ends of the range, while no commit is known."""
+def test_a_culprit_is_compared_with_its_parent() -> None:
+    """Without a culprit, the ends of the range are compared."""
     record = BisectJob(
         "main", "c2558", "good", (Candidate("parent"), Candidate("culprit"), Candidate("bad")),
         ("fwd4",), "fwd4", -0.1, Noise(),

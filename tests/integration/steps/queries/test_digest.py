@@ -1,4 +1,4 @@
-"""The day's mail: once a day, with what was measured and what was not, also when it is quiet."""
+"""The daily digest mail."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOUR = 3600.0
 
 
 class DigestCase:
-    """A service's ledger, at a time of the test's choice."""
+    """The ledger of a service, with a clock that the test sets."""
 
     def __init__(self, place: Path, ledger: Ledger, commits: list[Commit]) -> None:
         settings, self.lab = load(place / control.SETTINGS)
@@ -54,7 +54,13 @@ class DigestCase:
         return self.lab.testbed(TESTBED).scenarios
 
     def measure(self, record: JobRecord, *, without: str = "", problem: str = "") -> None:
-        """One boot with a sample of each scenario; of one of them none, or none that counts."""
+        """Records one boot of a nightly job with a sample of each scenario.
+
+        Args:
+            record: The nightly job.
+            without: Scenario without a sample, or with an invalid one.
+            problem: Problem of the invalid sample.
+        """
         revision = record.job.revision if isinstance(record.job, NightlyJob) else ""
         decision = intend(self.ledger, record, revision)
         key = f"k{record.id}"
@@ -99,7 +105,7 @@ def test_digest_is_due_at_its_hour_in_local_time() -> None:
 def test_a_later_hour_takes_effect_on_the_next_day(
     case: DigestCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not gathered at every tick until then."""
+    """No digest is gathered at earlier ticks."""
     night = case.night()
     with case.ledger.jobs.closing(night, NightlyResult(1)):
         pass
@@ -119,7 +125,7 @@ def test_digest_is_sent_once_a_day_even_without_news(case: DigestCase) -> None:
     case.measure(night)
     with case.ledger.jobs.closing(night, NightlyResult(1)):
         pass
-    assert case.digests() == [], "it is not due yet"
+    assert case.digests() == [], "the digest is not due yet"
 
     case.at(MORNING + 60)
     [first] = case.digests()
@@ -137,7 +143,7 @@ def test_digest_is_sent_once_a_day_even_without_news(case: DigestCase) -> None:
 
 
 def test_missing_measurements_have_reasons(case: DigestCase) -> None:
-    """By scenario, or for the whole night; a sample that does not count is none."""
+    """A reason is of one scenario or of the nightly job; invalid samples count as missing."""
     first, second = case.scenarios[:2]
     case.measure(case.night(0), without=first)
     case.measure(case.night(1), without=second, problem="the link of igb0 went down")
@@ -156,7 +162,8 @@ def test_missing_measurements_have_reasons(case: DigestCase) -> None:
     assert "still running" in body
 
 
-def test_drops_and_gains_are_new_once_and_then_open(case: DigestCase) -> None:
+def test_a_drop_is_new_in_one_digest_and_open_in_later_ones(case: DigestCase) -> None:
+    """An improvement is in one digest only."""
     case.night()
     for number, ln_ratio in enumerate((-0.1, 0.2), 1):
         scenario = case.scenarios[number]
@@ -178,7 +185,7 @@ def test_drops_and_gains_are_new_once_and_then_open(case: DigestCase) -> None:
     assert second.subject.endswith("nothing new")
     assert "-9.5 %" in second.body.split("Still open\n\n")[1]
     assert "1 open drop." in " ".join(second.body.split())
-    assert "22.1" not in second.body, "a gain is not open"
+    assert "22.1" not in second.body, "an improvement is not open"
 
 
 def test_digest_can_be_disabled(case: DigestCase) -> None:
@@ -192,13 +199,13 @@ def test_digest_can_be_disabled(case: DigestCase) -> None:
 def test_an_acknowledged_drop_is_not_open() -> None:
     known = replace(report_cases.alert_summary(), state=AlertState.ACKNOWLEDGED)
     day = DigestDocument(since=0.0, until=MORNING, planned=1, measured=1, drops=(known,))
-    letter = digest.mail(day)
-    assert "No open drops." in letter.text
-    assert "acknowledged" in letter.text
+    mail = digest.mail(day)
+    assert "No open drops." in mail.text
+    assert "acknowledged" in mail.text
 
 
-def test_a_long_day_fits_the_columns() -> None:
-    """Whatever things are called, and however many there are."""
+def test_a_long_digest_has_lines_of_at_most_76_characters() -> None:
+    """Long lists are truncated, and control characters removed."""
     item = replace(
         report_cases.alert_summary(),
         title="forwarding, inet6 with a rather long name",
@@ -226,8 +233,8 @@ def test_a_long_day_fits_the_columns() -> None:
         warnings=("c2558 has no measurements for 9 days.",),
         page="https://netbisect.example.org/",
     )
-    letter = digest.mail(day)
+    mail = digest.mail(day)
 
-    assert max(map(len, letter.text.splitlines())) <= 76
-    assert "\x1b" not in letter.text
-    assert letter.text.count("and 10 more") == 2
+    assert max(map(len, mail.text.splitlines())) <= 76
+    assert "\x1b" not in mail.text
+    assert mail.text.count("and 10 more") == 2

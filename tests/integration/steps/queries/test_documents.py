@@ -1,4 +1,4 @@
-"""Documents for programs, which keep to their published schemas, whatever is in them."""
+"""JSON documents and their published schemas."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
 
 
 def closed(node: Any) -> Any:
-    """A schema that allows no further keys, so that what it does not name is seen."""
+    """A schema without additional keys, which detects keys missing from the original schema."""
     if isinstance(node, list):
-        return [closed(one) for one in node]
+        return [closed(child) for child in node]
     if not isinstance(node, dict):
         return node
-    schema = {key: closed(one) for key, one in node.items()}
+    schema = {key: closed(child) for key, child in node.items()}
     return schema | {"additionalProperties": False} if "properties" in schema else schema
 
 
@@ -81,7 +81,7 @@ def validate(document: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", json_schema.DOCUMENTS)
 def test_documents_match_their_schemas(filled_ledger: Any, name: str) -> None:
-    """Also with infinite intervals, control characters and half of a letter."""
+    """They may have infinite intervals, control characters and lone surrogates."""
     made = MAKERS[name](filled_ledger)
     for text in (json_schema.as_text(made), json_schema.as_line(made)):
         assert text.isascii()
@@ -92,12 +92,12 @@ def test_documents_match_their_schemas(filled_ledger: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", json_schema.DOCUMENTS)
-def test_a_schema_refuses_other_documents(filled_ledger: Any, name: str) -> None:
-    """A field too few, another version, or another type is seen."""
+def test_a_schema_refuses_invalid_documents(filled_ledger: Any, name: str) -> None:
+    """Missing fields, other versions and other types are invalid."""
     good = json_schema.as_plain(MAKERS[name](filled_ledger))
     for key in good:
         with pytest.raises(jsonschema.ValidationError, match="required"):
-            validate({one: good[one] for one in good if one != key}, name)
+            validate({other: good[other] for other in good if other != key}, name)
     for wrong in ({"format": "netbisect-other/1"}, {"format": 1}, {"more": 1}):
         with pytest.raises(jsonschema.ValidationError):
             validate(good | wrong, name)
@@ -105,7 +105,7 @@ def test_a_schema_refuses_other_documents(filled_ledger: Any, name: str) -> None
 
 @pytest.mark.parametrize("name", json_schema.DOCUMENTS)
 def test_a_printed_schema_is_valid(name: str) -> None:
-    """By the metaschema of its draft; it names its version."""
+    """It matches the metaschema of its draft; its title has its version."""
     printed = json.loads(run("schema", name).stdout)
 
     jsonschema.Draft202012Validator.check_schema(printed)
@@ -119,8 +119,7 @@ def test_schemas_are_listed_with_their_versions() -> None:
     assert listed == {name: f"netbisect-{name}/1" for name in [*json_schema.DOCUMENTS, "openapi"]}
 
 
-def test_a_document_has_the_figures_of_its_alert(filled_ledger: Any) -> None:
-    """The numbers are those that were announced."""
+def test_documents_have_the_announced_numbers(filled_ledger: Any) -> None:
     alert = json_schema.as_plain(MAKERS["alert"](filled_ledger))
     bisection = json_schema.as_plain(MAKERS["bisection"](filled_ledger))
     comparison = json_schema.as_plain(MAKERS["comparison"](filled_ledger))
@@ -130,9 +129,9 @@ def test_a_document_has_the_figures_of_its_alert(filled_ledger: Any) -> None:
     assert alert["differences"][0]["percent"] == pytest.approx(-9.516, abs=1e-3)
     assert alert["differences"][0]["percent_high"] is None
     assert alert["culprit"]["label"] == "n302147-" + 12 * "c"
-    assert [one["state"] for one in alert["history"]][-1] == "culprit-found"
+    assert alert["history"][-1]["state"] == "culprit-found"
     assert bisection["outcome"] == "culprit"
-    assert [one["chance"] for one in bisection["candidates"]] == [0.01, 0.98]
+    assert [commit["chance"] for commit in bisection["candidates"]] == [0.01, 0.98]
     assert bisection["culprits"][0]["parent"] == 40 * "b"
     assert [boot["runs"][0]["pps"] for boot in comparison["boots"]] == [1e6, 9e5]
     assert [level["boots"] for level in series["levels"]] == [
@@ -142,14 +141,14 @@ def test_a_document_has_the_figures_of_its_alert(filled_ledger: Any) -> None:
     assert series["alerts"] == [filled_ledger.alert]
 
 
-def test_an_interval_that_is_open_upwards_overflows_nothing() -> None:
+def test_an_interval_without_an_upper_end_has_no_percentage_there() -> None:
     found = Difference.of(Effect("a", 1.0, -1e9, 1e9, 1.0, 1, 1))
 
     assert (found.percent_low, found.percent_high) == (-100, None)
 
 
 def test_percentages_have_the_sign_of_the_numbers() -> None:
-    """A fall of the level by ln 1.25 is a rise of the CPU time by 25 %."""
+    """Levels of metrics with direction lower have the opposite sign of the numbers."""
     cpu = "inet4~cpu.percent.lower"
     ends = [-math.log(number) for number in (1.25, 1.5, 1.1)]
     found = Difference.of(Effect(cpu, *ends, 0.001, 5, 5))
@@ -160,14 +159,14 @@ def test_percentages_have_the_sign_of_the_numbers() -> None:
 
 
 def test_a_status_lists_open_alerts_by_default(filled_ledger: Any) -> None:
-    """What is over is no confirmed drop any more."""
+    """Fixed alerts are shown only if all alerts are requested."""
     ledger, number = filled_ledger.ledger, filled_ledger.alert
 
     def shown(*, everything: bool = False) -> str:
         return status.as_text(DocumentQueries(ledger).status(everything=everything))
 
     def change(state: AlertState) -> None:
-        ledger.alerts.change(number, who="someone", what="because", state=state)
+        ledger.alerts.change(number, who="olga", what="because", state=state)
 
     assert "Confirmed drops:\n  alert 1, 2026" in shown()
     change(AlertState.ACKNOWLEDGED)
@@ -178,7 +177,7 @@ def test_a_status_lists_open_alerts_by_default(filled_ledger: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["alert", "bisection", "comparison", "status", "health"])
-def test_a_command_prints_each_document(filled_ledger: Any, name: str) -> None:
+def test_export_prints_each_document(filled_ledger: Any, name: str) -> None:
     number = getattr(filled_ledger, name, None)
     numbers = [] if number is None else [str(number)]
     result = run("export", name, *numbers, "--database", filled_ledger.url)

@@ -1,4 +1,4 @@
-"""`netbisect health`: what the lab can detect, and whether earlier alerts were right."""
+"""`netbisect health`: smallest detectable changes, and results of earlier alerts."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ def ledger(url: str) -> Iterator[Ledger]:
 
 
 def test_each_epoch_lists_changed_conditions(ledger: Ledger) -> None:
-    """With both values; of the last days only."""
+    """Each condition has its old and its new value; earlier epochs are omitted."""
     days = (200.0, 150.0, 3.0)
     for number, (ago, queues) in enumerate(zip(days, ("8", "6", "4"), strict=True)):
         values = {"cpu": "Xeon", "hw.ix.num_queues": queues}
-        one = Conditions.of("c2558", FORWARDING, values)
+        conditions = Conditions.of("c2558", FORWARDING, values)
         boot = Boot(f"b{number}", "c2558", f"k{number}", LINE[number], NOW - ago * DAY, 60.0)
         kernel = Kernel(
             LINE[number], "GENERIC", "amd64", f"i{number}", boot.kernel, "v", 1, 0.0, 60.0
         )
-        run = sample(boot.id, "c2558", FORWARDING, 5e5, boot.at, conditions=one.digest)
-        ledger.facts.record_all([kernel, boot, one, run], "test")
+        run = sample(boot.id, "c2558", FORWARDING, 5e5, boot.at, conditions=conditions.digest)
+        ledger.facts.record_all([kernel, boot, conditions, run], "test")
     assert new_epochs(ledger) == [
         f"c2558: new epoch of {FORWARDING} since 2027-01-12: hw.ix.num_queues: 6 → 4"
     ]
 
 
-class Measuring:
-    """Makes up nights, whose boot noise in a settled way."""
+class SimulatedLab:
+    """Records nights with simulated noise."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.luck = random.Random(1)
+        self.random = random.Random(1)
         self.boots = 0
 
     def night(
@@ -75,23 +75,33 @@ class Measuring:
         decision: int | None = None,
         sd: float = 0.004,
     ) -> None:
-        """Five boots of that commit, so many days ago."""
+        """Records five boots of a commit.
+
+        Args:
+            number: Number of the commit.
+            testbed: Testbed.
+            scenario: Scenario.
+            ago: Days since the boots.
+            change: ln ratio of the rates to 1 Mpps.
+            decision: Decision that asked for the boots, or None.
+            sd: Standard deviation of the noise of images and of boots, ln.
+        """
         at = NOW - ago * DAY
         facts: list[Fact] = [
             Kernel(LINE[number], "GENERIC", "amd64", f"i{number}", f"k{number}", "v", 1, 0.0, 60.0)
         ]
-        image = self.luck.gauss(0, sd)
+        image = self.random.gauss(0, sd)
         for _ in range(5):
             self.boots += 1
             boot = f"b{self.boots}"
-            pps = 1e6 * math.exp(change + image + self.luck.gauss(0, sd))
+            pps = 1e6 * math.exp(change + image + self.random.gauss(0, sd))
             facts.append(Boot(boot, testbed, f"k{number}", LINE[number], at, 60.0))
             facts.append(sample(boot, testbed, scenario, pps, at + self.boots))
         for fact in facts:
             self.ledger.facts.record(fact, decision)
 
     def record(self, number: int, ago: float, change: float = 0.0, job: Job | None = None) -> None:
-        """The same, for a job: a night of that commit, or another one."""
+        """Records five boots of a commit for a job, a nightly job by default."""
         self.ledger.clock = lambda: NOW - ago * DAY
         job = job or NightlyJob("main", "c2558", LINE[number], (FORWARDING,), 5)
         record = self.ledger.jobs.add(job, key=f"{number} {ago}")
@@ -100,7 +110,7 @@ class Measuring:
         self.ledger.actions.finish(decision.id, Outcome.OK)
         self.ledger.clock = lambda: NOW
 
-    def suspicion(
+    def candidate(
         self,
         ago: float,
         effect: float | None,
@@ -108,7 +118,14 @@ class Measuring:
         *,
         lead: str = FORWARDING,
     ) -> None:
-        """A candidate of that day, confirmed with an effect or not, and what people made of it."""
+        """Records a candidate and the result of its retest.
+
+        Args:
+            ago: Days since the candidate.
+            effect: Confirmed ln ratio, or None if not confirmed.
+            state: State that a user has set, or None.
+            lead: Scenario.
+        """
         self.ledger.clock = lambda: NOW - ago * DAY
         key = f"{ago} {lead} {self.boots}"
         self.boots += 1
@@ -135,12 +152,12 @@ class Measuring:
 
 
 @pytest.fixture
-def lab(ledger: Ledger) -> Measuring:
-    return Measuring(ledger)
+def lab(ledger: Ledger) -> SimulatedLab:
+    return SimulatedLab(ledger)
 
 
-def test_every_series_has_its_last_night(lab: Measuring) -> None:
-    """Here one that is up to date, one that is behind, and one on its own testbed."""
+def test_every_series_has_its_last_night(lab: SimulatedLab) -> None:
+    """One series is up to date, one lacks ten nights, one is alone on its testbed."""
     for number in range(30, 40):
         lab.night(number, ago=40 - number)
     for number in range(20, 30):
@@ -148,14 +165,14 @@ def test_every_series_has_its_last_night(lab: Measuring) -> None:
     lab.night(39, testbed="apu2", ago=100)
     found = judge(lab.ledger)
 
-    assert [(one.testbed, one.scenario, one.branch) for one in found.series] == [
+    assert [(series.testbed, series.scenario, series.branch) for series in found.series] == [
         ("apu2", FORWARDING, "main"),
         ("c2558", FORWARDING, "main"),
         ("c2558", PF, "main"),
     ]
-    assert [one.up_to_date for one in found.series] == [True, True, False]
-    assert [one.days for one in found.series] == pytest.approx([100, 1, 11], abs=0.01)
-    alone, quiet, dropped = (one.q for one in found.series)
+    assert [series.up_to_date for series in found.series] == [True, True, False]
+    assert [series.days for series in found.series] == pytest.approx([100, 1, 11], abs=0.01)
+    alone, quiet, dropped = (series.q for series in found.series)
     assert alone is None
     assert quiet is not None
     assert dropped is not None
@@ -163,8 +180,8 @@ def test_every_series_has_its_last_night(lab: Measuring) -> None:
 
 
 @pytest.mark.both_databases
-def test_two_nights_of_one_kernel_are_compared(lab: Measuring) -> None:
-    """What came before decides, not what came later; ten boots are two halves of five, too."""
+def test_two_nights_of_one_kernel_are_compared(lab: SimulatedLab) -> None:
+    """Later nights do not count; the ten boots are also compared by halves of five."""
     for number in range(10, 20):
         lab.record(number, ago=40 - number)
     lab.record(19, ago=7, change=-0.1)
@@ -178,10 +195,10 @@ def test_two_nights_of_one_kernel_are_compared(lab: Measuring) -> None:
     assert judge(lab.ledger).halves == SplitHalfTest(1, 1, 1)
 
 
-def test_a_drop_that_returns_counts_as_confirmed(lab: Measuring) -> None:
-    """The candidate is withdrawn in favour of the alert that it is."""
-    lab.suspicion(20, -0.1, AlertState.FIXED)
-    lab.suspicion(10, -0.1)
+def test_a_drop_that_returns_counts_as_confirmed(lab: SimulatedLab) -> None:
+    """Its new candidate is withdrawn in favour of the earlier alert."""
+    lab.candidate(20, -0.1, AlertState.FIXED)
+    lab.candidate(10, -0.1)
     [first, candidate] = lab.ledger.alerts.all(candidates=True)
 
     assert (first.announced_at is None, candidate.state) == (False, AlertState.WITHDRAWN)
@@ -193,13 +210,13 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_the_command_prints_text_or_json(lab: Measuring, url: str) -> None:
-    """Both tell the same, and change nothing."""
+def test_the_command_prints_text_or_json(lab: SimulatedLab, url: str) -> None:
+    """Both have the same warnings; neither changes the ledger."""
     for number in range(10):
         lab.night(number, ago=20 - number)
-    lab.suspicion(3, -0.1, AlertState.WITHDRAWN)
-    lab.suspicion(2, None)
-    lab.suspicion(1, None, lead=PF)
+    lab.candidate(3, -0.1, AlertState.WITHDRAWN)
+    lab.candidate(2, None)
+    lab.candidate(1, None, lead=PF)
     before = lab.ledger.events.last()
     status, text = run("--database", url)
     assert status == 0
@@ -221,21 +238,23 @@ def test_the_command_prints_text_or_json(lab: Measuring, url: str) -> None:
     assert lab.ledger.events.last() == before
 
 
-def test_all_keys_are_documented(lab: Measuring, url: str) -> None:
-    """docs/operations.md names all of them."""
+def test_all_keys_are_documented(lab: SimulatedLab, url: str) -> None:
+    """The page docs/operations.md describes the JSON output."""
     page = (Path(__file__).resolve().parents[4] / "docs" / "operations.md").read_text()
     keys = page.split("\n### Health as JSON\n", 1)[1]
     for number in range(3):
         lab.night(number)
     data = json.loads(run("--database", url, "--json")[1])
     [series] = data["series"]
-    named = {*data, *series, *series["health"], *data["record"], *data["halves"], *data["repeats"]}
+    found = {*data, *series, *series["health"], *data["record"], *data["halves"], *data["repeats"]}
 
-    assert {key for key in named if f"`{key}`" not in keys} == set()
+    assert {key for key in found if f"`{key}`" not in keys} == set()
 
 
-def test_min_effect_is_read_from_the_settings(lab: Measuring, url: str, tmp_path: Path) -> None:
-    """What is not worth an alert is not what a series has to show."""
+def test_the_smallest_drop_depends_on_min_effect_percent(
+    lab: SimulatedLab, url: str, tmp_path: Path
+) -> None:
+    """Changes below `min_effect_percent` are not alerted."""
     for number in range(12):
         lab.night(number, sd=0.0002)
     (tmp_path / "netbisect.toml").write_text(
@@ -252,7 +271,7 @@ def test_min_effect_is_read_from_the_settings(lab: Measuring, url: str, tmp_path
 
 
 def test_absent_database_is_refused(tmp_path: Path) -> None:
-    """A mistyped address is no lab without warnings, and no new file."""
+    """A wrong address creates no database."""
     address = f"sqlite:///{tmp_path}/nebisect.sqlite"
 
     assert run("--database", address) == (1, f"Error: there is no database {address}\n")

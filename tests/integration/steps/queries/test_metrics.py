@@ -1,4 +1,4 @@
-"""Figures for Prometheus: what they say, and that its own parser reads them."""
+"""Metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ def parsed(exposed: str) -> dict[tuple[str, tuple[str, ...]], float]:
 
 
 def test_metrics_count_jobs_nights_boots_and_mails(own_service: Path) -> None:
-    """Questions, nights, boots, quarantines and mails, each under its name."""
     settings, lab = load(own_service / control.SETTINGS)
     ledger = open_service_ledger(settings)
     for number, revision in enumerate((GOOD, "b" * 40)):
@@ -42,7 +41,7 @@ def test_metrics_count_jobs_nights_boots_and_mails(own_service: Path) -> None:
             with ledger.jobs.closing(record, NightlyResult(3)):
                 pass
     ledger.facts.record(Boot("d" * 32, "c2558", "e" * 64, GOOD, 1.7e9, 40.0))
-    ledger.quarantines.start("c2558", why="it burns", by="ann")
+    ledger.quarantines.start("c2558", why="too hot", by="ann")
     ledger.mails.post("x", Mail("s", "b"), ["a@lab.invalid"])
     exposed = gather(ledger, lab, stalls.read(settings.state))
     found = parsed(exposed)
@@ -70,7 +69,7 @@ def test_metrics_count_jobs_nights_boots_and_mails(own_service: Path) -> None:
 
 @given(key=st.text(st.characters(exclude_categories=["Cs"])), value=st.floats(allow_nan=False))
 def test_prometheus_parses_any_label(key: str, value: float) -> None:
-    """Quotes, backslashes and ends of lines, and every number."""
+    """Labels may have quotes, backslashes and newlines; values may be any number."""
     exposed = text([Metric("netbisect_x", "A \\ and\na line.", {(key,): value}, ("name",))])
     [family] = text_string_to_metric_families(exposed)
     [sample] = family.samples
