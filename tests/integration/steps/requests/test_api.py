@@ -23,10 +23,13 @@ from netbisect.reports.documents import api, openapi
 from netbisect.steps.policy.request_spec import InvalidRequestError
 from netbisect.steps.requests import api_bodies
 
-TOLD = openapi.description()
-SCHEMAS = TOLD["components"]["schemas"]
+DESCRIPTION = openapi.description()
+SCHEMAS = DESCRIPTION["components"]["schemas"]
 CALLS = [
-    (path, one) for path in TOLD["paths"] for one in ("get", "post") if one in TOLD["paths"][path]
+    (path, method)
+    for path, methods in DESCRIPTION["paths"].items()
+    for method in ("get", "post")
+    if method in methods
 ]
 HOSTILE = [
     "; touch pwned",
@@ -57,22 +60,23 @@ junk = st.recursive(
 )
 
 
-def of(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     """Values of a schema, with arbitrary texts."""
     if "$ref" in schema:
-        return of(SCHEMAS[schema["$ref"].rpartition("/")[2]])
+        return values(SCHEMAS[schema["$ref"].rpartition("/")[2]])
     if "enum" in schema or "anyOf" in schema:
-        return st.one_of([*map(st.just, schema.get("enum", ())), *map(of, schema.get("anyOf", ()))])
+        choices = map(st.just, schema.get("enum", ()))
+        return st.one_of([*choices, *map(values, schema.get("anyOf", ()))])
     match schema["type"]:
         case "string":
             return st.one_of(texts, st.sampled_from([DIFF, OUTSIDE, "LS0tIGEveC5jCg=="]))
         case "array":
-            return st.lists(of(schema["items"]), max_size=3)
+            return st.lists(values(schema["items"]), max_size=3)
         case "object":
-            parts = {name: of(one) for name, one in schema["properties"].items()}
-            must = {name: parts[name] for name in schema["required"]}
-            may = {name: one for name, one in parts.items() if name not in must}
-            return st.fixed_dictionaries(must, optional=may)
+            fields = {name: values(field) for name, field in schema["properties"].items()}
+            required = {name: fields[name] for name in schema["required"]}
+            optional = {name: fields[name] for name in fields if name not in required}
+            return st.fixed_dictionaries(required, optional=optional)
         case kind:
             return {
                 "boolean": st.booleans(),
@@ -86,20 +90,20 @@ def of(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 def calls(draw: st.DrawFn) -> tuple[str, str, str, bytes | None, str]:
     """Method, described path, actual path, body and user."""
     path, method = draw(st.sampled_from([*CALLS, *[("/requests", "post")] * len(CALLS)]))
-    operation = TOLD["paths"][path][method]
+    operation = DESCRIPTION["paths"][path][method]
     number = draw(st.sampled_from(["1", "2", "99"]) | texts)
     place = path.replace("{number}", quote(number, safe=""))
     query = {}
-    for one in operation.get("parameters", ()):
-        if one.get("required") or draw(st.booleans()):
-            value = draw(st.one_of(of({"type": "string", **one["schema"]}), texts))
-            query[one["name"]] = str(value).encode("utf-8", "replace")
+    for parameter in operation.get("parameters", ()):
+        if parameter.get("required") or draw(st.booleans()):
+            value = draw(st.one_of(values({"type": "string", **parameter["schema"]}), texts))
+            query[parameter["name"]] = str(value).encode("utf-8", "replace")
     content = None
     if method == "post":
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
-        body = draw(of(schema))
+        body = draw(values(schema))
         if path == "/requests" and draw(st.booleans()):
-            # A valid one with at most one generated field, which is often accepted.
+            # A valid body with at most one generated field is often accepted.
             fields = draw(st.lists(st.sampled_from([*body]), max_size=1))
             body = GOOD | {name: body[name] for name in fields if name != "kind"}
         if draw(st.sampled_from([False, False, True])):
@@ -119,7 +123,7 @@ def send(request: urllib.request.Request) -> tuple[int, str, bytes]:
 
 
 def checked(base: str, tokens: dict[str, str], examples: int) -> Callable[[], None]:
-    """A property: the description has the status and schema of each response."""
+    """A property: each response has a status and a schema of the description."""
 
     @settings(
         max_examples=examples,
@@ -138,19 +142,19 @@ def checked(base: str, tokens: dict[str, str], examples: int) -> Callable[[], No
             f"{base}{address}", content, headers, method=method.upper()
         )
         status, kind, text = send(request)
-        answers = TOLD["paths"][path][method]["responses"]
+        answers = DESCRIPTION["paths"][path][method]["responses"]
         assert str(status) in answers, (call, status, text[:500])
         assert kind == "application/json; charset=utf-8"
         schema = answers[str(status)]["content"]["application/json"]["schema"]
-        jsonschema.validate(json.loads(text), schema | {"components": TOLD["components"]})
+        jsonschema.validate(json.loads(text), schema | {"components": DESCRIPTION["components"]})
 
     return holds
 
 
-# The master in this process uses `random`, too.
+# The master in this process also uses `random`.
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @pytest.mark.long
-class Described(ApiMaster):
+class DescriptionTest(ApiMaster):
     @case
     async def test_every_response_matches_the_description(self) -> None:
         self.change(calls_per_minute=1_000_000)
@@ -164,8 +168,8 @@ class Described(ApiMaster):
         await self.record(201, tokens["ask"], boots=2)
         await threads.deferToThread(checked(base, tokens, 80))
 
-        assert len(self.ledger.requests.all()) > 1, "some of them were granted"
-        assert {one.who for one in self.ledger.requests.all()} <= {"ann", "bob", "root"}
+        assert len(self.ledger.requests.all()) > 1, "some calls are accepted"
+        assert {record.who for record in self.ledger.requests.all()} <= {"ann", "bob", "root"}
         assert not list(self.folder.rglob("pwned"))
         assert not (Path.cwd() / "pwned").exists()
 
@@ -173,10 +177,10 @@ class Described(ApiMaster):
 def test_the_printed_description_has_valid_schemas() -> None:
     printed = netbisect("schema", "openapi")
 
-    assert json.loads(printed.stdout) == TOLD
-    assert TOLD["openapi"].startswith("3.1")
-    for one in SCHEMAS.values():
-        jsonschema.Draft202012Validator.check_schema(one)
+    assert json.loads(printed.stdout) == DESCRIPTION
+    assert DESCRIPTION["openapi"].startswith("3.1")
+    for schema in SCHEMAS.values():
+        jsonschema.Draft202012Validator.check_schema(schema)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +201,7 @@ def test_errors_have_the_name_of_their_field(sent: dict[str, Any], faults: dict[
     assert caught.value.faults == faults
 
 
-def test_an_unknown_choice_is_reported_without_python() -> None:
+def test_an_unknown_choice_is_reported_without_names_of_python() -> None:
     with pytest.raises(InvalidRequestError) as caught:
         api_bodies.parse_body(b'{"priority": "urgent"}', api.PriorityBody)
     fault = "urgent is not one of ['low', 'normal', 'high']"

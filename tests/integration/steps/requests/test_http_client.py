@@ -22,8 +22,8 @@ from netbisect.steps.requests.http_client import HttpClient, ServerError
 
 
 @pytest.mark.slow
-class Commands(ApiMaster):
-    """Commands with a real master."""
+class CommandsTest(ApiMaster):
+    """`netbisect request` with the API of a real master."""
 
     async def run_command(self, *arguments: str, token: str) -> Result:
         place = self.folder / "token"
@@ -37,7 +37,7 @@ class Commands(ApiMaster):
 
     @case
     async def test_requests_are_submitted_awaited_changed_and_rejected(self) -> None:
-        """Rejected ones exit with status 3."""
+        """The exit status of rejected commands is 3."""
         self.script({await self.head(): {"build": "fail"}})
         await self.serve()
         token = self.token("ask")
@@ -51,7 +51,7 @@ class Commands(ApiMaster):
         shown = await self.run_command("show", "1", "--json", token=token)
         assert json.loads(shown.output)["verdict"] == "failed"
         listed = await self.run_command("list", "--all", "--mine", "--json", token=token)
-        assert [one["number"] for one in json.loads(listed.output)] == [1]
+        assert [request["number"] for request in json.loads(listed.output)] == [1]
 
         diff = self.folder / "fix.diff"
         diff.write_bytes(DIFF.encode() + b"+\xff\n")
@@ -81,18 +81,18 @@ class Commands(ApiMaster):
         ):
             done = await self.run_command(*arguments, token=token)
             assert done.exit_code == 0, done.output
-        deeds = [one.what for one in self.ledger.requests.audit(request=2)]
-        assert deeds == ["ask", "priority", "extend", "cancel"]
+        changes = [entry.what for entry in self.ledger.requests.audit(request=2)]
+        assert changes == ["ask", "priority", "extend", "cancel"]
         await self.until(lambda: not self.ledger.actions.held())
 
     async def head(self) -> str:
         return (self.folder / "work" / ".git" / "refs" / "heads" / "main").read_text().strip()
 
 
-class _Elsewhere(http.server.BaseHTTPRequestHandler):
+class _RedirectingHandler(http.server.BaseHTTPRequestHandler):
     """Redirects all calls and records their paths."""
 
-    seen: list[str] = []  # noqa: RUF012 - one for all
+    seen: list[str] = []  # noqa: RUF012 - one list for all calls
 
     def do_GET(self) -> None:
         self.seen.append(self.path)
@@ -105,8 +105,8 @@ class _Elsewhere(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def elsewhere() -> Iterator[str]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Elsewhere)
+def other_server() -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _RedirectingHandler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -115,31 +115,31 @@ def elsewhere() -> Iterator[str]:
     server.server_close()
 
 
-def test_redirects_are_not_followed(elsewhere: str) -> None:
+def test_redirects_are_not_followed(other_server: str) -> None:
     with pytest.raises(ServerError, match="302"):
-        HttpClient(elsewhere, "t").get("caller", api.Caller)
-    assert not any("other" in path for path in _Elsewhere.seen)
+        HttpClient(other_server, "t").get("caller", api.Caller)
+    assert not any("other" in path for path in _RedirectingHandler.seen)
 
 
-def test_no_proxy_gets_the_token_of_the_local_host(
-    elsewhere: str, monkeypatch: pytest.MonkeyPatch
+def test_the_token_for_the_local_host_is_sent_to_no_proxy(
+    other_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("http_proxy", elsewhere)
+    monkeypatch.setenv("http_proxy", other_server)
     monkeypatch.delenv("no_proxy", raising=False)
     with pytest.raises(ServerError, match="cannot be reached"):
         HttpClient("http://127.0.0.1:1/", "t").get("caller", api.Caller)
-    assert not any(":1/" in path for path in _Elsewhere.seen)
+    assert not any(":1/" in path for path in _RedirectingHandler.seen)
 
 
 @pytest.mark.parametrize(
     "address", ["http://lab.invalid/", "ftp://lab.invalid/", "lab.invalid", "https://", ""]
 )
-def test_http_is_for_the_local_host_only(address: str) -> None:
+def test_a_server_on_another_host_needs_https(address: str) -> None:
     with pytest.raises(ServerError, match="https://"):
         HttpClient(address, "t")
 
 
-def test_connection_failures_are_temporary() -> None:
+def test_a_connection_failure_is_temporary() -> None:
     with pytest.raises(ServerError, match="cannot be reached") as error:
         HttpClient("http://127.0.0.1:1/", "t").get("caller", api.Caller)
     assert error.value.temporary

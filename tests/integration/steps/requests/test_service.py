@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from real_master import RealMaster, case
-from twisted.internet import reactor, task
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import Noise
@@ -33,7 +32,7 @@ PATCH = read("D5180", b"--- a/sys/x.c\n+++ b/sys/x.c\n@@ -1 +1 @@\n-a\n+b\n")
 
 
 @pytest.mark.slow
-class Requests(RealMaster):
+class RequestsTest(RealMaster):
     def service(self) -> RequestService:
         history = History(self.settings.mirror, self.lab.source.repository)
         return RequestService(self.ledger, history, self.settings, self.lab)
@@ -43,7 +42,7 @@ class Requests(RealMaster):
         since = more.pop("shared_since", 0.0)
         testbed = more.pop("testbed", "c2558")
         job = MeasureJob("main", testbed, revisions, (FORWARDING,), boots, shared_since=since)
-        wish = {
+        body = {
             "asked": list(revisions),
             "subjects": list(revisions),
             "patches": [],
@@ -61,37 +60,43 @@ class Requests(RealMaster):
             "via": "command",
             "priority": 150,
             "most_open": 5,
-            "letter": lambda number: Mail(f"request {number}", "taken\n"),
+            "letter": lambda number: Mail(f"request {number}", "submitted\n"),
             **more,
         }
-        return self.ledger.requests.open("compare", wish, [job], **options)
+        return self.ledger.requests.open("compare", body, [job], **options)
 
-    async def over(self, request: Request) -> Request:
-        def is_over() -> bool:
+    async def ended(self, request: Request) -> Request:
+        """Waits for the end of a request; returns it."""
+
+        def has_ended() -> bool:
             return self.ledger.requests.get(request.id).state is not RequestState.OPEN
 
-        await self.until(is_over)
+        await self.until(has_ended)
         return self.ledger.requests.get(request.id)
 
     def boots(self) -> list[str]:
+        """The booted revisions, in order."""
         return [call[6:] for call in self.calls() if call.startswith("trial")]
 
     @case
     async def test_requests_are_measured_and_answered(self) -> None:
-        """Two revisions; a patch, sharing the boots of its base; a patch that does not build."""
+        """Requests compare two revisions, a patch, and a patch that does not build.
+
+        The request of the first patch shares the boots of its base.
+        """
         broken = read("D5181", b"--- a/sys/y.c\n+++ b/sys/y.c\n@@ -1 +1 @@\n-a\n+b\n")
         for patch in (PATCH, broken):
             PatchStore(self.settings.patches).put(patch)
         patched, failing = (with_patch(OLD, patch.mark) for patch in (PATCH, broken))
         self.script({NEW: {"pps": 800_000}, patched: {"pps": 800_000}, failing: {"build": "fail"}})
         await self.start()
-        request = await self.over(self.request(OLD, NEW))
+        request = await self.ended(self.request(OLD, NEW))
         self.check_comparison(request)
         await self.check_page_of_last_trial(request)
-        request = await self.over(self.request(OLD, patched))
+        request = await self.ended(self.request(OLD, patched))
         self.check_patch(request, patched)
         trials = len(self.boots())
-        request = await self.over(self.request(OLD, failing))
+        request = await self.ended(self.request(OLD, failing))
 
         assert (request.state, request.verdict) == (RequestState.FAILED, "failed")
         assert request_answer.exit_status(request) == 3
@@ -100,19 +105,21 @@ class Requests(RealMaster):
         assert len(self.boots()) == trials
 
     @case
-    async def test_requests_on_a_testbed_that_left_the_lab_file_block_nothing(self) -> None:
-        """They have documents, and end after `patience_days`."""
+    async def test_requests_on_a_testbed_that_left_the_lab_file_end_after_patience_days(
+        self,
+    ) -> None:
+        """They and cancelled requests have documents."""
         object.__setattr__(self.settings, "patience_days", 0.0)
         cancelled = self.request(OLD, NEW, testbed="gone")
-        letter = Mail("cancelled", "cancelled\n")
-        self.ledger.requests.cancel(cancelled.id, who="ann", via="command", why="", letter=letter)
+        mail = Mail("cancelled", "cancelled\n")
+        self.ledger.requests.cancel(cancelled.id, who="ann", via="command", why="", letter=mail)
         waiting = self.request(OLD, NEW, testbed="gone")
         history = History(self.settings.mirror, self.lab.source.repository)
         queries = RequestQueries(self.ledger, self.settings, self.lab, history)
         [part] = queries.of(waiting.id).parts
         assert part.now == "waits: the lab file has no testbed gone"
         await self.start()
-        waiting = await self.over(waiting)
+        waiting = await self.ended(waiting)
 
         assert waiting.state is RequestState.FAILED
         assert "there is no testbed 'gone' in the lab file" in waiting.why
@@ -121,13 +128,13 @@ class Requests(RealMaster):
             await self.until((folder / request_files.DOCUMENT).is_file)
 
     async def check_page_of_last_trial(self, request: Request) -> None:
-        """It leads to the request."""
+        """Asserts that the page links to the request."""
         builder = await self.master.data.updates.findBuilderId("bench-c2558")
         builds = await self.master.data.get(("builders", builder, "builds"))
-        last = max(one["buildid"] for one in builds)
+        last = max(build["buildid"] for build in builds)
         steps = await self.master.data.get(("builds", last, "steps"))
-        [urls] = [one["urls"] for one in steps if one["name"] == "compare"]
-        assert [(one["name"], one["url"].rpartition("/")[2]) for one in urls] == [
+        [urls] = [step["urls"] for step in steps if step["name"] == "compare"]
+        assert [(url["name"], url["url"].rpartition("/")[2]) for url in urls] == [
             (f"request {request.id}", f"request-{request.id}.html"),
             ("overview", "index.html"),
         ]
@@ -151,7 +158,7 @@ class Requests(RealMaster):
         assert self.boots()[4:] == [patched, patched]
         [record] = self.ledger.requests.jobs(request.id)
         facts = self.ledger.facts.of_job(record.id)
-        assert {one.revision for one in facts if hasattr(one, "revision")} == {patched}
+        assert {fact.revision for fact in facts if hasattr(fact, "revision")} == {patched}
         rates = self.ledger.series.rates("c2558", FORWARDING, [OLD, patched])
         assert rates[OLD] == pytest.approx(950_000, rel=0.02)
         assert rates[patched] == pytest.approx(800_000, rel=0.02)
@@ -162,13 +169,13 @@ class Requests(RealMaster):
     async def test_a_repeated_comparison_has_its_own_boots(self) -> None:
         self.script({NEW: {"pps": 900_000}})
         await self.start()
-        request = await self.over(self.request(OLD, NEW, runs=2))
+        request = await self.ended(self.request(OLD, NEW, runs=2))
 
         assert len(self.boots()) == 8
         first, second = self.ledger.requests.jobs(request.id)
         assert (first.run, second.run) == (1, 2)
         boots = [
-            {one.id for one in self.ledger.facts.of_job(part.id) if hasattr(one, "kernel")}
+            {fact.id for fact in self.ledger.facts.of_job(part.id) if hasattr(fact, "kernel")}
             for part in (first, second)
         ]
         assert len(boots[0]) == len(boots[1]) == 4
@@ -178,33 +185,33 @@ class Requests(RealMaster):
     @pytest.mark.long
     @case
     async def test_requests_share_builds_and_boots(self) -> None:
-        """Unless a request wants fresh ones."""
+        """Requests with `fresh` share no boots."""
         await self.start()
         first, second = self.request(OLD, NEW), self.request(OLD, OTHER, who="bob")
-        await self.over(first)
-        await self.over(second)
+        await self.ended(first)
+        await self.ended(second)
 
         calls = self.calls()
         assert calls.count(f"build {OLD}") == 1
         assert calls.count(f"trial {OLD}") == 2
         assert calls.count(f"trial {NEW}") == calls.count(f"trial {OTHER}") == 2
         for since, boots in ((float("inf"), 4), (0.0, 4)):
-            await self.over(self.request(OLD, NEW, shared_since=since))
+            await self.ended(self.request(OLD, NEW, shared_since=since))
             assert self.calls().count(f"trial {OLD}") == self.calls().count(f"trial {NEW}") == boots
 
     @pytest.mark.long
     @case
-    async def test_boots_are_shared_between_users(self) -> None:
+    async def test_a_second_user_does_not_wait_for_all_requests_of_the_first(self) -> None:
         self.script({OLD: {"build": "wait"}})
         await self.start()
-        anns = [self.request(OLD, letter * 40, boots=1) for letter in "def"]
-        bobs = self.request(NEW, OTHER, who="bob", boots=1)
+        of_ann = [self.request(OLD, letter * 40, boots=1) for letter in "def"]
+        of_bob = self.request(NEW, OTHER, who="bob", boots=1)
         await self.until((self.folder / "waiting").exists)
         (self.folder / "go").touch()
-        await self.over(bobs)
-        still = [one for one in anns if self.ledger.requests.get(one.id).state is RequestState.OPEN]
+        await self.ended(of_bob)
+        states = [self.ledger.requests.get(request.id).state for request in of_ann]
 
-        assert still
+        assert RequestState.OPEN in states
 
     @pytest.mark.long
     @case
@@ -212,18 +219,19 @@ class Requests(RealMaster):
         limits = replace(self.settings.requests, boots_per_day=3)
         self.settings = replace(self.settings, requests=limits)
         await self.start()
-        anns = self.request(OLD, NEW)
-        bobs = self.request(OTHER, "d" * 40, who="bob", boots=1)
-        assert (await self.over(bobs)).state is RequestState.ANSWERED
+        of_ann = self.request(OLD, NEW)
+        of_bob = self.request(OTHER, "d" * 40, who="bob", boots=1)
+        assert (await self.ended(of_bob)).state is RequestState.ANSWERED
 
-        def of_ann() -> int:
-            return sum(one in (OLD, NEW) for one in self.boots())
+        def boots_of_ann() -> int:
+            return sum(revision in (OLD, NEW) for revision in self.boots())
 
-        await self.until(lambda: of_ann() == 3)
-        await task.deferLater(reactor, 4 * self.settings.tick)
+        await self.until(lambda: boots_of_ann() == 3 and self.ledger.actions.all_open() == [])
+        await self.scheduler._lock.run(self.scheduler._pass)
 
-        assert self.ledger.requests.get(anns.id).state is RequestState.OPEN
-        assert of_ann() == 3
+        assert self.ledger.actions.all_open() == []
+        assert self.ledger.requests.get(of_ann.id).state is RequestState.OPEN
+        assert boots_of_ann() == 3
 
     @pytest.mark.long
     @case
@@ -244,7 +252,7 @@ class Requests(RealMaster):
         assert self.ledger.jobs.all_open() == []
         self.script({})
         service.resume(ANN, request.id, api.ResumeBody())
-        request = await self.over(request)
+        request = await self.ended(request)
 
         assert request.state is RequestState.ANSWERED
         assert self.boots().count(OLD) == 2
@@ -254,7 +262,7 @@ class Requests(RealMaster):
             "resume",
             "answer",
         ]
-        assert len(self.ledger.mails.waiting()) == 2  # who does it needs no mail of it
+        assert len(self.ledger.mails.waiting()) == 2  # none about changes by the user
 
     @pytest.mark.long
     @case
@@ -267,14 +275,14 @@ class Requests(RealMaster):
         [record] = self.ledger.requests.jobs(second.id)
         await self.until(
             lambda: any(
-                one.stage.value == "trial" and one.buildset
-                for one in self.ledger.actions.of_job(record.id)
+                action.stage.value == "trial" and action.buildset
+                for action in self.ledger.actions.of_job(record.id)
             )
         )
         self.service().cancel(ANN, second.id, api.CancelBody("no longer wanted"))
         await self.until(lambda: not self.ledger.actions.held())
         (self.folder / "go").touch()
-        await self.over(first)
+        await self.ended(first)
 
         assert f"trial {OTHER}" not in self.calls()
         assert self.ledger.requests.get(second.id).why == "no longer wanted"
@@ -282,23 +290,23 @@ class Requests(RealMaster):
     @pytest.mark.long
     @case
     async def test_stopping_a_build_cancels_its_request(self) -> None:
-        """It can be resumed, and extended."""
+        """The request can be resumed and extended."""
         self.script({OLD: {"trial": "wait"}})
         await self.start()
         request = self.request(OLD, NEW, boots=2)
         await self.until((self.folder / "waiting").exists)
         builds = await self.master.data.get(("builds",))
-        running = next(one["buildid"] for one in builds if not one["complete"])
+        running = next(build["buildid"] for build in builds if not build["complete"])
         await self.master.data.control("stop", {"reason": "wrong"}, ("builds", running))
-        request = await self.over(request)
+        request = await self.ended(request)
 
         assert request.state is RequestState.CANCELLED
         assert "was cancelled on the web pages" in self.ledger.mails.waiting()[-1].body
         self.script({})
         self.service().resume(ANN, request.id, api.ResumeBody())
-        assert (await self.over(request)).state is RequestState.ANSWERED
+        assert (await self.ended(request)).state is RequestState.ANSWERED
         self.service().extend(ANN, request.id, api.ExtendBody(boots=2))
-        request = await self.over(request)
+        request = await self.ended(request)
 
         [record] = self.ledger.requests.jobs(request.id)
         assert isinstance(record.result, MeasureResult)
@@ -314,14 +322,16 @@ class Requests(RealMaster):
         slow = self.request(OTHER, "d" * 40, who="bob", priority=40)
         quick = self.request("e" * 40, "f" * 40, who="cid", priority=150)
         self.service().priority(ANN, slow.id, api.PriorityBody("high"))
-        for one in (slow, quick):
-            [record] = self.ledger.requests.jobs(one.id)
-            while all(one.job != record.id for one in self.ledger.actions.all_open()):
-                await task.deferLater(reactor, 0.05)
-        await task.deferLater(reactor, 4 * self.settings.tick)
+        jobs = {self.ledger.requests.jobs(request.id)[0].id for request in (slow, quick)}
+
+        def submitted() -> set[int]:
+            return {action.job for action in self.ledger.actions.all_open() if action.buildset}
+
+        await self.until(lambda: jobs <= submitted())
+        await self.scheduler._lock.run(self.scheduler._pass)  # sets priorities
         (self.folder / "go").touch()
-        for one in (first, slow, quick):
-            await self.over(one)
+        for request in (first, slow, quick):
+            await self.ended(request)
 
         built = [call[6] for call in self.calls() if call.startswith("build")]
         assert built.index("c") < built.index("e")

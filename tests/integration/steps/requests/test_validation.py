@@ -27,8 +27,8 @@ OUTSIDE = b"--- a/../../etc/passwd\n+++ b/../../etc/passwd\n@@ -1 +1 @@\n-a\n+b\
 
 
 @pytest.fixture(scope="module")
-def untouched(service_folder: Path) -> RequestService:
-    """For requests that are rejected."""
+def unchanged(service_folder: Path) -> RequestService:
+    """A service for tests that submit no valid request."""
     return service_in(service_folder)
 
 
@@ -64,10 +64,10 @@ def refused(service: RequestService, body: api.AskBody, who: str = "ann") -> dic
 
 def test_a_comparison_becomes_one_job_per_testbed(service: RequestService) -> None:
     request = service.ask(user(), spec("main~3", "main", boots=7, testbeds=("c2558", "e5-2650")))
-    jobs = [one.job for one in service.ledger.requests.jobs(request.id)]
+    jobs = [record.job for record in service.ledger.requests.jobs(request.id)]
     tips = [service.history.commit(name).revision for name in ("main~3", "main")]
 
-    assert [(one.testbed, one.branch) for one in jobs] == [("c2558", "main"), ("e5-2650", "main")]
+    assert [(job.testbed, job.branch) for job in jobs] == [("c2558", "main"), ("e5-2650", "main")]
     first = jobs[0]
     assert isinstance(first, MeasureJob)
     assert (list(first.revisions), first.boots) == (tips, 7)
@@ -78,8 +78,8 @@ def test_a_comparison_becomes_one_job_per_testbed(service: RequestService) -> No
     assert entry.data["subjects"] == tips
 
 
-def test_tunables_are_further_scenarios(service: RequestService) -> None:
-    """Each revision is measured under all settings, in one trial with a boot for each."""
+def test_tunables_become_scenarios(service: RequestService) -> None:
+    """A trial measures a revision with all settings, one boot each."""
     settings = ("net.isr.maxthreads=2,hw.igb.num_queues=1", "hw.igb.num_queues=4")
     request = service.ask(user(), spec("main~3", "main", tunables=settings))
     [record] = service.ledger.requests.jobs(request.id)
@@ -103,16 +103,16 @@ def test_tunables_are_further_scenarios(service: RequestService) -> None:
         ("hw.a=1,hw.a=2", "tunable 'hw.a': expected once"),
     ],
 )
-def test_wrong_tunables_are_refused(service: RequestService, text: str, message: str) -> None:
+def test_invalid_tunables_are_rejected(service: RequestService, text: str, message: str) -> None:
     assert message in refused(service, spec("main~3", "main", tunables=(text,)))["tunables"]
 
 
 def test_a_dry_run_writes_nothing(service: RequestService) -> None:
-    found = service.estimate(user(), spec("main~3", "main", boots=4, repeat=True))
-    [one] = found.testbeds
+    estimate = service.estimate(user(), spec("main~3", "main", boots=4, repeat=True))
+    [testbed] = estimate.testbeds
 
-    assert (len(one.builds), one.boots, one.shared) == (2, 16, 0)
-    assert one.seconds > 0 < found.build_seconds
+    assert (len(testbed.builds), testbed.boots, testbed.shared) == (2, 16, 0)
+    assert testbed.seconds > 0 < estimate.build_seconds
     assert service.ledger.requests.all() == []
     assert service.ledger.requests.audit() == []
     assert not service.settings.patches.exists()
@@ -163,15 +163,15 @@ def test_open_requests_are_limited_per_user(service: RequestService) -> None:
     ids=lambda value: value if isinstance(value, str) and value.isidentifier() else "",
 )
 def test_invalid_fields_are_rejected(
-    untouched: RequestService, record: api.AskBody, field: str, message: str
+    unchanged: RequestService, record: api.AskBody, field: str, message: str
 ) -> None:
-    faults = refused(untouched, record)
+    faults = refused(unchanged, record)
 
     assert message in faults[field]
 
 
-def test_users_have_names(untouched: RequestService) -> None:
-    faults = refused(untouched, spec("main~3", "main"), who="a\nb")
+def test_an_invalid_user_name_is_rejected(unchanged: RequestService) -> None:
+    faults = refused(unchanged, spec("main~3", "main"), who="a\nb")
 
     assert "1 to 100 characters" in faults["who"]
 
@@ -210,9 +210,9 @@ def test_commands_submit_change_and_show_a_request(own_service: Path) -> None:
 
 def test_the_queue_is_ordered_by_priority(own_service: Path) -> None:
     for who, level in (("ann", "normal"), ("bob", "high"), ("cid", "low")):
-        asked = ("compare", "main~3", "main", "--testbed", "c2558")
-        made = run(own_service, *asked, "--who", who, "--priority", level)
-        assert made.exit_code == 0, made.output
+        command = ("compare", "main~3", "main", "--testbed", "c2558")
+        done = run(own_service, *command, "--who", who, "--priority", level)
+        assert done.exit_code == 0, done.output
     parts = [
         json.loads(run(own_service, "show", str(number), "--json").stdout)["parts"][0]
         for number in (1, 2, 3)
