@@ -68,11 +68,12 @@ class Alerts:
         return search
 
     def add_group_testbed(self, name: str = "c2558-2") -> None:
-        """A second testbed like c2558, of one group with it."""
-        one, *others = (
-            replace(bed, group="atoms" * (bed.name == "c2558")) for bed in self.lab.testbeds
+        """Adds a second testbed like c2558, and puts both in one group."""
+        first, *others = (
+            replace(testbed, group="atoms" * (testbed.name == "c2558"))
+            for testbed in self.lab.testbeds
         )
-        self.lab = replace(self.lab, testbeds=(one, *others, replace(one, name=name)))
+        self.lab = replace(self.lab, testbeds=(first, *others, replace(first, name=name)))
         self.followups = Followups(self.settings, self.lab)
 
     def effect(self, scenario: str, ln_ratio: float = -0.1) -> Effect:
@@ -84,7 +85,7 @@ class Alerts:
         return Culprit(revision, parent, Posterior({revision: 0.99}, 0.01), (effect,))
 
     def end(self, search: JobRecord, result: Result) -> Alert:
-        """The alert after its search has ended."""
+        """Ends the search of an alert; returns the alert."""
         self.followups.conclude(self.ledger, search, result)
         found = self.ledger.alerts.of_job(search.id)
         assert found is not None
@@ -111,7 +112,7 @@ def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(alerts: Alerts)
     assert isinstance(search.job, BisectJob)
     assert search.job.budget_seconds == 48 * 3600
     assert (alert.state, alert.culprit) == (AlertState.CULPRIT_FOUND, alerts.line[4])
-    assert [one.state for one in alerts.ledger.alerts.changes(alert.id)] == [
+    assert [change.state for change in alerts.ledger.alerts.changes(alert.id)] == [
         AlertState.OPEN,
         AlertState.BISECTING,
         AlertState.CULPRIT_FOUND,
@@ -125,15 +126,15 @@ def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(alerts: Alerts)
 def test_a_search_begins_while_the_server_of_the_tree_does_not_answer(
     alerts: Alerts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commits between two measured ones are in the clone."""
+    """The clone has all commits between two measured ones."""
 
-    def away(_: History) -> None:
+    def fail(_: History) -> None:
         raise HistoryError("the server does not answer")
 
-    monkeypatch.setattr(History, "update", away)
+    monkeypatch.setattr(History, "update", fail)
     search = alerts.confirm("c2558", 1, 6)
     assert isinstance(search.job, BisectJob)
-    assert [one.revision for one in search.job.candidates] == alerts.line[2:7]
+    assert [commit.revision for commit in search.job.candidates] == alerts.line[2:7]
 
 
 @pytest.mark.parametrize(
@@ -163,23 +164,23 @@ def test_the_end_of_a_search_keeps_the_state_set_by_users(
 
     assert (alert.state, alert.culprit) == (state, alerts.line[4])
     assert len(alerts.mails()) == (2 if state is AlertState.ACKNOWLEDGED else 1)
-    record = [type(one.job) for one in alerts.ledger.jobs.all_open()]
-    assert record == ([ProfileJob] if state is AlertState.ACKNOWLEDGED else [])
+    jobs = [type(record.job) for record in alerts.ledger.jobs.all_open()]
+    assert jobs == ([ProfileJob] if state is AlertState.ACKNOWLEDGED else [])
 
 
 def test_testbeds_of_a_group_share_a_search(alerts: Alerts) -> None:
-    """Each alert gets a mail about its own testbed, and they are merged."""
+    """The alerts are merged; each has a mail about its own testbed."""
     alerts.add_group_testbed()
     search = alerts.confirm("c2558", 1, 6)
     assert search.job.testbeds == ("c2558", "c2558-2")
-    # Without measurements it gets the noise of its peer, but as an unknown one.
+    # Without measurements, its noise is that of its peer with weight 0.
     assert search.job.others == {"c2558-2": replace(search.job.noise, boot_weight=0)}
     assert alerts.confirm("c2558-2", 1, 6).id == search.id
     [first, second] = alerts.ledger.alerts.all_of_job(search.id)
     assert (first.testbed, second.testbed) == ("c2558", "c2558-2")
     assert second.state is AlertState.BISECTING
     alerts.end(search, alerts.culprit(search, 4))
-    first, second = (alerts.ledger.alerts.get(one.id) for one in (first, second))
+    first, second = (alerts.ledger.alerts.get(alert.id) for alert in (first, second))
 
     assert first.culprit == second.culprit == alerts.line[4]
     assert (second.state, second.merged_into) == (AlertState.MERGED, first.id)
@@ -192,7 +193,7 @@ def test_testbeds_of_a_group_share_a_search(alerts: Alerts) -> None:
 
 
 def test_a_change_in_another_range_has_a_search_of_its_own(alerts: Alerts) -> None:
-    """Also without `use_groups`, or if the search is from before the group."""
+    """A search from before the group is not shared, and none is shared without `use_groups`."""
     before = alerts.confirm("c2558", 3, 6)
     alerts.add_group_testbed()
     assert alerts.confirm("c2558-2", 3, 6).id != before.id
@@ -227,7 +228,8 @@ def test_a_nightly_job_ends_expired_mutes(alerts: Alerts, monkeypatch: pytest.Mo
     testbeds = [alerts.lab.testbed("c2558")]
     open_nights(alerts.ledger, alerts.followups.history, alerts.settings, testbeds, ["main"])
     monkeypatch.setattr(alerts.ledger, "clock", lambda: 8e9)
-    [night] = [one for one in alerts.ledger.jobs.all_open() if one.key.startswith("night:")]
+    records = alerts.ledger.jobs.all_open()
+    [night] = [record for record in records if record.key.startswith("night:")]
     alerts.followups.conclude(alerts.ledger, night, NightlyResult(3))
 
     assert alerts.ledger.alerts.get(1).state is AlertState.REOPENED
@@ -249,9 +251,10 @@ def test_the_committer_of_a_verified_culprit_gets_a_mail_if_allowed(alerts: Aler
 
     assert mails["outcome"] == (*alerts.settings.mail.to, committer)
     assert mails["alert"] == alerts.settings.mail.to, "not verified yet"
-    [letter] = [one for one in alerts.ledger.mails.waiting() if one.key.startswith("outcome")]
-    assert committer in letter.body
-    assert re.search(r"^ \d+ files? changed, ", letter.body, re.MULTILINE)
+    waiting = alerts.ledger.mails.waiting()
+    [outcome] = [mail for mail in waiting if mail.key.startswith("outcome")]
+    assert committer in outcome.body
+    assert re.search(r"^ \d+ files? changed, ", outcome.body, re.MULTILINE)
 
 
 @pytest.mark.parametrize(("committers", "result"), [(False, "culprit"), (True, "suspects")])
@@ -266,11 +269,11 @@ def profiled(alerts: Alerts, record: JobRecord, folded: dict[str, str]) -> None:
     [scenario] = record.job.scenarios
     for revision, text in folded.items():
         trial = intend(alerts.ledger, record, revision, stage=ActionStage.PROFILE)
-        place = alerts.settings.trial_logs / str(trial.id)
-        place.mkdir(parents=True)
-        seen = Profile(revision, "k", record.job.testbed, scenario, "cycles", 7e5, 999, 3, 1, 30)
-        (place / f"profile-{scenario}.json").write_text(serialization.dumps(seen))
-        (place / f"profile-{scenario}.folded").write_text(text)
+        folder = alerts.settings.trial_logs / str(trial.id)
+        folder.mkdir(parents=True)
+        profile = Profile(revision, "k", record.job.testbed, scenario, "cycles", 7e5, 999, 3, 1, 30)
+        (folder / f"profile-{scenario}.json").write_text(serialization.dumps(profile))
+        (folder / f"profile-{scenario}.folded").write_text(text)
         alerts.ledger.actions.finish(trial.id, Outcome.OK)
 
 
@@ -282,7 +285,7 @@ def page_of(alerts: Alerts, alert: Alert) -> str:
 
 
 def test_a_culprit_and_its_parent_are_profiled_for_the_page(alerts: Alerts) -> None:
-    """At a low priority, and without a further mail."""
+    """The profiles have a low priority and cause no mail."""
     search = alerts.confirm("c2558", 1, 6)
     alert = alerts.end(search, alerts.culprit(search, 4))
     mails = alerts.mails()
@@ -299,8 +302,8 @@ def test_a_culprit_and_its_parent_are_profiled_for_the_page(alerts: Alerts) -> N
         "ether_input;ip_input 80\nether_input 20\n",
     )
     profiled(alerts, record, dict(zip(sides, texts, strict=True)))
-    taken = {one.id for one in alerts.ledger.actions.of_job(record.id)}
-    assert taken <= retained_decisions(alerts.ledger)
+    profiles = {action.id for action in alerts.ledger.actions.of_job(record.id)}
+    assert profiles <= retained_decisions(alerts.ledger)
     assert alerts.followups.conclude(alerts.ledger, record, ProfileResult(sides)) == []
 
     page = page_of(alerts, alert)
@@ -336,20 +339,20 @@ def test_a_page_gives_the_reason_for_a_missing_profile(alerts: Alerts, removed: 
     sides = alerts.line[3], alerts.line[4]
     if removed:
         profiled(alerts, record, dict(zip(sides, ("a;b 10\n", "a;b x\n"), strict=True)))
-    result = ProfileResult(sides) if removed else Unfinished("pmcstat: <none> of it")
+    result = ProfileResult(sides) if removed else Unfinished("pmcstat: no <event>")
     alerts.followups.conclude(alerts.ledger, record, result)
-    reason = "its files were removed" if removed else "pmcstat: &lt;none&gt; of it"
+    reason = "its files were removed" if removed else "pmcstat: no &lt;event&gt;"
 
     assert reason in page_of(alerts, alert)
 
 
-def test_an_earlier_profile_of_a_user_is_shown_too(alerts: Alerts) -> None:
+def test_a_profile_requested_by_a_user_is_used_for_the_page(alerts: Alerts) -> None:
     search = alerts.confirm("c2558", 1, 6)
     sides = alerts.line[3], alerts.line[4]
     job = ProfileJob("main", "c2558", sides, ("inet4-forwarding",))
     record = alerts.ledger.jobs.add(job, key=key_of(job), requested_by="olga")
     alert = alerts.end(search, alerts.culprit(search, 4))
-    assert [one.id for one in alerts.ledger.jobs.all_open()] == [record.id]
+    assert [job.id for job in alerts.ledger.jobs.all_open()] == [record.id]
     profiled(alerts, record, dict.fromkeys(sides, "a;b 10\n"))
     alerts.followups.conclude(alerts.ledger, record, ProfileResult(sides))
 

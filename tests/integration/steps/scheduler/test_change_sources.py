@@ -21,13 +21,14 @@ from netbisect.store.git.history import History, HistoryError
 
 
 class NightlyTest(RealMaster):
-    def plant(self) -> str:
+    def create_tree(self) -> str:
+        """Replaces the empty tree by the sample tree; returns the head of main."""
         shutil.rmtree(self.folder / "tree.git")
         return create(self.folder / "tree.git").revisions[8 - 1]
 
     @case
     async def test_nightly_schedulers_open_jobs_for_the_head_of_the_branch(self) -> None:
-        """At the configured hour of the master's clock; an unmeasurable branch is skipped."""
+        """They run at the configured hour of the local time; a missing branch is skipped."""
         object.__setattr__(self.settings.night, "boots", 1)
         await self.start(change_sources.nights(self.settings, self.lab))
         night = self.master.scheduler_manager.namedServices["night-main-c2558"]
@@ -35,10 +36,10 @@ class NightlyTest(RealMaster):
         at = await night.getNextBuildTime(evening)
         assert dt.datetime.fromtimestamp(at) == dt.datetime(2026, 3, 2, 1, 0)  # noqa: DTZ001, DTZ006
         ahead = await night.getNextBuildTime(night.now() + 300 * 86400)
-        assert ahead < night.now() + 2 * 86400, "the last night was by a wrong clock"
+        assert ahead < night.now() + 2 * 86400, "the clock was ahead at the last night"
         await night.startBuild()
         assert self.ledger.jobs.all_open() == [], "the tree has no such branch"
-        head = self.plant()
+        head = self.create_tree()
         await night.startBuild()
         record = self.ledger.jobs.get(1)
 
@@ -51,11 +52,11 @@ class NightlyTest(RealMaster):
 
     @case
     async def test_a_night_is_tried_again_after_a_failed_fetch(self) -> None:
-        """A fetch that takes long delays no other job."""
+        """A slow fetch delays no other job."""
         object.__setattr__(self.settings.night, "boots", 1)
         await self.start(change_sources.nights(self.settings, self.lab))
         night = self.master.scheduler_manager.namedServices["night-main-c2558"]
-        head, answer, real = self.plant(), threading.Event(), History.update
+        head, answer, update = self.create_tree(), threading.Event(), History.update
 
         def fail(_: History) -> None:
             answer.wait()
@@ -68,7 +69,7 @@ class NightlyTest(RealMaster):
             answer.set()
             await began
         finally:
-            History.update = real
+            History.update = update
         assert await night.getNextBuildTime(night.now()) - night.now() <= 600
         await night.startBuild()
         [record] = self.ledger.jobs.all_open()
@@ -79,11 +80,11 @@ class NightlyTest(RealMaster):
     @pytest.mark.long
     @case
     async def test_a_broken_head_is_measured_with_its_overlay(self) -> None:
-        """Failures without the overlay do not count."""
-        head = self.plant()
-        one = f'{{ name = "mend", patch = "p", first = "{head}", last = "{head}" }}'
+        """Failures of kernels without the overlay do not count."""
+        head = self.create_tree()
+        overlay = f'{{ name = "fix", patch = "p", first = "{head}", last = "{head}" }}'
         lab = (self.folder / "lab.toml").read_text()
-        lab = lab.replace("[[builders]]", f"overlays = [{one}]\n[[builders]]")
+        lab = lab.replace("[[builders]]", f"overlays = [{overlay}]\n[[builders]]")
         (self.folder / "lab.toml").write_text(lab)
         (self.folder / "p").touch()
         self.settings, self.lab = load(self.folder / "netbisect.toml")
@@ -91,18 +92,19 @@ class NightlyTest(RealMaster):
         self.ledger.facts.record(plain)
         self.ledger.facts.record(
             Failure("failure", head, Stage.BOOT, Reaction.SKIP, "panic", 2.0, 9.0, "c2558"),
-            self.decided_without(head).id,
+            self.add_earlier_decision(head).id,
         )
         await self.start(change_sources.nights(self.settings, self.lab))
         await self.master.scheduler_manager.namedServices["night-main-c2558"].startBuild()
         record = await self.closed(self.ledger.jobs.get(2))
 
         assert record.result == NightlyResult(self.settings.night.boots)
-        assert {one.config for one in self.ledger.actions.of_job(record.id)} == {"GENERIC+mend"}
+        actions = self.ledger.actions.of_job(record.id)
+        assert {action.config for action in actions} == {"GENERIC+fix"}
         assert self.calls().count(f"build {head}") == 1
 
-    def decided_without(self, head: str) -> Action:
-        """An earlier decision about the head, in a job that has ended."""
+    def add_earlier_decision(self, head: str) -> Action:
+        """Records a decision about the head in a closed job, without the overlay."""
         record = self.ledger.jobs.add(
             NightlyJob("stable/15", "c2558", head, ("inet4-forwarding",), 1), key="earlier"
         )

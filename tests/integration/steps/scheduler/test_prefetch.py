@@ -36,19 +36,22 @@ class SearchTest(RealMaster):
         return self.ledger.jobs.add(job, key="bisect", priority=200)
 
     async def prefetches(self) -> list[dict[str, Any]]:
-        return [one for one in await self.buildsets() if "ahead" in one["external_idstring"]]
+        found = await self.buildsets()
+        return [buildset for buildset in found if "ahead" in buildset["external_idstring"]]
 
-    async def decided(self, record: JobRecord, stage: ActionStage, not_for: set[str]) -> Action:
-        """The first decision about another revision."""
+    async def decided(self, record: JobRecord, stage: ActionStage, excluded: set[str]) -> Action:
+        """Waits for the first decision about a revision that is not excluded."""
 
         def found() -> list[Action]:
             decisions = self.ledger.actions.of_job(record.id)
-            return [one for one in decisions if one.stage is stage and one.revision not in not_for]
+            others = [action for action in decisions if action.revision not in excluded]
+            return [action for action in others if action.stage is stage]
 
         await self.until(lambda: bool(found()))
         return found()[0]
 
     def builds(self) -> Counter[str]:
+        """Number of builds by revision."""
         return Counter(call for call in self.calls() if call.startswith("build"))
 
 
@@ -59,20 +62,20 @@ class SeveralBuildersTest(SearchTest):
     @case
     async def test_a_decision_adopts_a_running_prefetch(self) -> None:
         """The buildset gets the priority of the job."""
-        now = {GOOD, BAD, MIDDLE}
+        fast = {GOOD, BAD, MIDDLE}
         await self.start()
-        record = self.begin({name: {"build": "wait"} for name in LINE if name not in now})
-        decision = await self.decided(record, ActionStage.KERNEL, now)
+        record = self.begin({name: {"build": "wait"} for name in LINE if name not in fast})
+        decision = await self.decided(record, ActionStage.KERNEL, fast)
         await self.until(lambda: self.ledger.actions.get(decision.id).buildset is not None)
 
         (adopted,) = [
-            one
-            for one in await self.prefetches()
-            if one["bsid"] == self.ledger.actions.get(decision.id).buildset
+            buildset
+            for buildset in await self.prefetches()
+            if buildset["bsid"] == self.ledger.actions.get(decision.id).buildset
         ]
         assert adopted["external_idstring"].split(":")[5] == decision.revision
         requests = await self.master.data.get(("buildrequests",))
-        (request,) = [one for one in requests if one["buildsetid"] == adopted["bsid"]]
+        (request,) = [found for found in requests if found["buildsetid"] == adopted["bsid"]]
         assert request["priority"] == record.priority
         (self.folder / "go").touch()
         record = await self.closed(record)
@@ -104,32 +107,33 @@ class SeveralBuildersTest(SearchTest):
     async def test_prefetches_cancelled_by_a_user_are_not_repeated(self) -> None:
         """Another kernel is prefetched."""
         assert await self.attempts_after_stopping("not this one", 3) == ["1", "1", "1"]
-        assert {one["external_idstring"].split(":")[6] for one in await self.prefetches()} == {"1"}
+        prefetches = await self.prefetches()
+        assert {found["external_idstring"].split(":")[6] for found in prefetches} == {"1"}
 
-    async def attempts_after_stopping(self, reason: str, orders: int) -> list[str]:
-        """The attempts in the external ids of prefetches."""
+    async def attempts_after_stopping(self, reason: str, count: int) -> list[str]:
+        """Stops two prefetches; returns the attempts in the external ids of all `count`."""
         await self.start()
         record = self.begin({name: {"build": "wait"} for name in LINE})
         while len(await self.prefetches()) < 2:
             await task.deferLater(reactor, 0.05)
-        await self.scheduler._lock.acquire()  # one pass for both
-        for order in await self.prefetches():
-            await self.stop(order["bsid"], reason)
+        await self.scheduler._lock.acquire()  # no pass of the scheduler between the two stops
+        for prefetch in await self.prefetches():
+            await self.stop(prefetch["bsid"], reason)
         self.scheduler._lock.release()
         await self.scheduler.advance()
-        while len(await self.prefetches()) < orders:
+        while len(await self.prefetches()) < count:
             await task.deferLater(reactor, 0.05)
-        names = sorted(one["external_idstring"] for one in await self.prefetches())
+        ids = sorted(prefetch["external_idstring"] for prefetch in await self.prefetches())
         (self.folder / "go").touch()
         assert isinstance((await self.closed(record)).result, Culprit)
-        assert len(set(names)) == orders
-        return sorted(name.split(":")[6] for name in names)
+        assert len(set(ids)) == count
+        return sorted(text.split(":")[6] for text in ids)
 
     async def stop(self, buildset: int, reason: str) -> None:
         requests = await self.master.data.get(("buildrequests",))
-        (request,) = [one for one in requests if one["buildsetid"] == buildset]
-        where = ("buildrequests", request["buildrequestid"])
-        while not (builds := await self.master.data.get((*where, "builds"))):
+        (request,) = [found for found in requests if found["buildsetid"] == buildset]
+        path = ("buildrequests", request["buildrequestid"], "builds")
+        while not (builds := await self.master.data.get(path)):
             await task.deferLater(reactor, 0.05)
         await self.master.data.control("stop", {"reason": reason}, ("builds", builds[0]["buildid"]))
         while (await self.master.data.get(("buildsets", buildset)))["results"] != CANCELLED:
@@ -146,14 +150,16 @@ class SeveralBuildersTest(SearchTest):
         assert isinstance(record.result, Culprit)
         assert record.result.revision == LINE[CULPRIT]
         assert set(self.builds().values()) == {1}
-        ahead = {one["external_idstring"].split(":")[5] for one in await self.prefetches()}
-        assert LINE[7] in ahead
-        assert ahead & {one.split()[1] for one in self.calls() if one.startswith("trial")}
-        names = [one["external_idstring"] for one in await self.buildsets()]
-        assert len(names) == len(set(names))
-        trials = [one for one in self.ledger.actions.of_job(record.id) if one.stage == "trial"]
-        assert {str(one.outcome) for one in trials} == {"ok"}
-        assert not {one.revision for one in trials} & set(broken)
+        prefetches = await self.prefetches()
+        prefetched = {found["external_idstring"].split(":")[5] for found in prefetches}
+        assert LINE[7] in prefetched
+        assert prefetched & {call.split()[1] for call in self.calls() if call.startswith("trial")}
+        ids = [buildset["external_idstring"] for buildset in await self.buildsets()]
+        assert len(ids) == len(set(ids))
+        actions = self.ledger.actions.of_job(record.id)
+        trials = [action for action in actions if action.stage == "trial"]
+        assert {str(trial.outcome) for trial in trials} == {"ok"}
+        assert not {trial.revision for trial in trials} & set(broken)
 
 
 class SingleBuilderTest(SearchTest):

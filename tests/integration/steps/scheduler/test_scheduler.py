@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from ledger_facts import bisect_job, intend
@@ -24,14 +25,14 @@ GONE = "there is no testbed 'gone' in the lab file; there is c2558"
 
 
 class BisectSchedulerTest(RealMaster):
-    async def recoveries(self) -> int:
-        builds = await self.master.data.get(("builds",))
-        builder = await self.master.data.updates.findBuilderId("recover-c2558")
-        return sum(one["builderid"] == builder and one["complete"] for one in builds)
+    async def recoveries(self) -> list[dict[str, Any]]:
+        """Buildsets that recover the testbed."""
+        found = await self.master.data.get(("buildsets",))
+        return [one for one in found if one["external_idstring"].startswith("nb:recover")]
 
     @case
     async def test_a_nightly_job_is_measured_and_its_testbed_and_kernel_are_released(self) -> None:
-        """One buildset per decision, one recovery; the kernel stays for the job only."""
+        """There is one buildset per decision and one recovery; the kernel is removed afterwards."""
         self.settings = replace(self.settings, kernel_space="1 B")
         await self.start()
         record = await self.closed(self.add_night(boots=2))
@@ -41,22 +42,22 @@ class BisectSchedulerTest(RealMaster):
         decisions = self.ledger.actions.of_job(record.id)
         stages = [one.stage for one in decisions]
         assert stages == [ActionStage.KERNEL, ActionStage.TRIAL, ActionStage.TRIAL]
-        names = sorted(one["external_idstring"] for one in await self.buildsets())
-        assert names == sorted(one.external_id for one in decisions)
+        ids = sorted(buildset["external_idstring"] for buildset in await self.buildsets())
+        assert ids == sorted(action.external_id for action in decisions)
         for trial in decisions[1:]:
             folder = folder_of(self.settings, trial.id)
             await self.until(folder.is_dir)
             assert [path.name for path in folder.iterdir()] == ["trial-ok.log"]
         assert not list(self.settings.trial_logs.glob(".incoming*"))
         await self.until(lambda: not list(self.settings.kernels.iterdir()))
-        while await self.recoveries() == 0:
+        while not any(recovery["complete"] for recovery in await self.recoveries()):
             await task.deferLater(reactor, 0.05)
-        await task.deferLater(reactor, 2 * self.settings.tick)
-        assert await self.recoveries() == 1
+        await self.scheduler._lock.run(self.scheduler._pass)
+        assert len(await self.recoveries()) == 1
 
         night = NightlyJob("stable/15", "c2558", REVISION, ("inet4-forwarding",), 1)
         await self.closed(self.ledger.jobs.add(night, key="night:stable/15:c2558"))
-        assert self.calls().count(f"build {REVISION}") == 2, "its kernel was removed"
+        assert self.calls().count(f"build {REVISION}") == 2, "the kernel was removed"
 
     @pytest.mark.long
     @case
@@ -103,7 +104,7 @@ class BisectSchedulerTest(RealMaster):
     @pytest.mark.long
     @case
     async def test_failed_jobs_end_after_their_tries(self) -> None:
-        """A failed build and a lab in trouble are not repeated, a crash is."""
+        """A crash is retried; a failed build and a fault of the lab are not."""
         broken, crashing, last = REVISION, "b" * 40, "c" * 40
         self.script(
             {broken: {"build": "fail"}, crashing: {"trial": "crash"}, last: {"trial": "lab"}}
@@ -149,9 +150,9 @@ class BisectSchedulerTest(RealMaster):
 
     @case
     async def test_a_trial_of_a_kernel_that_the_lab_file_no_longer_has_is_withdrawn(self) -> None:
-        """Such as one that is repeated after a restart with another overlay."""
+        """For example, the lab file has another overlay after a restart."""
         record = self.add_night(boots=1)
-        old = intend(self.ledger, record, REVISION, config="GENERIC+mend")
+        old = intend(self.ledger, record, REVISION, config="GENERIC+fix")
         self.ledger.actions.retry(old.id, "cancelled (Master Shutdown)")
         await self.start()
         record = await self.closed(record)
@@ -162,7 +163,7 @@ class BisectSchedulerTest(RealMaster):
 
     @case
     async def test_jobs_of_a_testbed_that_left_the_lab_file_block_no_other(self) -> None:
-        """A nightly job ends; a search waits, in case the testbed returns."""
+        """A nightly job ends; a search waits for the return of the testbed."""
         noise = Noise(boot=0.004)
         job = bisect_job(["b" * 40, REVISION], -0.1, noise, others={"c2558": noise})
         search = self.ledger.jobs.add(replace(job, testbed="gone"), key="bisect", priority=200)
@@ -193,7 +194,7 @@ class BisectSchedulerTest(RealMaster):
 
     @case
     async def test_an_unrecorded_buildset_is_adopted(self) -> None:
-        """After a kill between submission and its record, nothing is submitted twice."""
+        """The master was killed after the submission and before it was recorded."""
         record = self.add_night(boots=1)
         decision = self.ledger.actions.intend(
             record.id,
@@ -214,15 +215,15 @@ class BisectSchedulerTest(RealMaster):
             self.scheduler.advance()
 
         assert self.ledger.actions.get(decision.id).buildset == orphan
-        named = [
-            one["bsid"]
-            for one in await self.buildsets()
-            if one["external_idstring"] == decision.external_id
+        numbers = [
+            buildset["bsid"]
+            for buildset in await self.buildsets()
+            if buildset["external_idstring"] == decision.external_id
         ]
-        assert named == [orphan]
+        assert numbers == [orphan]
 
     async def stop_builds(self, times: int, reason: str = "Master Shutdown") -> None:
-        """Stops the running builds a number of times."""
+        """Stops the running builds each time a build waits, a number of times."""
         for _ in range(times):
             await self.until((self.folder / "waiting").exists)
             (self.folder / "waiting").unlink()
@@ -230,8 +231,8 @@ class BisectSchedulerTest(RealMaster):
                 one for one in await self.master.data.get(("builds",)) if not one["complete"]
             ]
             for build in running:
-                what = ("builds", build["buildid"])
-                await self.master.data.control("stop", {"reason": reason}, what)
+                path = ("builds", build["buildid"])
+                await self.master.data.control("stop", {"reason": reason}, path)
 
     @case
     async def test_a_check_before_a_release_is_repeated_after_a_stop_of_the_master(self) -> None:
@@ -263,7 +264,7 @@ class BisectSchedulerTest(RealMaster):
     @pytest.mark.long
     @case
     async def test_a_build_is_repeated_after_a_stop_of_the_master_only(self) -> None:
-        """On the same host; cancelled by a user it ends its job."""
+        """It is repeated on the same host; a build cancelled by a user ends its job."""
         other = "b" * 40
         self.script({REVISION: {"build": "wait"}, other: {"build": "wait"}})
         await self.start()
@@ -285,11 +286,11 @@ class BisectSchedulerTest(RealMaster):
         assert await self.scheduler._failed_workers(again) == []
 
     @case
-    async def test_a_master_waits_for_its_claim(self) -> None:
-        """Such as one that lost its claim while it was paused."""
+    async def test_a_master_without_its_claim_does_nothing(self) -> None:
+        """For example, another master took the claim during a pause of this master."""
         await self.start(services=[Mailer(settings=self.settings, scheduler=SCHEDULER_NAME)])
         mailer = self.master.service_manager.namedServices[Mailer.name]
-        await mailer.look()  # after the one that its start began
+        await mailer.look()  # waits for the pass that the start began
         schedulers = self.master.db.schedulers
         assert await self.scheduler.is_leader()
         other = await self.master.db.masters.findMasterId("other")

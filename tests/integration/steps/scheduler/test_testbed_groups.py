@@ -1,4 +1,4 @@
-"""Searches that use several testbeds of one make, in a real master with a scripted lab."""
+"""Searches on several testbeds of a group, in a real master with a scripted lab."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class KilledError(Exception):
     """Simulates a kill of the master."""
 
 
-class Group(RealMaster):
-    """Two testbeds of one group, 6 % apart."""
+class GroupMaster(RealMaster):
+    """A master with two testbeds of one group; their levels differ by 6 %."""
 
     builders = ("one", "two")
     testbeds = (OWN, PEER)
@@ -60,30 +60,27 @@ class Group(RealMaster):
 
     def trials(self, record: JobRecord, testbed: str) -> list[Action]:
         return [
-            one
-            for one in self.ledger.actions.of_job(record.id)
-            if one.stage is ActionStage.TRIAL and one.target == testbed
+            action
+            for action in self.ledger.actions.of_job(record.id)
+            if action.stage is ActionStage.TRIAL and action.target == testbed
         ]
 
     def samples(self, decision: Action) -> list[Sample]:
         return [one for one in self.ledger.facts.of_action(decision.id) if isinstance(one, Sample)]
 
     def assert_culprit(self, record: JobRecord) -> None:
-        """Asserts that the search ended with the culprit, and all decisions ended."""
+        """Asserts that the search found the culprit, and that all decisions ended."""
         assert isinstance(record.result, Culprit)
         assert record.result.revision == LINE[CULPRIT]
-        assert all(one.outcome for one in self.ledger.actions.of_job(record.id))
+        assert all(action.outcome for action in self.ledger.actions.of_job(record.id))
 
     async def until_trial_ended(self, record: JobRecord, testbed: str) -> None:
-        await self.until(lambda: any(one.outcome for one in self.trials(record, testbed)))
+        await self.until(lambda: any(trial.outcome for trial in self.trials(record, testbed)))
 
     async def until_idle(self) -> None:
-        """Waits for builds that ran when the search ended."""
-        while not all(one["complete"] for one in await self.buildsets()):
+        """Waits for the end of all builds."""
+        while not all(buildset["complete"] for buildset in await self.buildsets()):
             await task.deferLater(reactor, 0.05)
-
-    async def names(self) -> list[str]:
-        return [one["external_idstring"] for one in await self.buildsets()]
 
 
 class GroupCase:
@@ -91,7 +88,7 @@ class GroupCase:
 
     def __init__(self, place: Path, ledger: Ledger) -> None:
         self.settings, lab = load(place / control.SETTINGS)
-        own, other = (replace(one, group="atoms" * (one.name == OWN)) for one in lab.testbeds)
+        own, other = (replace(bed, group="atoms" * (bed.name == OWN)) for bed in lab.testbeds)
         peers = (replace(own, name=name) for name in (PEER, THIRD))
         self.lab = replace(lab, testbeds=(own, other, *peers))
         self.ledger = ledger
@@ -143,7 +140,7 @@ def test_a_peer_in_quarantine_or_with_failed_trials_is_unavailable(group_case: G
 
 
 def test_a_peer_that_left_the_group_is_unavailable(group_case: GroupCase) -> None:
-    """Without `use_groups` all are."""
+    """Without `use_groups`, all peers are unavailable."""
     *rest, last = group_case.lab.testbeds
     group_case.lab = replace(group_case.lab, testbeds=(*rest, replace(last, group="")))
     assert group_case.unavailable() == {THIRD: f"{THIRD} is no longer in a group with {OWN}"}
@@ -160,7 +157,7 @@ def test_progress_shows_trials_on_peers(group_case: GroupCase) -> None:
 
 
 @pytest.mark.slow
-class TestbedGroupsTest(Group):
+class TestbedGroupsTest(GroupMaster):
     @pytest.mark.long
     @case
     async def test_the_search_continues_without_a_crashing_peer(self) -> None:
@@ -182,13 +179,13 @@ class TestbedGroupsTest(Group):
 
         self.assert_culprit(record)
         last = self.trials(record, PEER)[-1]
-        own = [one for one in self.trials(record, OWN) if one.outcome is Outcome.OK]
-        assert max(one.id for one in own) < last.id
+        own = [trial for trial in self.trials(record, OWN) if trial.outcome is Outcome.OK]
+        assert max(trial.id for trial in own) < last.id
 
     @pytest.mark.long
     @case
     async def test_the_search_continues_without_a_peer_that_lost_its_worker(self) -> None:
-        """Its trial is withdrawn."""
+        """The trial of the peer is withdrawn."""
         await self.start()
         record = self.begin({PEER: {"trial": "wait"}})
         await self.until((self.folder / "waiting").exists)
@@ -208,7 +205,7 @@ class TestbedGroupsTest(Group):
     async def test_a_paused_peer_is_unavailable(self) -> None:
         await self.start()
         worker = self.master.workers.workers[PEER]
-        await self.master.data.control("pause", {"reason": "mine"}, ("workers", worker.workerid))
+        await self.master.data.control("pause", {"reason": "repair"}, ("workers", worker.workerid))
         record = self.begin()
         await self.until(lambda: len(self.trials(record, OWN)) > 2)
         assert self.trials(record, PEER) == []
@@ -219,7 +216,7 @@ class TestbedGroupsTest(Group):
     @pytest.mark.long
     @case
     async def test_a_job_of_a_peer_withdraws_trials_that_have_not_begun(self) -> None:
-        """Also one whose buildset was not recorded because of a kill."""
+        """The buildset of the trial was submitted and, because of a kill, not recorded."""
         await self.start()
         record = self.begin({OWN: {"trial": "wait"}, PEER: {"trial": "wait"}})
         await self.until(lambda: len(self.trials(record, OWN)) == 1)
@@ -230,31 +227,34 @@ class TestbedGroupsTest(Group):
             LINE[0]
         ]
         peer_trial = intend(self.ledger, record, kernel.revision, PEER)
-        given = await self.scheduler._submit(record, peer_trial)
+        buildset = await self.scheduler._submit(record, peer_trial)
         night = NightlyJob("main", PEER, LINE[0], ("inet4-forwarding",), 1)
         tonight = self.ledger.jobs.add(night, key="night", priority=100)
         self.scheduler._lock.release()
         await self.scheduler.advance()
 
-        taken = self.ledger.actions.get(peer_trial.id)
-        assert (taken.outcome, taken.note) == (Outcome.WITHDRAWN, f"{PEER} has a night of its own")
-        assert (await self.master.data.get(("buildsets", given)))["results"] != SUCCESS
+        ended = self.ledger.actions.get(peer_trial.id)
+        assert (ended.outcome, ended.note) == (Outcome.WITHDRAWN, f"{PEER} has a night of its own")
+        assert (await self.master.data.get(("buildsets", buildset)))["results"] != SUCCESS
         (self.folder / "go").touch()
         tonight = await self.closed(tonight)
         assert tonight.result == NightlyResult(1)
         self.assert_culprit(await self.closed(record))
-        later = [one.intended_at for one in self.trials(record, PEER) if one.id > peer_trial.id]
+        trials = self.trials(record, PEER)
+        later = [trial.intended_at for trial in trials if trial.id > peer_trial.id]
         assert tonight.closed_at is not None
         assert min(later, default=math.inf) >= tonight.closed_at
 
     async def until_running(self, number: int) -> None:
+        """Waits until a number of trials run."""
         while True:
             builds = await self.master.data.get(("builds",))
             benches = [
                 await self.master.data.updates.findBuilderId(f"bench-{name}")
                 for name in self.testbeds
             ]
-            running = [one for one in builds if one["builderid"] in benches and not one["complete"]]
+            trials = [build for build in builds if build["builderid"] in benches]
+            running = [trial for trial in trials if not trial["complete"]]
             if len(running) == number and (self.folder / "waiting").exists():
                 return
             await task.deferLater(reactor, 0.05)
@@ -262,7 +262,7 @@ class TestbedGroupsTest(Group):
     @pytest.mark.long
     @case
     async def test_kills_between_any_two_effects_neither_repeat_nor_lose_work(self) -> None:
-        """Every seventh effect raises an exception before or after it; both testbeds measure."""
+        """About every seventh effect raises an exception, before it or after it."""
         await self.start()
         kills = self.kill_often()
         record = await self.closed(self.begin())
@@ -270,66 +270,71 @@ class TestbedGroupsTest(Group):
         kills.clear()
         await self.until_idle()
 
-        names = await self.names()
-        assert len(names) == len(set(names))
+        ids = [buildset["external_idstring"] for buildset in await self.buildsets()]
+        assert len(ids) == len(set(ids))
         trials_by_testbed = [self.trials(record, name) for name in (OWN, PEER)]
         assert min(map(len, trials_by_testbed)) >= 3
         evidence = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64")
-        fresh = Counter(one.testbed for one in evidence.observations if one.fresh)
-        measured = [{one.id for one in its if self.samples(one)} for its in trials_by_testbed]
-        assert [fresh[OWN], fresh[PEER]] == [len(its) for its in measured]
+        observations = evidence.observations
+        fresh = Counter(found.testbed for found in observations if found.fresh)
+        measured = [sum(bool(self.samples(trial)) for trial in own) for own in trials_by_testbed]
+        assert [fresh[OWN], fresh[PEER]] == measured
         assert isinstance(record.result, Culprit)
         assert abs(record.result.effects[0].ln_ratio - math.log(SLOW / FAST)) < 0.01
-        trials = [one for its in trials_by_testbed for one in its]
-        begun = [one for one in trials if self.ledger.facts.of_action(one.id)]
+        trials = [trial for own in trials_by_testbed for trial in own]
+        begun = [trial for trial in trials if self.ledger.facts.of_action(trial.id)]
         assert self.calls_of("trial") == len(begun)
-        ended = {one.id for one in trials if one.outcome is Outcome.OK}
-        assert ended <= {one.id for one in begun}
+        ended = {trial.id for trial in trials if trial.outcome is Outcome.OK}
+        assert ended <= {trial.id for trial in begun}
         builds = Counter(call for call in self.calls() if call.startswith("build"))
         assert set(builds.values()) == {1}
-        await self.until_home()
+        await self.until_recovered()
         self.flushLoggedErrors(KilledError)
 
     def calls_of(self, verb: str) -> int:
         return sum(call.startswith(f"{verb} ") for call in self.calls())
 
-    async def until_home(self) -> None:
+    async def until_recovered(self) -> None:
         """Waits for the recovery of both testbeds."""
         recovered = {f"recover {name}" for name in self.testbeds}
         await self.until(lambda: recovered <= set(self.places()))
 
     def kill_often(self) -> list[int]:
-        """Raises KilledError at some effects, as long as the list has a number."""
-        luck = random.Random(7)
-        alive = [7]
+        """Makes effects of the scheduler raise KilledError at random.
 
-        def end() -> None:
+        Returns:
+            A list with the mean number of effects per error; without it, no error is raised.
+        """
+        rng = random.Random(7)
+        interval = [7]
+
+        def kill() -> None:
             self.scheduler._waits.clear()
             self.scheduler.prefetcher._idle_states.clear()
             raise KilledError
 
-        def mortal(effect: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        def failing(effect: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
             async def run(*args: Any, **kwargs: Any) -> Any:
-                fate = luck.randrange(2 * alive[0]) if alive else -1
-                if fate == 0:
-                    end()
+                number = rng.randrange(2 * interval[0]) if interval else -1
+                if number == 0:
+                    kill()
                 result = await effect(*args, **kwargs)
-                if fate == 1:
-                    end()
+                if number == 1:
+                    kill()
                 return result
 
             return run
 
         for owner, name in ((Buildsets, "submit"), (Buildsets, "cancel_unless_running")):
-            self.patch(owner, name, mortal(getattr(owner, name)))
-        mine = DatabaseThread(self.settings)  # steps, which record facts, have another one
-        mine.do = mortal(mine.do)  # type: ignore[method-assign] # as above
-        self.scheduler.database = mine
+            self.patch(owner, name, failing(getattr(owner, name)))
+        thread = DatabaseThread(self.settings)  # the steps, which record facts, use another one
+        thread.do = failing(thread.do)  # type: ignore[method-assign] # fails at random
+        self.scheduler.database = thread
         for part in (
             self.scheduler.prefetcher,
             self.scheduler.quarantine,
             self.scheduler.groups,
             self.scheduler.idle_recovery,
         ):
-            part.database = mine
-        return alive
+            part.database = thread
+        return interval

@@ -6,50 +6,54 @@ from typing import Any
 
 from buildbot.plugins import worker
 from real_master import RealMaster, case
-from twisted.internet import reactor, task
 
 
 class WorkerMonitorTest(RealMaster):
     owner = "owner@lab.invalid"
 
-    async def without(self, missing: str, patience: float) -> None:
+    async def start_without(self, missing: str, patience: float) -> None:
+        """Starts the master; one worker is not connected."""
         object.__setattr__(self.settings.workers, "patience_minutes", patience)
-        self.builders = tuple(one for one in self.builders if one != missing)
-        self.testbeds = tuple(one for one in self.testbeds if one != missing)
+        self.builders = tuple(name for name in self.builders if name != missing)
+        self.testbeds = tuple(name for name in self.testbeds if name != missing)
         await self.start(more_workers=[worker.Worker(missing, "password")])
 
     async def connect_worker(self, name: str) -> None:
         config = self.master.config_loader.config_dict
-        others = [one for one in config["workers"] if one.workername != name]
-        there = worker.LocalWorker(name, max_builds=1, missing_timeout=0)
-        config["workers"] = [*others, there]
+        others = [other for other in config["workers"] if other.workername != name]
+        local = worker.LocalWorker(name, max_builds=1, missing_timeout=0)
+        config["workers"] = [*others, local]
         await self.master.doReconfig()
+
+    async def run_pass(self) -> None:
+        """Runs a pass of the scheduler, which checks the workers."""
+        await self.scheduler._lock.run(self.scheduler._pass)
 
     @case
     async def test_absence_and_return_of_a_needed_worker_are_mailed_once(self: Any) -> None:
-        """A build host has no owner: the mails go to the addresses of the settings."""
-        await self.without("builder", patience=0.0)
-        await task.deferLater(reactor, 2 * self.settings.tick)
+        """Build hosts have no owner; the recipients are those of the settings."""
+        await self.start_without("builder", patience=0.0)
+        await self.run_pass()
         assert self.mails() == [], "no work is queued"
         record = self.add_night(boots=1)
-        away = ("[netbisect] builder: worker offline, work is queued",)
+        offline = ("[netbisect] builder: worker offline, work is queued", ("people@lab.invalid",))
         await self.until(lambda: self.mails() != [])
-        await task.deferLater(reactor, 2 * self.settings.tick)
-        assert self.mails() == [(*away, ("people@lab.invalid",))]
+        await self.run_pass()
+        assert self.mails() == [offline]
         await self.connect_worker("builder")
         await self.closed(record)
-        back = ("[netbisect] builder: worker back online",)
+        online = ("[netbisect] builder: worker back online", ("people@lab.invalid",))
         await self.until(lambda: len(self.mails()) > 1)
-        assert self.mails() == [(*one, ("people@lab.invalid",)) for one in (away, back)]
+        assert self.mails() == [offline, online]
         first, second = self.ledger.mails.waiting()
         assert second.in_reply_to == first.message_id
 
     @case
-    async def test_the_owner_of_a_testbed_gets_the_mail_after_the_patience(self: Any) -> None:
-        await self.without("c2558", patience=30.0)
+    async def test_the_owner_of_a_testbed_gets_the_mail_after_patience_minutes(self: Any) -> None:
+        await self.start_without("c2558", patience=30.0)
         self.add_night()
         await self.until(lambda: any(one.testbed for one in self.ledger.actions.all_open()))
-        await task.deferLater(reactor, 2 * self.settings.tick)
+        await self.run_pass()
         assert self.mails() == []
         object.__setattr__(self.settings.workers, "patience_minutes", 0.0)
         await self.until(lambda: self.mails() != [])
