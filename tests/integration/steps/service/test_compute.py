@@ -24,19 +24,19 @@ ROOT = Path(__file__).resolve().parents[4]
 
 @pytest.fixture
 def process() -> Iterator[ComputeProcess]:
-    made = ComputeProcess()
-    yield made
-    made.close()
+    process = ComputeProcess()
+    yield process
+    process.close()
 
 
 def test_results_and_exceptions_of_the_child_reach_the_caller(process: ComputeProcess) -> None:
     levels = [Level(f"{i:040}", "", float(i), (13.0, 13.01, 12.99)) for i in range(10)]
 
-    elsewhere = process.call("netbisect.bisect.detection.histories", "estimate_noise", levels)
+    found = process.call("netbisect.bisect.detection.histories", "estimate_noise", levels)
 
-    assert elsewhere == importlib.import_module(
-        "netbisect.bisect.detection.histories"
-    ).estimate_noise(levels)
+    assert found == importlib.import_module("netbisect.bisect.detection.histories").estimate_noise(
+        levels
+    )
     assert process.pid not in (None, os.getpid())
     with pytest.raises(ValueError, match="at least one earlier level"):
         process.call(
@@ -105,10 +105,10 @@ def test_proxies_match_their_typed_imports() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    called = {name: getattr(numeric, name)._module for name in numeric.__all__}
+    proxies = {name: getattr(numeric, name) for name in numeric.__all__}
 
-    assert called == checked
-    assert all(isinstance(getattr(numeric, name), RemoteModule) for name in called)
+    assert {name: proxy._module for name, proxy in proxies.items()} == checked
+    assert all(isinstance(proxy, RemoteModule) for proxy in proxies.values())
 
 
 def test_the_master_loads_no_numeric_library() -> None:

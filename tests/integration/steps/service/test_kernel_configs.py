@@ -1,4 +1,4 @@
-"""Whether the trees of the watched branches have the kernel configurations of the testbeds."""
+"""The check for kernel configurations of the testbeds in the watched branches."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def lab(folder: Path, config: str) -> Lab:
 def test_a_configuration_missing_from_a_branch_is_reported(tmp_path: Path) -> None:
     """GENERIC-NODEBUG exists on main only."""
     tree = history(tmp_path)
-    found = list(kernel_configs(TREES, lab(tmp_path, '"GENERIC-NODEBUG"'), tree))
-    lacking = "sys/amd64/conf/GENERIC-NODEBUG is not on stable/14, for c2558; "
-    lacking += "expected one of GENERIC"
-    assert [(one.what, one.good, one.found) for one in found] == [
+    checks = list(kernel_configs(TREES, lab(tmp_path, '"GENERIC-NODEBUG"'), tree))
+    missing = "sys/amd64/conf/GENERIC-NODEBUG is not on stable/14, for c2558; "
+    missing += "expected one of GENERIC"
+    assert [(check.what, check.good, check.found) for check in checks] == [
         ("kernel_config", True, "sys/amd64/conf/GENERIC-NODEBUG is on main, for c2558"),
-        ("kernel_config", False, lacking),
+        ("kernel_config", False, missing),
         ("kernel_config", True, "bare has no sys/amd64/conf to look for GENERIC-NODEBUG in"),
     ]
 
 
-def test_a_configuration_of_each_branch_is_looked_for_there(tmp_path: Path) -> None:
+def test_branches_may_have_different_configurations(tmp_path: Path) -> None:
     tree = history(tmp_path)
     table = '{ main = "GENERIC-NODEBUG", "stable/*" = "GENERIC" }'
-    found = list(kernel_configs(TREES, lab(tmp_path, table), tree))
-    assert [one.good for one in found] == [True, True, False]
-    assert "kernel_config has nothing for the branch 'bare'" in found[2].found
+    checks = list(kernel_configs(TREES, lab(tmp_path, table), tree))
+    assert [check.good for check in checks] == [True, True, False]
+    assert "kernel_config has nothing for the branch 'bare'" in checks[2].found

@@ -71,44 +71,43 @@ class Authority:
         return WorkerSettings(certificate=folder / "master.pem", key=folder / "master.key")
 
 
-class Tls(RealMaster):
-    """A master with TLS."""
+class TlsTest(RealMaster):
+    """A master with TLS, and the folder of a worker."""
 
     def setUp(self) -> Any:
         done = super().setUp()
-        made = ["create-worker", "--quiet", "--connection-string=tls:somewhere"]
-        made += [str(self.folder / "worker"), "127.0.0.1", "far", PASSWORD]
-        subprocess.run([*WORKER, *made], check=True)
+        command = ["create-worker", "--quiet", "--connection-string=tls:placeholder"]
+        command += [str(self.folder / "worker"), "127.0.0.1", "remote", PASSWORD]
+        subprocess.run([*WORKER, *command], check=True)
         return done
 
     @pytest.mark.slow
     @case
     async def test_a_worker_connects_to_a_trusted_master_only(self) -> None:
         known, other = (Authority(self.folder / name) for name in ("known", "other"))
-        place = worker_endpoint(replace(known.certify(self.folder), port=1)).replace(
+        endpoint = worker_endpoint(replace(known.certify(self.folder), port=1)).replace(
             "ssl:1:", "ssl:0:"
         )
-        far = worker.Worker("far", PASSWORD, missing_timeout=0)
-        await self.start(more_workers=[far], protocols={"pb": {"port": place}})
-        manager = self.master.workers
-        [registration] = [one for one in manager.registrations.values() if one.worker is far]
-        port = registration.getPBPort()
+        remote = worker.Worker("remote", PASSWORD, missing_timeout=0)
+        await self.start(more_workers=[remote], protocols={"pb": {"port": endpoint}})
+        port = self.master.workers.registrations["remote"].getPBPort()
 
-        def join(name: str, connection: str) -> Path:
-            there = self.folder / f"worker-{name}"
-            shutil.copytree(self.folder / "worker", there)
-            tac = there / "buildbot.tac"
-            text = tac.read_text().replace(str(self.folder / "worker"), str(there))
-            tac.write_text(text.replace("tls:somewhere", connection))
-            return self.run_worker(there)
+        def start_worker(name: str, connection: str) -> Path:
+            """Starts a copy of the worker; returns its log."""
+            folder = self.folder / f"worker-{name}"
+            shutil.copytree(self.folder / "worker", folder)
+            tac = folder / "buildbot.tac"
+            text = tac.read_text().replace(str(self.folder / "worker"), str(folder))
+            tac.write_text(text.replace("tls:placeholder", connection))
+            return self.run_worker(folder)
 
         def logged(log: Path, words: str) -> bool:
             return log.is_file() and words in log.read_text()
 
-        untrusting = join("other", f"tls:127.0.0.1:{port}:trustRoots={other.folder}")
-        plain = join("plain", f"tcp:127.0.0.1:{port}")
-        good = join("known", f"tls:127.0.0.1:{port}:trustRoots={known.folder}")
-        await self.until(lambda: far.conn is not None)
+        untrusting = start_worker("other", f"tls:127.0.0.1:{port}:trustRoots={other.folder}")
+        plain = start_worker("plain", f"tcp:127.0.0.1:{port}")
+        good = start_worker("known", f"tls:127.0.0.1:{port}:trustRoots={known.folder}")
+        await self.until(lambda: remote.conn is not None)
         await self.until(lambda: logged(good, "Connected to"))
         await self.until(lambda: logged(untrusting, "Scheduling retry"))
         await self.until(lambda: logged(plain, "Starting factory"))

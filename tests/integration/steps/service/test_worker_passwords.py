@@ -1,4 +1,4 @@
-"""Passwords of workers: shared, or one each."""
+"""Passwords of workers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write(path: Path, password: str) -> None:
     path.write_text(f"{password}\n")
 
 
-def test_invalid_folders_are_rejected(folder: Path) -> None:
+def test_invalid_folders_of_passwords_are_rejected(folder: Path) -> None:
     with pytest.raises(FileError, match=r"workers\.password_file: .* has no file e5-2650"):
         worker_passwords(folder, (*NAMES, "e5-2650"))
     write(folder / "e5-2650", "secret of c2558")
@@ -56,13 +56,13 @@ def test_missing_passwords_are_created(folder: Path) -> None:
     assert make_passwords(folder, tuple(found)) == []
 
 
-def test_a_failed_write_leaves_nothing_behind(folder: Path) -> None:
+def test_a_failed_write_leaves_no_file(folder: Path) -> None:
     with pytest.raises(FileError, match=r"workers\.password_file: .*/no/such cannot be written"):
         make_passwords(folder, ("no/such",))
     assert {path.name for path in folder.iterdir()} == set(NAMES)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change owners of files")
 def test_passwords_created_by_root_belong_to_the_owner_of_the_folder(folder: Path) -> None:
     os.chown(folder, 12345, 54321)
     make_passwords(folder, ("new",))
@@ -85,9 +85,8 @@ def service(tmp_path: Path) -> Path:
 
 def password_check(folder: Path) -> str:
     """The result of the password check."""
-    [found] = [
-        one.found for one in control.check_folder(folder) if "password" in one.what + one.found
-    ]
+    checks = control.check_folder(folder)
+    [found] = [check.found for check in checks if "password" in check.what + check.found]
     return found
 
 
@@ -109,15 +108,15 @@ def test_several_masters_create_no_passwords(service: Path) -> None:
     assert not (service / "workers" / "another").exists()
 
 
-class SeparatePasswords(RealMaster):
+class SeparatePasswordsTest(RealMaster):
     """A master with separate passwords."""
 
     def start_worker(self, name: str, password: str) -> Path:
         """Starts a worker; returns its log."""
         place = self.folder / f"{name} with {password}"
         port = self.master.workers.registrations[name].getPBPort()
-        made = ["create-worker", "--quiet", str(place), f"127.0.0.1:{port}", name, password]
-        subprocess.run([*WORKER, *made], check=True)
+        command = ["create-worker", "--quiet", str(place), f"127.0.0.1:{port}", name, password]
+        subprocess.run([*WORKER, *command], check=True)
         return self.run_worker(place)
 
     @pytest.mark.long
@@ -132,10 +131,13 @@ class SeparatePasswords(RealMaster):
         self.builders = self.testbeds = ()
         place = {"port": "tcp:0:interface=127.0.0.1"}
         await self.start(more_workers=found, protocols={"pb": place})
-        there = self.master.botmaster.builders.values
+        attached_builders = self.master.botmaster.builders.values
 
         def attached() -> set[str]:
-            return {one.worker.workername for builder in there() for one in builder.workers}
+            """Names of the connected workers."""
+            return {
+                one.worker.workername for builder in attached_builders() for one in builder.workers
+            }
 
         log = self.start_worker("c2558", "secret-of-builder")
         await self.until(lambda: log.is_file() and "nauthorized" in log.read_text())
@@ -144,4 +146,4 @@ class SeparatePasswords(RealMaster):
         self.start_worker("builder", "secret-of-builder")
         self.start_worker("c2558", "secret-of-c2558")
         await self.until(lambda: attached() == {*NAMES})
-        self.flushLoggedErrors(UnauthorizedLogin)  # it has tried again
+        self.flushLoggedErrors(UnauthorizedLogin)  # of a repeated login
