@@ -1,4 +1,4 @@
-"""Every kind of page, for people who use a keyboard, a screen reader or a dark screen."""
+"""Accessibility of all kinds of pages of the site, in dark colours."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_page_has_no_finding(whole_site: Any, tmp_path: Path, kind: str) -> None:
+def test_the_accessibility_checker_reports_no_violation(
+    whole_site: Any, tmp_path: Path, kind: str
+) -> None:
     page = min(whole_site.folder.glob(f"{kind}.html")).read_text()
 
     assert findings(page, "dark", tmp_path) == []

@@ -1,4 +1,4 @@
-"""All places show the same change of an alert."""
+"""The change of an alert is the same in all mails, pages and documents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RETEST, VERIFIED = "-3.9 %", "-4.4 %"
 
 @pytest.fixture
 def places(service_folder: Path, filled: Path, tmp_path: Path) -> dict[str, str]:
-    """By place: what it shows of the last alert, whose culprit is verified."""
+    """Texts about the last alert, by place; its culprit is verified."""
     url = f"sqlite:///{shutil.copy(filled, tmp_path)}"
     settings, lab = load(service_folder / control.SETTINGS)
     settings = replace(settings, database=url, state=tmp_path)
@@ -77,7 +77,8 @@ def test_documents_have_the_verified_change(filled: Path) -> None:
         return found
 
     alert = printed("alert", str(number))
-    listed = next(one for one in printed("status")["alerts"] if one["id"] == number)  # type: ignore[attr-defined]
+    all_alerts = printed("status")["alerts"]
+    listed = next(one for one in all_alerts if one["id"] == number)  # type: ignore[attr-defined]
     lead = alert["differences"][0]  # type: ignore[index]
     assert (alert["basis"], lead["ln_ratio"]) == ("verified", -0.045)
     assert (listed["basis"], listed["difference"], listed["ln_ratio"]) == ("verified", lead, -0.045)

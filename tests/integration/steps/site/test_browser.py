@@ -1,6 +1,6 @@
-"""The site in a real browser: as it looks, as it prints, and that it asks for nothing.
+"""The site in a browser: rendering, printing, and no requests.
 
-The pictures are kept in the folder that NETBISECT_SCREENSHOTS names, or in pytest's own.
+The folder of the pictures is NETBISECT_SCREENSHOTS, or a temporary folder of pytest.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ class Rendering:
     dom: str
     console: list[str]
     picture: Path
-    paper: Path
+    pdf: Path
 
 
 @pytest.fixture(scope="module")
 def artefacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where pictures are kept for people to look at."""
-    named = os.environ.get("NETBISECT_SCREENSHOTS")
-    folder = Path(named) if named else tmp_path_factory.mktemp("screenshots")
+    """The folder of the pictures."""
+    chosen = os.environ.get("NETBISECT_SCREENSHOTS")
+    folder = Path(chosen) if chosen else tmp_path_factory.mktemp("screenshots")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -80,19 +80,19 @@ def browse(site: Any, page: str, tmp_path: Path, *options: str) -> subprocess.Co
 def render(
     whole_site: Any, artefacts: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Rendering]:
-    """A page in the dark: each is loaded once for its picture, its paper and its console."""
+    """Renders pages in dark colours, each once."""
     profile = tmp_path_factory.mktemp("browser")
 
     @functools.cache
-    def look(page: str) -> Rendering:
+    def rendered(page: str) -> Rendering:
         path = artefacts / page.removesuffix(".html")
-        picture, paper = path.with_suffix(".png"), path.with_suffix(".pdf")
+        picture, pdf = path.with_suffix(".png"), path.with_suffix(".pdf")
         options = ("--window-size=1300,1800", f"--screenshot={picture}", "--dump-dom")
-        paging = ("--no-pdf-header-footer", f"--print-to-pdf={paper}", "--enable-logging=stderr")
-        done = browse(whole_site, page, profile, DARK, *options, *paging)
-        return Rendering(done.stdout, console(done), picture, paper)
+        printing = ("--no-pdf-header-footer", f"--print-to-pdf={pdf}", "--enable-logging=stderr")
+        done = browse(whole_site, page, profile, DARK, *options, *printing)
+        return Rendering(done.stdout, console(done), picture, pdf)
 
-    return look
+    return rendered
 
 
 def console(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -103,13 +103,13 @@ def console(done: subprocess.CompletedProcess[str]) -> list[str]:
 def test_a_page_renders_and_prints_without_requests(
     render: Callable[[str], Rendering], page: str
 ) -> None:
-    """What it may load is nothing; a request for more would be a word on the console."""
-    look = render(page)
-    picture = look.picture.read_bytes()
-    data = look.paper.read_bytes()
+    """The policy of the page forbids requests; the browser reports them on its console."""
+    rendering = render(page)
+    picture = rendering.picture.read_bytes()
+    data = rendering.pdf.read_bytes()
 
-    assert look.console == []
-    assert "</html>" in look.dom
+    assert rendering.console == []
+    assert "</html>" in rendering.dom
     assert picture.startswith(b"\x89PNG")
     assert [int.from_bytes(picture[at : at + 4], "big") for at in (16, 20)] == [1300, 1800]
     assert len(picture) > 20_000, "an empty page"
@@ -118,11 +118,11 @@ def test_a_page_renders_and_prints_without_requests(
 
 
 def test_many_scenarios_fit_on_paper(whole_site: Any, tmp_path: Path) -> None:
-    """25 of them across a sheet in Letter format, which is the narrower of the usual two."""
+    """25 scenarios fit on Letter paper in landscape, which is narrower than A4."""
     ledger = open_ledger(whole_site.database)
-    trail = ledger.series_histories.of("testbed-00", "inet4-path-00")[0]
-    one = DocumentQueries(ledger).series_of(trail, ())
-    text = revisions.page([replace(one, title=f"inet4-path-{i:02}") for i in range(25)]).html()
+    history = ledger.series_histories.of("testbed-00", "inet4-path-00")[0]
+    series = DocumentQueries(ledger).series_of(history, ())
+    text = revisions.page([replace(series, title=f"inet4-path-{i:02}") for i in range(25)]).html()
     measure = "<script>document.title = document.documentElement.scrollWidth</script></body>"
     text = re.sub(r"<meta http-equiv=.Content-Security-Policy.[^>]*>", "", text)
     text = text.replace("@media print", "@media all").replace("</body>", measure)

@@ -1,4 +1,4 @@
-"""What the site tells of an alert beyond its numbers: what the mail tells, and more."""
+"""Pages of alerts: unaffected testbeds, backports and commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from netbisect.store.ledger import Ledger
 
 
 class FilledCase:
-    """The last alert of a filled ledger, in the home of a service."""
+    """The last alert of a filled ledger."""
 
     def __init__(self, service_folder: Path, database: Path, folder: Path) -> None:
         settings, self.lab = load(service_folder / control.SETTINGS)
@@ -51,11 +51,11 @@ def case_of_alert(service_folder: Path, filled: Path, tmp_path: Path) -> FilledC
 
 
 def test_page_and_mail_agree(case_of_alert: FilledCase) -> None:
-    """How much, what did not move, what becomes of it elsewhere, what to type."""
+    """Both name unaffected testbeds, backports and commands."""
     case = replace(
         case_of_alert.case(), backports=("It is due on stable/15 on 2026-03-16.",), command="run it"
     )
-    letter = alerts.mail(case).text
+    mail = alerts.mail(case).text
     page = Page(case_of_alert.page(case))
 
     assert case.unaffected == ("testbed-01 (inet4-path-00 and inet4-path-02)",)
@@ -65,13 +65,14 @@ def test_page_and_mail_agree(case_of_alert: FilledCase) -> None:
         case.command,
         f"alerts ack {case_of_alert.alert.id}",
     ):
-        assert sentence in " ".join(letter.split())
+        assert sentence in " ".join(mail.split())
         assert sentence in page.text
     assert "Changes by this commit" in page.text
 
 
-def test_alerts_are_followed_for_90_days_after_their_end(case_of_alert: FilledCase) -> None:
-    """Then other testbeds are not looked at any more, and the tree is not either."""
+def test_unaffected_testbeds_are_shown_until_90_days_after_the_end(
+    case_of_alert: FilledCase,
+) -> None:
     back = case_of_alert.ledger.commits.newest("main") or ""
     case_of_alert.ledger.alerts.change(
         case_of_alert.alert.id,

@@ -1,4 +1,4 @@
-"""The folder of a site: replaced as a whole by a complete one, or not at all."""
+"""Atomic replacement of the folder of a site."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.database import open_database
 from netbisect.store.ledger import Ledger
 
-pytestmark = pytest.mark.xdist_group("site")  # which is made once
+pytestmark = pytest.mark.xdist_group("site")  # one process creates the site
 
 
 def later(database: str) -> Ledger:
-    """The ledger, whose clock stands at the end of the next night."""
+    """The ledger with a clock at the end of the next night."""
     return Ledger(open_database(database), clock=lambda: FIRST + (SMALL_PLAN.nights + 1) * DAY)
 
 
@@ -37,7 +37,8 @@ def all_files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def left_beside(folder: Path) -> set[str]:
+def temporary_files(folder: Path) -> set[str]:
+    """Names of files and folders of netbisect beside a site."""
     return {path.name for path in folder.parent.glob(f".{folder.name}.*")}
 
 
@@ -45,7 +46,7 @@ LOCK = ".out.netbisect-lock"
 
 
 def test_a_run_replaces_the_site_and_keeps_other_files(small_site: Site, tmp_path: Path) -> None:
-    """Also through a symbolic link; permissions stay, obsolete pages go."""
+    """OUT may be a symbolic link; permissions are kept and obsolete pages removed."""
     folder = small_site.folder
     before = all_files(folder)
     (folder / "alert-1.html").unlink()
@@ -72,7 +73,7 @@ def test_a_run_replaces_the_site_and_keeps_other_files(small_site: Site, tmp_pat
     (folder / "robots.txt").unlink()
     shutil.rmtree(folder / "more")
     assert all_files(folder) == before
-    assert left_beside(folder) == {LOCK}
+    assert temporary_files(folder) == {LOCK}
 
 
 KILLED = """
@@ -92,18 +93,18 @@ def rename(path, target):
 {0} = {1}
 main(sys.argv[1:5])
 """
-"""A real process that is killed at a certain place, which no signal from outside would meet."""
+"""A process that kills itself in a replaced function: a signal from outside arrives too late."""
 
 
 @pytest.mark.parametrize(
     ("patched", "by", "at"),
     [("pages.index", "kill", ()), ("Path.rename", "rename", ("out", ""))],
-    ids=["while it makes pages", "between the renames"],
+    ids=["during the rendering", "between the renames"],
 )
 def test_a_killed_run_leaves_the_old_site(
     small_site: Site, patched: str, by: str, at: tuple[str, ...]
 ) -> None:
-    """Between the two renames it is in a folder beside OUT; the next run restores it first."""
+    """Between the two renames, a folder beside OUT has the old site; the next run restores it."""
     before = all_files(small_site.folder)
     command = [sys.executable, "-c", KILLED.format(patched, by)]
     arguments = ["site", str(small_site.folder), "--database", small_site.database, *at]
@@ -115,11 +116,11 @@ def test_a_killed_run_leaves_the_old_site(
     assert all_files(old if old.exists() else small_site.folder) == before
     assert small_site.run("--compare", "no", "such").exit_code == 1
     assert all_files(small_site.folder) == before
-    assert left_beside(small_site.folder) == {LOCK}
+    assert temporary_files(small_site.folder) == {LOCK}
 
 
 @pytest.mark.long
-def test_two_processes_make_the_same_pages_as_one(whole_site: Site, tmp_path: Path) -> None:
+def test_two_processes_write_the_same_pages_as_one(whole_site: Site, tmp_path: Path) -> None:
     run.write(SiteSource(whole_site.database), tmp_path, [], processes=2)
     found = all_files(tmp_path)
 
@@ -128,30 +129,28 @@ def test_two_processes_make_the_same_pages_as_one(whole_site: Site, tmp_path: Pa
     }
 
 
-def dies(part: PagesOfTestbed) -> None:
-    """In a child process."""
-    os.kill(os.getpid(), signal.SIGKILL if part else 0)
+def kill_child(_: PagesOfTestbed) -> None:
+    """Kills the child process that calls it."""
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.long
 def test_a_killed_process_is_reported_in_one_sentence(
     whole_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "_make", dies)
+    monkeypatch.setattr(run, "_make", kill_child)
 
     with pytest.raises(SiteError, match="a process that made pages was killed"):
         run.write(SiteSource(whole_site.database), tmp_path, [], processes=2)
 
 
 def test_other_folders_are_refused(whole_site: Site, tmp_path: Path) -> None:
-    (tmp_path / "letter.txt").write_text("dear reader")
+    (tmp_path / "notes.txt").write_text("text")
     result = Site(tmp_path, whole_site.database).run()
 
     assert result.exit_code == 1
-    assert "has files and is no site (letter.txt); expected a new or empty folder" in (
-        result.output
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+    assert "has files and is no site (notes.txt); expected a new or empty folder" in (result.output)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_a_locked_site_is_refused(small_site: Site) -> None:
@@ -207,7 +206,7 @@ def test_a_path_below_a_file_is_reported(whole_site: Site, tmp_path: Path) -> No
 
 
 def test_missing_series_have_reasons(small_site: Site) -> None:
-    """Beside those that were done and those that are not over."""
+    """Reasons are failed jobs, missing measurements and running jobs."""
     ledger = later(small_site.database)
     night(ledger, SMALL_PLAN, SMALL_PLAN.nights, testbeds=1)
     other = NightlyJob("main", bed(1), revision(head(SMALL_PLAN.nights)), ("inet4-path-00",), 3)

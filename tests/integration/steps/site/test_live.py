@@ -1,4 +1,4 @@
-"""Pages of the running service: the overview, searches, and pages of all kinds."""
+"""Pages of the running service."""
 
 from __future__ import annotations
 
@@ -77,15 +77,15 @@ def live(service_folder: Path, filled: Path, tmp_path: Path) -> LiveCase:
 def test_overview_shows_the_night_and_open_alerts(live: LiveCase) -> None:
     live.night("testbed-00", why="the generator does not answer")
     page = Page(live.index())
-    alerts = [one for one in live.ledger.alerts.all() if one.state.standing]
+    alerts = [alert for alert in live.ledger.alerts.all() if alert.state.standing]
     links = page.values("href")
 
     assert "0 of 3 series measured, 3 missing." in page.text
     assert "the generator does not answer" in page.text
     assert alerts
-    for one in alerts:
-        assert f"alert-{one.id}.html" in links
-        assert one.culprit[:12] in page.text
+    for alert in alerts:
+        assert f"alert-{alert.id}.html" in links
+        assert alert.culprit[:12] in page.text
     assert f"{len(alerts)} open alert" in page.text
     assert "main: latest level against baseline" in page.text
     assert sum(link.startswith("series-") for link in links) == 6
@@ -94,18 +94,18 @@ def test_overview_shows_the_night_and_open_alerts(live: LiveCase) -> None:
     assert "Queue empty." in page.text
 
 
-def test_only_confirmed_alerts_are_coloured(live: LiveCase) -> None:
+def test_only_series_of_confirmed_alerts_are_coloured(live: LiveCase) -> None:
     page = Page(live.index())
-    looks = [one.get("class") or "" for one in page.all("td") if one.get("class") in {"down", "up"}]
-    moved = {
-        (one.testbed, one.scenario)
+    classes = [cell.get("class") or "" for cell in page.all("td")]
+    changed = {
+        (series.testbed, series.scenario)
         for alert in live.ledger.alerts.all()
         if alert.state.standing
-        for one in alert.series
-        if one.moved
+        for series in alert.series
+        if series.moved
     }
 
-    assert looks == ["down"] * len(moved)
+    assert [name for name in classes if name in {"down", "up"}] == ["down"] * len(changed)
 
 
 def test_running_jobs_have_progress_and_time_left(live: LiveCase) -> None:
@@ -116,13 +116,13 @@ def test_running_jobs_have_progress_and_time_left(live: LiveCase) -> None:
     live.ledger.jobs.add(compared, key="compare")
     live.search(revisions)
     view = live.pages.overview()
-    jobs = {one.kind: one for one in view.running}
+    jobs = {job.kind: job for job in view.running}
 
     assert set(jobs) == {"night", "comparison", "bisection"}
     assert (jobs["night"].done, jobs["night"].progress) == (0.0, "0 of 4 boots")
     assert (jobs["comparison"].done, jobs["comparison"].progress) == (0.0, "0 of about 16 boots")
     assert "6 commits; likeliest" in jobs["bisection"].progress
-    assert all(one.left is not None and one.left > 60 for one in view.running)
+    assert all(job.left is not None and job.left > 60 for job in view.running)
     page = Page(live.index())
     assert len(page.all("progress")) == 3
     assert "is running: 0 of 3 series measured." in page.text
@@ -132,17 +132,17 @@ def test_running_jobs_have_progress_and_time_left(live: LiveCase) -> None:
 def test_time_left_includes_the_running_action(
     live: LiveCase, monkeypatch: pytest.MonkeyPatch, work: ActionStage | None
 ) -> None:
-    """What it works at takes its time, even where no further trial is expected."""
+    """No further trial is expected in this test."""
     alert, revisions = live.ledger.alerts.all()[-1], live.ledger.commits.booted()[-6:]
     record = live.search(revisions)
     prices = live.ledger.costs.prices(alert.testbed)
-    least = {None: None, ActionStage.TRIAL: prices.boot + prices.run}.get(work, prices.build)
+    left = {None: None, ActionStage.TRIAL: prices.boot + prices.run}.get(work, prices.build)
     if work is not None:
         intend(live.ledger, record, revisions[0], stage=work)
     monkeypatch.setattr(progress, "_search", lambda *_: (0.9, 0.0, "6 commits"))
     view = live.pages.overview()
 
-    assert [one.left for one in view.running] == [least]
+    assert [job.left for job in view.running] == [left]
     assert "about 0 s" not in live.index()
 
 
@@ -152,15 +152,15 @@ def test_only_changed_series_are_read_again(live: LiveCase) -> None:
     assert live.pages.stale() == []
     assert live.pages.overview().series == first
 
-    alert = next(one for one in live.ledger.alerts.all() if one.state.standing)
+    alert = next(found for found in live.ledger.alerts.all() if found.state.standing)
     live.ledger.alerts.change(alert.id, who="a", what="b", culprit="c" * 40)
     assert {place[0] for place, _ in live.pages.stale()} == {alert.testbed}
 
 
 def test_all_series_of_a_changed_alert_are_read_again(live: LiveCase) -> None:
     live.pages.overview()
-    alert = next(one for one in live.ledger.alerts.all() if one.state.standing)
-    other = next(one for one in live.ledger.series.names() if one.testbed != alert.testbed)
+    alert = next(found for found in live.ledger.alerts.all() if found.state.standing)
+    other = next(name for name in live.ledger.series.names() if name.testbed != alert.testbed)
     with live.ledger.writing() as writing:
         series = AlertSeries(
             alert=alert.id, testbed=other.testbed, scenario=other.scenario, branch=other.branch,
@@ -171,21 +171,23 @@ def test_all_series_of_a_changed_alert_are_read_again(live: LiveCase) -> None:
 
     stale = {place for place, _ in live.pages.stale()}
     assert (other.testbed, other.scenario) in stale
-    assert stale == {(one.testbed, one.scenario) for one in live.ledger.alerts.get(alert.id).series}
+    changed = live.ledger.alerts.get(alert.id)
+    assert stale == {(series.testbed, series.scenario) for series in changed.series}
 
 
 def test_old_closed_alerts_are_not_on_the_overview(live: LiveCase) -> None:
     live.now += 40 * 86400
     links = set(Page(live.index()).values("href"))
 
-    for one in live.ledger.alerts.all():
-        assert (f"alert-{one.id}.html" in links) == one.state.standing
+    for alert in live.ledger.alerts.all():
+        assert (f"alert-{alert.id}.html" in links) == alert.state.standing
 
 
 def test_missing_series_of_a_night_are_updated(live: LiveCase) -> None:
     live.night("testbed-00")
     assert live.pages.overview().night.measured == 0
-    [night] = [one for one in live.ledger.jobs.all_open() if isinstance(one.job, NightlyJob)]
+    records = live.ledger.jobs.all_open()
+    [night] = [record for record in records if isinstance(record.job, NightlyJob)]
     first = live.names[0]
     decision = intend(live.ledger, night, night.job.revision)
     facts = measured("new", "testbed-00", "k", night.job.revision, live.now, {first: 1e6})
@@ -194,7 +196,7 @@ def test_missing_series_of_a_night_are_updated(live: LiveCase) -> None:
 
     view = live.pages.overview()
     assert view.night.measured == 1
-    assert sum(len(one.scenarios) for one in view.night.missing) == 2
+    assert sum(len(missing.scenarios) for missing in view.night.missing) == 2
 
 
 def test_unread_series_are_counted(live: LiveCase) -> None:
@@ -217,10 +219,10 @@ def test_failed_mails_are_counted(live: LiveCase) -> None:
 
 
 def test_all_links_of_live_pages_lead_to_pages(live: LiveCase) -> None:
-    """As the static site: the same pages, with a search field and Buildbot's builds."""
-    seen, left, kinds = set(), ["index.html"], Counter[str]()
-    while left:
-        name = left.pop(0)
+    """All pages also have a search field and a link to the builds of Buildbot."""
+    seen, remaining, kinds = set(), ["index.html"], Counter[str]()
+    while remaining:
+        name = remaining.pop(0)
         seen.add(name)
         kind = re.sub(r"[-.].*[.]", ".", name)
         kinds[kind] += 1
@@ -230,17 +232,17 @@ def test_all_links_of_live_pages_lead_to_pages(live: LiveCase) -> None:
             assert json.loads(live.page(name))["format"]
             continue
         page = Page(live.page(name))
-        assert next(one.get("action") for one in page.all("form")) == "search"
+        assert next(form.get("action") for form in page.all("form")) == "search"
         assert f"{live.settings.web.url}#/builders" in page.values("href")
         links = {link.partition("#")[0] for link in page.values("href")}
-        links = {one for one in links if re.fullmatch(r"[a-z]+(-[\w.-]+)?[.](html|json)", one)}
-        left += sorted(links - seen - set(left))
+        links = {link for link in links if re.fullmatch(r"[a-z]+(-[\w.-]+)?[.](html|json)", link)}
+        remaining += sorted(links - seen - set(remaining))
 
-    wanted = {"alert", "bisection", "comparison", "series", "testbed", "revisions", "health"}
-    assert set(kinds) >= {f"{one}.html" for one in wanted}
+    expected = {"alert", "bisection", "comparison", "series", "testbed", "revisions", "health"}
+    assert set(kinds) >= {f"{kind}.html" for kind in expected}
 
 
-def test_a_search_leads_to_a_revision_or_to_a_comparison(live: LiveCase) -> None:
+def test_the_search_field_finds_revisions_and_pairs_of_them(live: LiveCase) -> None:
     one, other = sorted(live.ledger.commits.booted())[:2]
 
     page = live.pages.search([one[:9]])
@@ -259,7 +261,7 @@ def test_a_search_leads_to_a_revision_or_to_a_comparison(live: LiveCase) -> None
     ["alert-99.html", "alert-x.html", "bisection-1.html", "series-x.y.z.html", "revision-0.html",
      "compare-zz.b.html", "../netbisect.toml", "x.html"],
 )  # fmt: skip
-def test_other_names_have_no_page(live: LiveCase, name: str) -> None:
+def test_unknown_names_have_no_page(live: LiveCase, name: str) -> None:
     assert live.pages.file(name) is None
 
 
@@ -280,15 +282,15 @@ def test_external_text_is_escaped(live: LiveCase) -> None:
     text = live.index()
     page = Page(text)
 
-    assert [one.get("src") for one in page.all("script")] == ["live.js"]
+    assert [script.get("src") for script in page.all("script")] == ["live.js"]
     assert "<script>alert(1)</script>" in page.text
     assert not set(text) & {"\x07", "\u202e"}
 
 
 def test_imported_revisions_have_pages(live: LiveCase, tmp_path: Path) -> None:
-    """Their names are not in the names of the files."""
+    """Names of imported revisions are not part of the names of their pages."""
     names = [f"release-14.0.{i}" for i in range(3)]
-    rows = [f"new,ci,boot,time,{one},{i},5,s,lower\n" for i, one in enumerate(names)]
+    rows = [f"new,ci,boot,time,{name},{i},5,s,lower\n" for i, name in enumerate(names)]
     measurements = tmp_path / "boot.csv"
     head = "branch,testbed,scenario,metric,revision,time,value,unit,direction\n"
     measurements.write_text(head + "".join(rows))

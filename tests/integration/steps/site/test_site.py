@@ -1,4 +1,4 @@
-"""The site: every page whole, accessible, safe and free of dead links, whatever was measured."""
+"""The site: validity, accessibility, links and escaping of all pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 import shutil
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -28,8 +27,10 @@ from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.db.records import SeriesName
 
-pytestmark = pytest.mark.xdist_group("site")  # which is made once
-EVIL = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}\x00\x1b[31m\ud800\u202e$x$'
+pytestmark = pytest.mark.xdist_group("site")  # one process creates the site
+HOSTILE = (
+    '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}\x00\x1b[31m\ud800\u202e$x$'
+)
 SHOWN = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}'
 
 
@@ -39,7 +40,7 @@ def pages(site: Site) -> list[str]:
 
 @pytest.fixture(scope="module")
 def changed_site(first_small_site: Site, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """A site after `--compare`, an acknowledged alert and a series whose conditions changed."""
+    """A site with a comparison, an acknowledged alert and a series with changed conditions."""
     folder = tmp_path_factory.mktemp("changed") / "small"
     shutil.copytree(first_small_site.folder.parent, folder)
     site = Site(folder / "out", f"sqlite:///{folder}/ledger.sqlite")
@@ -49,10 +50,10 @@ def changed_site(first_small_site: Site, tmp_path_factory: pytest.TempPathFactor
     assert site.run("--compare", before[:12], f"n{numbers[after]}").exit_code == 0
     ledger.alerts.change(1, who="olga", what="in review <b>", state=AlertState.ACKNOWLEDGED)
     for at, flows in ((1.8e9, "2000"), (1.9e9, "1")):
-        one = Conditions.of("testbed-00", "inet6", {"flows": flows, "packet": "60 bytes"})
+        conditions = Conditions.of("testbed-00", "inet6", {"flows": flows, "packet": "60 bytes"})
         boot = Boot(flows, "testbed-00", "key", newest, at, 1.0)
-        run = sample(flows, "testbed-00", "inet6", 5e5, at, conditions=one.digest)
-        ledger.facts.record_all([boot, one, run], "test")
+        run = sample(flows, "testbed-00", "inet6", 5e5, at, conditions=conditions.digest)
+        ledger.facts.record_all([boot, conditions, run], "test")
     assert site.run().exit_code == 0
     return site
 
@@ -67,7 +68,7 @@ def test_all_kinds_of_pages_are_written(whole_site: Site) -> None:
 
 
 def test_every_page_is_valid_and_accessible(whole_site: Site) -> None:
-    """Language, skip link, headings in order, headers with a scope, pictures with words."""
+    """Pages have a language, a skip link, ordered headings, scopes and labels of pictures."""
     for name in pages(whole_site):
         page = whole_site.page(name)
 
@@ -89,36 +90,34 @@ def test_every_page_is_valid_and_accessible(whole_site: Site) -> None:
 
 
 def test_pages_have_no_dead_links_and_load_nothing(whole_site: Site) -> None:
-    """From a file system too: all addresses are relative, and all that a page needs is in it."""
-    there = {path.name for path in whole_site.folder.iterdir()}
+    """All links are relative, and pages contain their style and pictures."""
+    files = {path.name for path in whole_site.folder.iterdir()}
     for name in pages(whole_site):
         page = whole_site.page(name)
         for link in page.values("href"):
             target, _, anchor = link.partition("#")
-            assert target in {"", *there} or link.startswith("#recent-") or _is_own(page, link), (
-                name,
-                link,
-            )
+            assert target in {"", *files}, (name, link)
             assert not anchor or anchor in page.values("id"), (name, link)
         assert page.values("src") == []
-        policy = next(one["content"] for one in page.all("meta") if "http-equiv" in one)
+        policy = next(meta["content"] for meta in page.all("meta") if "http-equiv" in meta)
         assert policy is not None
         assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
         assert page.all("script") == page.all("form") == []
 
 
 def test_every_page_of_data_has_a_document(whole_site: Site) -> None:
-    """Each alert, job and series has a document; badges and a feed lie beside them."""
+    """Alerts, jobs and series have a document; the site also has badges and a feed."""
     documented = {"alert", "comparison", "bisection", "series"}
     for name in pages(whole_site):
         kind = name.partition("-")[0]
-        forms = [one for one in whole_site.page(name).all("link") if one.get("rel") == "alternate"]
+        links = whole_site.page(name).all("link")
+        alternates = [link for link in links if link.get("rel") == "alternate"]
         if kind in documented:
-            document = json.loads((whole_site.folder / str(forms[0]["href"])).read_text())
+            document = json.loads((whole_site.folder / str(alternates[0]["href"])).read_text())
             assert document["format"] == f"netbisect-{kind}/1"
             assert kind == "series" or name == f"{kind}-{document['number']}.html"
         if kind in {"alert", "alerts.html", "index.html"}:
-            assert forms[-1]["href"] == "feed.atom"
+            assert alternates[-1]["href"] == "feed.atom"
     feed = (whole_site.folder / "feed.atom").read_text()
     assert '<link rel="alternate" type="text/html" href="alert-1.html"' in feed
     assert "2 drops" in (whole_site.folder / "badge-main.svg").read_text()
@@ -129,8 +128,8 @@ def test_every_page_of_data_has_a_document(whole_site: Site) -> None:
     }
 
 
-def test_a_series_is_the_same_in_the_site_and_from_the_command_line(whole_site: Site) -> None:
-    """In one line, and as its schema says."""
+def test_the_document_of_a_series_is_the_same_in_the_site_and_as_a_query(whole_site: Site) -> None:
+    """The document has one line and matches its schema."""
     name = SeriesName("testbed-01", "inet6-path-01", "main")
     text = (whole_site.folder / "series-testbed-01.inet6-path-01.main.json").read_text()
     document = DocumentQueries(open_ledger(whole_site.database)).series(name)
@@ -139,10 +138,6 @@ def test_a_series_is_the_same_in_the_site_and_from_the_command_line(whole_site: 
     assert text.count("\n") == 1
     assert document.alerts
     jsonschema.validate(json.loads(text), schema("series"))
-
-
-def _is_own(page: Any, link: str) -> bool:
-    return link.startswith("#") and link[1:] in page.values("id")
 
 
 def test_every_page_is_small(whole_site: Site) -> None:
@@ -163,11 +158,11 @@ def test_a_bisection_shows_every_trial_with_its_reason(whole_site: Site) -> None
     assert page.text.count("most to learn for its price") == 6
     assert "24 commits, 4.1 % each" in page.text
     assert "Tested kernels by commit" in page.text
-    drawn = [one["id"] for one in page.all("title") if "id" in one]
-    assert {"line-title", "search-title"} <= set(drawn)
+    titles = [title["id"] for title in page.all("title") if "id" in title]
+    assert {"line-title", "search-title"} <= set(titles)
 
 
-def test_a_series_has_steps_alerts_and_its_smallest_detectable_drop(whole_site: Site) -> None:
+def test_a_series_has_plots_alerts_and_its_smallest_detectable_drop(whole_site: Site) -> None:
     page = whole_site.page("series-testbed-00.inet4-path-00.main.html")
 
     for words in ("Smallest drop detected in one night", "Against baseline", "Noise between boots"):
@@ -178,8 +173,8 @@ def test_a_series_has_steps_alerts_and_its_smallest_detectable_drop(whole_site: 
 
 
 def test_a_revision_has_the_intervals_of_its_series(whole_site: Site) -> None:
-    """Those of the table of levels, which count the slow mode."""
-    files = {one.name: one.read_text() for one in whole_site.folder.glob("*.html")}
+    """The intervals are those in the table of levels on the page of the series."""
+    files = {path.name: path.read_text() for path in whole_site.folder.glob("*.html")}
     compared = 0
     for name, text in files.items():
         for file, cells in re.findall(r'<a href="(series-[^"]*)">[^<]*</a></th>(.*)</tr>', text):
@@ -201,29 +196,31 @@ def test_new_conditions_begin_an_epoch(changed_site: Site) -> None:
     assert "learning" in text
 
 
-def test_input_of_people_and_machines_is_escaped(url: str, tmp_path: Path) -> None:
-    """Markup, control characters, lone surrogates, and a subject of a megabyte."""
+def test_external_text_is_escaped(url: str, tmp_path: Path) -> None:
+    """The text has markup, control characters, lone surrogates, and a subject of a megabyte."""
     ledger = open_ledger(url)
     revisions = [f"{number:040x}" for number in range(1, 9)]
-    subject = EVIL + "long " * 200_000
+    subject = HOSTILE + "long " * 200_000
     commits = [
-        Commit(one, i, subject, EVIL, EVIL, EVIL, 1.7e9 + i * 86400)
-        for i, one in enumerate(revisions)
+        Commit(revision, i, subject, HOSTILE, HOSTILE, HOSTILE, 1.7e9 + i * 86400)
+        for i, revision in enumerate(revisions)
     ]
-    ledger.commits.learn(commits, EVIL)
-    for i, one in enumerate(revisions):
+    ledger.commits.learn(commits, HOSTILE)
+    for i, revision in enumerate(revisions):
         at = 1.7e9 + i * 86400
-        conditions = Conditions.of(EVIL, EVIL, {EVIL: EVIL})
-        boots = [Boot(f"{i}-{n}", EVIL, EVIL, one, at, 1.0) for n in range(3)]
+        conditions = Conditions.of(HOSTILE, HOSTILE, {HOSTILE: HOSTILE})
+        boots = [Boot(f"{i}-{n}", HOSTILE, HOSTILE, revision, at, 1.0) for n in range(3)]
         samples = [
-            sample(boot.id, EVIL, EVIL, 1e6 + n, at, conditions=conditions.digest)
+            sample(boot.id, HOSTILE, HOSTILE, 1e6 + n, at, conditions=conditions.digest)
             for n, boot in enumerate(boots)
         ]
-        ledger.facts.record_all([*boots, *([] if i else [conditions]), *samples], EVIL)
-    effect = Effect(EVIL, -0.1, -0.2, -0.05, 1e-6, 5, 5)
-    job = CompareJob(EVIL, EVIL, revisions[3], revisions[4], (EVIL,), EVIL, -0.1, commits=30)
+        ledger.facts.record_all([*boots, *([] if i else [conditions]), *samples], HOSTILE)
+    effect = Effect(HOSTILE, -0.1, -0.2, -0.05, 1e-6, 5, 5)
+    job = CompareJob(
+        HOSTILE, HOSTILE, revisions[3], revisions[4], (HOSTILE,), HOSTILE, -0.1, commits=30
+    )
     with ledger.jobs.closing(ledger.jobs.add(job, key="x"), Confirmed((effect,))) as closing:
-        closing.open_alert((effect,), who=EVIL, what=EVIL)
+        closing.open_alert((effect,), who=HOSTILE, what=HOSTILE)
     site = written(Site(tmp_path / "out", url))
 
     assert len(pages(site)) == 12
@@ -238,7 +235,7 @@ def test_input_of_people_and_machines_is_escaped(url: str, tmp_path: Path) -> No
     assert SHOWN in site.page("index.html").text
 
 
-def test_file_names_have_no_path() -> None:
+def test_file_names_contain_no_folder() -> None:
     for name in ("../../etc/passwd", "a/b", ".", "..", "", "CON", "ü"):
         assert re.fullmatch(
             r"series-[A-Za-z0-9_-]+\.x\.main\.html", series_page(name or "-", "x", "main")
@@ -260,13 +257,13 @@ def test_file_names_are_unique(names: list[str]) -> None:
 def test_sparse_or_unusual_data_gives_a_page(
     url: str, tmp_path: Path, rates: list[float], images: int
 ) -> None:
-    """And a sample of no packets is none."""
+    """Samples with a rate of 0 do not count."""
     ledger = open_ledger(url)
     for i in range(images):
-        one = f"r{i}"
-        ledger.commits.learn([Commit(one, i, "s", "", "a", "e", 1.7e9)], "main")
+        revision = f"r{i}"
+        ledger.commits.learn([Commit(revision, i, "s", "", "a", "e", 1.7e9)], "main")
         for n, rate in enumerate([*rates, 0.0]):
-            facts = measured(f"{i}-{n}", "t", "k", one, 1.7e9 + i, {"fwd": rate})
+            facts = measured(f"{i}-{n}", "t", "k", revision, 1.7e9 + i, {"fwd": rate})
             ledger.facts.record_all(facts, "test")
     site = written(Site(tmp_path / "out", url))
 
@@ -289,8 +286,7 @@ def test_sparklines_stay_in_their_frame(means: list[float]) -> None:
     assert all(-1 <= number <= 72 for number in numbers)
 
 
-def test_two_revisions_are_compared_on_a_page_of_their_own(changed_site: Site) -> None:
-    """Also in the next run."""
+def test_the_page_of_compared_revisions_is_kept_by_later_runs(changed_site: Site) -> None:
     [name] = {path.name for path in changed_site.folder.glob("compare-*.html")}
 
     assert "1 series of both" in changed_site.page(name).text
@@ -310,7 +306,7 @@ def test_an_unknown_revision_is_refused(own_site: Site, name: str, message: str)
 
 
 def schemes() -> dict[str, dict[str, str]]:
-    """The colours of the style sheet, by what they are for: light, dark and paper."""
+    """The colours of the style sheet for light screens, dark screens and paper."""
     css = environment.get_template("page.css").render()
     blocks = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
     found = [dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block)) for block in blocks]
@@ -318,7 +314,7 @@ def schemes() -> dict[str, dict[str, str]]:
 
 
 def luminance(colour: str) -> float:
-    """As WCAG 2.1 defines it."""
+    """Relative luminance of a colour, as defined by WCAG 2.1."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
@@ -326,7 +322,7 @@ def luminance(colour: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark", "print"])
 def test_text_has_enough_contrast(scheme: str) -> None:
-    """Contrast of 4.5 and more, on paper and on panels: AA; lines of pictures 3 and more."""
+    """The ratio of level AA of WCAG is 4.5, on the background and on panels."""
     colours = schemes()[scheme]
     for ground in ("paper", "panel"):
         for name in ("ink", "soft", "link", "good", "bad", "culprit", "heat", "boot"):
@@ -335,7 +331,7 @@ def test_text_has_enough_contrast(scheme: str) -> None:
 
 
 def test_all_colours_are_those_of_the_schemes() -> None:
-    """Otherwise one of them would be unreadable in the dark."""
+    """Other colours might be unreadable on a dark screen."""
     css = environment.get_template("site/site.css").render()
 
     assert not re.search(r"#[0-9a-f]{3,6}\b|rgb|: (white|black)\b", css)
