@@ -33,12 +33,12 @@ def actions(endpoints: Iterable[Any]) -> set[str]:
     for path in Path(inspect.getfile(buildbot.data)).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Compare) and ast.unparse(node.left) == "action":
-                words = ast.walk(node.comparators[0])
-                found |= {one.value for one in words if isinstance(one, ast.Constant)}
+                parts = ast.walk(node.comparators[0])
+                found |= {part.value for part in parts if isinstance(part, ast.Constant)}
     return found
 
 
-class Anonymous(ApiMaster):
+class AnonymousTest(ApiMaster):
     """Calls without a token and without a login."""
 
     async def rpc(self, path: str, method: str, **headers: str) -> int:
@@ -57,7 +57,7 @@ class Anonymous(ApiMaster):
         await self.serve()
         endpoints = [endpoint for _, endpoint in self.master.data.matcher.iterPatterns()]
         known = actions(endpoints)
-        assert "get" not in {one.lower() for one in known}
+        assert "get" not in {action.lower() for action in known}
         assert known >= {"stop", "rebuild", "cancel", "force", "enable", "pause", "set_priority"}
         paths = {path_of(pattern) for pattern, _ in self.master.data.matcher.iterPatterns()}
         assert len(paths) > 80
@@ -71,12 +71,12 @@ class Anonymous(ApiMaster):
             answer = await self.call(verb, "api/v2/builders", "", {})
             assert answer.code in (400, 404, 405, 501), verb
 
-        await self.ours()
-        await self.cross_origin()
-        await self.headers()
+        await self.check_netbisect()
+        await self.check_cross_origin()
+        await self.check_headers()
 
-    async def ours(self) -> None:
-        """Pages accept no writes; the API needs a token."""
+    async def check_netbisect(self) -> None:
+        """Asserts that pages accept no writes, and that the API needs a token."""
         for page in (
             "index.html",
             "overview.json",
@@ -99,22 +99,23 @@ class Anonymous(ApiMaster):
         for hook in ("base", "poller"):
             assert (await self.call("POST", f"change_hook/{hook}", "", {})).code == 400
         assert self.ledger.requests.all() == []
-        assert {one.who for one in self.ledger.requests.audit()} == {""}
+        assert {entry.who for entry in self.ledger.requests.audit()} == {""}
         assert len(self.ledger.requests.audit()) == 4
 
-    async def cross_origin(self) -> None:
-        there = {"origin": "https://elsewhere.invalid"}
-        assert await self.rpc("builders", "anything", **there) == 400
+    async def check_cross_origin(self) -> None:
+        """Asserts that calls from pages of other servers are rejected."""
+        other = {"origin": "https://elsewhere.invalid"}
+        assert await self.rpc("builders", "anything", **other) == 400
         body = b'{"id": 1, "jsonrpc": "2.0", "method": "stop", "params": {}}'
         plain = await self.call("POST", "api/v2/builds/1", "", body, content_type="text/plain")
         assert plain.code == 400
-        record = await self.call(
-            "OPTIONS", "api/v2/builds/1", **there, access_control_request_method="POST"
+        preflight = await self.call(
+            "OPTIONS", "api/v2/builds/1", **other, access_control_request_method="POST"
         )
-        assert not record.headers.hasHeader("access-control-allow-origin")
+        assert not preflight.headers.hasHeader("access-control-allow-origin")
 
-    async def headers(self) -> None:
-        """Pages allow only own scripts."""
+    async def check_headers(self) -> None:
+        """Asserts that pages allow only scripts of the service."""
         (self.settings.reports / "request-1").mkdir(parents=True)
         (self.settings.reports / "request-1" / "x.svg").write_text("<svg/>")
         for status, page in (

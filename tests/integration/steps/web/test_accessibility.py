@@ -1,4 +1,4 @@
-"""Pages of a running service, for people who use a keyboard, a screen reader or a dark screen."""
+"""Accessibility of pages of a running service."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ PAGES = (
     "profile-3.html",
     "nothing.html",
 )
-"""Those that the site does not have, or not with forms."""
+"""Pages with forms, and pages that the site does not have."""
 
 
 @pytest.mark.long
 @pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} is not installed")
-class Accessibility(ApiMaster):
+class AccessibilityTest(ApiMaster):
     """Pages with forms, of a user who is logged in."""
 
     @case
-    async def test_no_page_has_a_finding(self) -> None:
+    async def test_the_accessibility_checker_reports_no_violation(self) -> None:
         await self.serve_ann("ask")
         await self.record(201, self.token("ask"), testbeds=["c2558"])
         self.ledger.jobs.add(ProfileJob("main", "c2558", ("a" * 40,), ("s",)), key="profile")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import socket
+from functools import partial
 
 import pytest
 import treq
@@ -12,9 +13,12 @@ from api_master import API, DIFF, ORIGIN, ApiMaster
 from real_master import case
 from twisted.internet import threads
 
+from netbisect.steps.requests.rate_limit import RateLimiter
+from netbisect.steps.web import api as web_api
+
 
 @pytest.mark.slow
-class Api(ApiMaster):
+class ApiTest(ApiMaster):
     @case
     async def test_a_request_is_submitted_read_and_cancelled(self) -> None:
         await self.serve()
@@ -22,18 +26,17 @@ class Api(ApiMaster):
         cost = await self.record(200, token, dry_run=True)
         assert (cost["testbeds"][0]["boots"], self.ledger.requests.all()) == (10, [])
 
-        made = await self.record(201, token, boots=2, address="ann@lab.invalid")
-        assert (made["number"], made["who"], made["via"], made["state"]) == (
+        created = await self.record(201, token, boots=2, address="ann@lab.invalid")
+        assert (created["number"], created["who"], created["via"], created["state"]) == (
             1,
             "ann",
             "api",
             "open",
         )
-        assert made["parts"][0]["place"] == 1
+        assert created["parts"][0]["place"] == 1
         assert (await self.get(200, "requests/1"))["boots"] == 2
-        assert [one["number"] for one in (await self.get(200, "requests?who=ann"))["requests"]] == [
-            1
-        ]
+        listed = (await self.get(200, "requests?who=ann"))["requests"]
+        assert [request["number"] for request in listed] == [1]
         assert (await self.get(200, "requests?who=bob&state=open"))["requests"] == []
 
         answer = await self.call("POST", f"{API}/requests/1/cancel", token, {"why": "wrong"})
@@ -41,9 +44,9 @@ class Api(ApiMaster):
         again = await self.call("POST", f"{API}/requests/1/cancel", token, {})
         assert again.code == 409
         log = (await self.get(200, "requests/1/log"))["deeds"]
-        assert [one["what"] for one in log] == ["ask", "cancel"]
+        assert [entry["what"] for entry in log] == ["ask", "cancel"]
         assert log[1]["data"] == {"why": "wrong"}
-        assert "ann@lab.invalid" not in json.dumps([log, made])
+        assert "ann@lab.invalid" not in json.dumps([log, created])
 
         await self.check_revisions()
 
@@ -87,13 +90,13 @@ class Api(ApiMaster):
 
         await self.get(401, "audit")
         await self.get(403, "audit", good)
-        deeds = (await self.get(200, "audit?limit=1000", admin))["deeds"]
-        assert [one["what"] for one in deeds].count("refuse") == 14
-        assert {one["origin"] for one in deeds if one["via"] == "api"} == {"127.0.0.1"}
+        entries = (await self.get(200, "audit?limit=1000", admin))["deeds"]
+        assert [entry["what"] for entry in entries].count("refuse") == 14
+        assert {entry["origin"] for entry in entries if entry["via"] == "api"} == {"127.0.0.1"}
 
     @case
     async def test_reading_and_the_change_hook_can_require_a_password(self) -> None:
-        """The hook adds no change."""
+        """Calls of the hook add no change to Buildbot."""
         hook = self.folder / "hook"
         hook.write_text("git:secret\n")
         hook.chmod(0o600)
@@ -128,6 +131,8 @@ class Api(ApiMaster):
 
     @case
     async def test_calls_are_limited_per_user_and_bad_tokens_per_address(self) -> None:
+        """The clock of the limits stands still, so that slow calls do not regain tokens."""
+        self.patch(web_api, "RateLimiter", partial(RateLimiter, clock=lambda: 0.0))
         self.change(calls_per_minute=3, trusted_proxies=("127.0.0.1",))
         await self.serve()
         ann, bob = self.token("read"), self.token("read", who="bob")
@@ -222,8 +227,8 @@ class Api(ApiMaster):
             assert json.loads(reply.partition(b"\r\n\r\n")[2])["error"] == (
                 "expected at most 4,194,304 bytes"
             )
-        right = f"{head}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n".encode()
-        reply = await threads.deferToThread(self.send, right + chunk * 4 + b"0\r\n\r\n")
+        valid = f"{head}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n".encode()
+        reply = await threads.deferToThread(self.send, valid + chunk * 4 + b"0\r\n\r\n")
         assert reply.startswith(b"HTTP/1.1 401 ")
 
     def send(self, content: bytes) -> bytes:
@@ -236,8 +241,8 @@ class Api(ApiMaster):
     async def check_origin(self, token: str) -> None:
         body = {"kind": "compare", "subjects": ["main~1", "main"], "dry_run": True}
         path = f"{API}/requests"
-        there = await self.call("POST", path, token, body, origin="https://elsewhere.invalid")
-        assert there.code == 403
+        other = await self.call("POST", path, token, body, origin="https://elsewhere.invalid")
+        assert other.code == 403
         assert (await self.call("POST", path, token, body, origin=ORIGIN)).code == 200
 
     async def check_patches(self) -> None:
@@ -247,8 +252,8 @@ class Api(ApiMaster):
             answered = await self.record(403, plain, **body)
             assert "the right `patch`" in answered["error"]
         assert self.ledger.requests.all() == []
-        made = await self.record(201, trusted, **patch)
-        assert made["subjects"][1].startswith(made["subjects"][0] + "+patch-")
+        created = await self.record(201, trusted, **patch)
+        assert created["subjects"][1].startswith(created["subjects"][0] + "+patch-")
         other = await self.record(
             201,
             trusted,

@@ -13,15 +13,15 @@ from real_master import case
 from netbisect.steps.service.web_settings import LoginSettings, PeopleRule
 
 _NEW = "plugins/netbisect/new-request.html"
-_WISH = {"kind": "compare", "subjects": "main~1 main"}
+_REQUEST = {"kind": "compare", "subjects": "main~1 main"}
 
 
 @pytest.mark.slow
-class Login(ApiMaster):
-    """A master with htpasswd logins."""
+class LoginTest(ApiMaster):
+    """A master with logins by an htpasswd file."""
 
     async def login(self, name: str, password: str) -> str:
-        """The cookie of a session, or ""."""
+        """Logs in; returns the cookie of the session, or "" after a failure."""
         basic = base64.b64encode(f"{name}:{password}".encode()).decode()
         answer = await self.call("GET", "auth/login", authorization=f"Basic {basic}", follow=False)
         await treq.content(answer)
@@ -31,8 +31,8 @@ class Login(ApiMaster):
     @case
     async def test_forms_and_calls_need_a_session_and_its_rights(self) -> None:
         users = self.folder / "users"
-        kept = bcrypt.hashpw(b"secret", bcrypt.gensalt(4))
-        users.write_bytes(b"ann:" + kept + b"\nbob:" + kept)
+        digest = bcrypt.hashpw(b"secret", bcrypt.gensalt(4))
+        users.write_bytes(b"ann:" + digest + b"\nbob:" + digest)
         users.chmod(0o600)
         people = (PeopleRule(("ann",), ("read",)), PeopleRule(("bob",), ("ask",)))
         self.change(url=f"{ORIGIN}/", login=LoginSettings("htpasswd", users), people=people)
@@ -41,8 +41,8 @@ class Login(ApiMaster):
         assert await self.login("ann", "wrong") == ""
         assert await self.login("eve", "secret") == ""
 
-        assert (await self.submit(_NEW, cookie=cookie, **_WISH))[0] == 403
-        assert (await self.submit(_NEW, **_WISH))[0] == 403
+        assert (await self.submit(_NEW, cookie=cookie, **_REQUEST))[0] == 403
+        assert (await self.submit(_NEW, **_REQUEST))[0] == 403
         body = {"kind": "compare", "subjects": ["main~1", "main"], "dry_run": True}
         for origin in ({}, {"origin": "https://x.invalid"}):
             answer = await self.call("POST", f"{API}/requests", "", body, cookie=cookie, **origin)
@@ -52,5 +52,5 @@ class Login(ApiMaster):
 
         assert self.ledger.requests.all() == []
         cookie = await self.login("bob", "secret")
-        assert (await self.submit(_NEW, cookie=cookie, **_WISH))[0] == 303
-        assert [one.who for one in self.ledger.requests.all()] == ["bob"]
+        assert (await self.submit(_NEW, cookie=cookie, **_REQUEST))[0] == 303
+        assert [request.who for request in self.ledger.requests.all()] == ["bob"]

@@ -23,31 +23,32 @@ from netbisect.steps.service.compute import ComputeError
 from netbisect.steps.web import pages
 
 _NEW = "plugins/netbisect/new-request.html"
-_WISH = {"kind": "compare", "subjects": "main~1 main", "testbeds": "c2558"}
+_REQUEST = {"kind": "compare", "subjects": "main~1 main", "testbeds": "c2558"}
 """A valid request."""
 
 
-class Pages(ApiMaster):
-    """A master with an alert, and a user who is logged in."""
+class PagesTest(ApiMaster):
+    """A master with an alert, and with a user who is logged in."""
 
-    def enter(self, **user: Any) -> None:
+    def log_in(self, **user: Any) -> None:
+        """Replaces the user of all calls."""
         self.master.www.getUserInfos = lambda _: user
 
     @case
     async def test_users_with_the_right_change_an_alert(self) -> None:
-        """Name and reason are in its history, and on its page."""
+        """Its history and its page have the name and the reason."""
         await self.serve_ann("ask")
-        self.enter(anonymous=True)
+        self.log_in(anonymous=True)
         code, text = await self.submit(verb="ack", why="x")
         assert code == 403
         assert "changing an alert needs a login" in text
         assert f'<a href="{ORIGIN}/auth/login?redirect=/netbisect"' in text
-        self.enter(username="eve")
+        self.log_in(username="eve")
         code, text = await self.submit(verb="ack", why="x")
         assert code == 403
         assert "needs the right `ask`" in text
 
-        self.enter(username="ann")
+        self.log_in(username="ann")
         for fields, message in (
             ({"verb": "ack", "why": " "}, "needs a reason, and none was given"),
             ({"verb": "drop", "why": "x"}, "expected one of ack, mute"),
@@ -65,15 +66,15 @@ class Pages(ApiMaster):
         assert self.ledger.alerts.get(1).state is AlertState.ACKNOWLEDGED
         last = self.ledger.alerts.changes(1)[-1]
         assert (last.who, last.what) == ("ann", "the price of a fix")
-        page = await self.show("alert-1.html")
+        page = await self.page("alert-1.html")
         assert "the price of a fix" in page
         assert '<form class="act" method="post" action="alert-1.html">' in page
 
-    async def show(self, page: str) -> str:
-        return await treq.text_content(await self.call("GET", f"plugins/netbisect/{page}"))
+    async def page(self, name: str) -> str:
+        return await treq.text_content(await self.call("GET", f"plugins/netbisect/{name}"))
 
     @case
-    async def test_a_failed_page_is_one_sentence(self) -> None:
+    async def test_a_failed_page_is_answered_by_one_sentence(self) -> None:
         await self.serve()
         for error, status, sentence in (
             (ComputeError("no end"), 503, "The page was not ready in time; try again later.\n"),
@@ -88,67 +89,67 @@ class Pages(ApiMaster):
     @case
     async def test_a_patch_is_requested_shown_and_cancelled_on_pages(self) -> None:
         await self.serve_ann("ask", "patch")
-        wish = _WISH | {"subjects": "main", "branch": "main", "diff": DIFF}
-        wish["scenarios"] = "inet4-forwarding"
-        code, _ = await self.submit(_NEW, **wish)
+        fields = _REQUEST | {"subjects": "main", "branch": "main", "diff": DIFF}
+        fields["scenarios"] = "inet4-forwarding"
+        code, _ = await self.submit(_NEW, **fields)
         [request] = self.ledger.requests.all()
 
         assert code == 303
         assert (request.who, request.via) == ("ann", "form")
         assert "+patch-" in request.wish["subjects"][1]
-        assert 'href="request-1.html"' in await self.show("requests.html")
-        page = await self.show("request-1.html")
+        assert 'href="request-1.html"' in await self.page("requests.html")
+        page = await self.page("request-1.html")
         assert '<meta http-equiv="refresh"' in page
         assert "measurement on c2558: 0 of" in page
         address = "plugins/netbisect/request-1.html"
         assert (await self.submit(address, verb="extend", boots="2"))[0] == 303
         assert (await self.submit(address, verb="cancel", why="wrong patch"))[0] == 303
-        page = await self.show("reports/request-1.html")
+        page = await self.page("reports/request-1.html")
         assert "wrong patch" in page
         assert '<meta http-equiv="refresh"' not in page
         assert ">Resume</button>" in page
         await self.until(lambda: not self.ledger.actions.held())
         assert (await self.submit(address, verb="resume"))[0] == 303
-        whats = [one.what for one in self.ledger.requests.audit(request=1)]
-        assert whats == ["ask", "extend", "cancel", "resume"]
-        # A build that starts while its master stops would keep the master from stopping.
+        changes = [entry.what for entry in self.ledger.requests.audit(request=1)]
+        assert changes == ["ask", "extend", "cancel", "resume"]
+        # A build that starts during the stop of its master blocks the stop.
         assert (await self.submit(address, verb="cancel", why="the test ends"))[0] == 303
         await self.until(lambda: not self.ledger.actions.held())
 
     @case
     async def test_the_form_has_all_options_of_a_request(self) -> None:
         await self.serve_ann("ask")
-        assert 'href="new-request.html"' in await self.show("requests.html")
-        page = await self.show("new-request.html")
+        assert 'href="new-request.html"' in await self.page("requests.html")
+        page = await self.page("new-request.html")
         assert '<meta http-equiv="refresh"' not in page
         for name in AskBody.__dataclass_fields__:
             assert f'name="{name if name != "patches" else "diff"}"' in page
-        wish = _WISH | {"scenarios": "all", "tunables": "hw.x=1 sysctl:net.inet.tcp.tso=0"}
-        wish |= {"boots": "2", "margin_percent": "1.5", "repeat": "yes", "fresh": "yes"}
-        wish |= {"priority": "low", "address": "ann@example.org"}
-        code, text = await self.submit(_NEW, **wish, dry_run="yes")
+        fields = _REQUEST | {"scenarios": "all", "tunables": "hw.x=1 sysctl:net.inet.tcp.tso=0"}
+        fields |= {"boots": "2", "margin_percent": "1.5", "repeat": "yes", "fresh": "yes"}
+        fields |= {"priority": "low", "address": "ann@example.org"}
+        code, text = await self.submit(_NEW, **fields, dry_run="yes")
         assert code == 200
         assert "Nothing is queued" in text
         assert "testbed  builds  boots" in text
         assert self.ledger.requests.all() == []
 
-        assert (await self.submit(_NEW, **wish))[0] == 303
+        assert (await self.submit(_NEW, **fields))[0] == 303
         [request] = self.ledger.requests.all()
-        [job] = [one.job for one in self.ledger.requests.jobs(request.id)]
+        [job] = [record.job for record in self.ledger.requests.jobs(request.id)]
         assert isinstance(job, MeasureJob)
         assert (job.boots, job.shared_since) == (2, math.inf)
         assert job.min_effect == pytest.approx(-math.log(0.985))
         assert {"hw.x=1", "sysctl:net.inet.tcp.tso=0"} < {
-            split_settings(one)[1] for one in job.scenarios
+            split_settings(scenario)[1] for scenario in job.scenarios
         }
         assert (request.wish["runs"], request.priority) == (2, PRIORITIES["low"])
         assert request.address == "ann@example.org"
 
     @case
-    async def test_a_wrong_request_is_refused_with_a_reason(self) -> None:
+    async def test_an_invalid_request_is_refused_with_a_reason(self) -> None:
         await self.serve_ann("ask")
         await self.record(201, self.token("ask", who="bob"), testbeds=["c2558"])
-        one = "plugins/netbisect/request-1.html"
+        of_bob = "plugins/netbisect/request-1.html"
         for page, fields, message in (
             (_NEW, {"subjects": "main", "diff": DIFF}, "need the right `patch`"),
             (_NEW, {"subjects": "main+D5180 main"}, "need the right `patch`"),
@@ -163,28 +164,28 @@ class Pages(ApiMaster):
             (_NEW, {"kind": "bisect", "subjects": "main~2..main", "hours": "-1"}, "hours: "),
             (_NEW, {"kind": "series", "subjects": "main"}, "subjects: "),
             (_NEW, {"kind": "all"}, "kind: "),
-            (one, {"verb": "cancel"}, "bob"),
-            (one, {"verb": "stop"}, "expected cancel, extend or resume"),
-            (one, {"verb": "extend", "boots": "3"}, "bob"),
-            (one, {"verb": "extend", "boots": "x"}, "boots: expected a whole number"),
+            (of_bob, {"verb": "cancel"}, "bob"),
+            (of_bob, {"verb": "stop"}, "expected cancel, extend or resume"),
+            (of_bob, {"verb": "extend", "boots": "3"}, "bob"),
+            (of_bob, {"verb": "extend", "boots": "x"}, "boots: expected a whole number"),
         ):
-            given = _WISH | fields if page == _NEW else fields
+            given = _REQUEST | fields if page == _NEW else fields
             code, text = await self.submit(page, **given)
             assert code in (403, 409), fields
             assert message in text, (fields, text)
         assert len(self.ledger.requests.all()) == 1
-        refused = [one for one in self.ledger.requests.audit() if one.what == "refuse"]
-        assert {(one.who, one.via) for one in refused} == {("ann", "form")}
-        assert [one.what for one in self.ledger.requests.audit(request=1)] == ["ask"]
+        refused = [entry for entry in self.ledger.requests.audit() if entry.what == "refuse"]
+        assert {(entry.who, entry.via) for entry in refused} == {("ann", "form")}
+        assert [entry.what for entry in self.ledger.requests.audit(request=1)] == ["ask"]
 
         await self.check_search()
 
     async def check_search(self) -> None:
-        """A search finds revisions of the tree."""
+        """Asserts that the search field finds revisions of the tree."""
         answer = await self.call("GET", "plugins/netbisect/search?q=main~1", follow=False)
         [place] = answer.headers.getRawHeaders("location")
         assert answer.code == 303
-        assert "Change 2" in await self.show(place)
+        assert "Change 2" in await self.page(place)
         missing = await self.call("GET", "plugins/netbisect/search?q=nothing")
         assert missing.code == 404
         assert "no kernel of it was measured" in await treq.text_content(missing)
@@ -193,7 +194,7 @@ class Pages(ApiMaster):
     @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
     @case
     async def test_a_browser_shows_the_overview_in_buildbots_pages(self) -> None:
-        """The scripts of netbisect complain about nothing."""
+        """The console of the browser has no message about scripts of netbisect."""
         await self.serve_ann("ask")
         command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu"]
         command += ["--virtual-time-budget=8000", f"--user-data-dir={self.folder / 'profile'}"]
@@ -202,6 +203,6 @@ class Pages(ApiMaster):
         done = await threads.deferToThread(
             subprocess.run, command, capture_output=True, text=True, timeout=300, check=True
         )
-        complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-        assert [line for line in complaints if "netbisect" in line] == []
+        messages = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+        assert [line for line in messages if "netbisect" in line] == []
         assert '<iframe src="plugins/netbisect/index.html"' in done.stdout

@@ -18,7 +18,7 @@ GOOD, BAD = "a" * 40, "b" * 40
 HOSTILE = "]]> <script>alert(1)</script> & \x07"
 
 
-class Web(ApiMaster):
+class WebTest(ApiMaster):
     """A master with its web server."""
 
     def learn(self) -> None:
@@ -45,14 +45,14 @@ class Web(ApiMaster):
         await self.closed(self.add_night(BAD, boots=3))
         builder = await self.master.data.updates.findBuilderId("bench-c2558")
         builds = (await self.rest(f"builders/{builder}/builds?order=buildid"))["builds"]
-        assert [one["results"] for one in builds] == [0] * 6
+        assert [build["results"] for build in builds] == [0] * 6
 
         first, last = builds[0]["buildid"], builds[-1]["buildid"]
         texts = []
         for build in (first, last):
             steps = (await self.rest(f"builds/{build}/steps"))["steps"]
-            [step] = (one for one in steps if one["name"] == "compare")
-            assert [(one["name"], one["url"].rpartition("/")[2]) for one in step["urls"]] == [
+            [step] = (found for found in steps if found["name"] == "compare")
+            assert [(url["name"], url["url"].rpartition("/")[2]) for url in step["urls"]] == [
                 ("overview", "index.html")
             ]
             assert step["results"] == 0
@@ -73,7 +73,7 @@ class Web(ApiMaster):
         await self.check_documents()
         await self.check_missing()
         await self.check_caching()
-        page = await self.text("plugins/netbisect/dashboard")  # leads to the overview
+        page = await self.text("plugins/netbisect/dashboard")  # redirects to the overview
 
         assert "1 of 1 series measured, none missing." in page
         assert "learning" in page
