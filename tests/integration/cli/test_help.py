@@ -1,4 +1,4 @@
-"""Help texts of all commands, and the commands of the cheat sheet."""
+"""Help texts of all commands, and the commands of the documents."""
 
 from __future__ import annotations
 
@@ -97,24 +97,35 @@ def test_lists_of_commands_have_complete_sentences(path: tuple[str, ...]) -> Non
     assert "..." not in listed
 
 
-SHEET = (ROOT / "docs" / "cheatsheet.md").read_text()
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 
 
-def commands() -> list[str]:
-    """The command lines of the cheat sheet."""
-    blocks = "".join(re.findall(r"^```\n(.*?)^```$", SHEET, re.MULTILINE | re.DOTALL))
-    lines = blocks.replace("\\\n", " ").splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
+def command_lines() -> Iterator[tuple[str, str]]:
+    """The command lines in the blocks of the documents, with the name of the page."""
+    for page in PAGES:
+        blocks = re.findall(r"^```\w*\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+        for line in "".join(blocks).replace("\\\n", " ").splitlines():
+            found = re.match(r"(?:/\S+/bin/)?(netbisect(?:-lab)? [a-z-][^<>&]*|make \w.*)", line)
+            if found and not re.search(r"…|\[|'$", line):  # parts of commands
+                yield page.name, found[1]
 
 
-@pytest.mark.parametrize("line", commands())
-def test_commands_of_the_cheat_sheet_exist(line: str) -> None:
-    """All options exist as well; words after `make` are targets."""
+@pytest.mark.parametrize(("page", "line"), list(command_lines()))
+def test_documented_commands_have_their_options_and_arguments(page: str, line: str) -> None:
+    """Required arguments are given, all options exist, and words after `make` are targets."""
     words = shlex.split(line, comments=True)
     if words[0] == "make":
         assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
         return
-    command = command_of(words)
-    own = words[: words.index("--")] if "--" in words else words
-    known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
-    assert {word.partition("=")[0] for word in own if word.startswith("-")} <= known
+    words = [words[0], *words[3:]] if words[1] == "--lab" else words
+    command, given = command_of(words), list(words)
+    while given and given[0] in (*PROGRAMS, *(word for path in COMMANDS for word in path)):
+        given.pop(0)
+    context = click.Context(command, ignore_unknown_options=command.name == "vm")
+    values, left, _ = command.make_parser(context).parse_args(given)
+
+    assert not left or isinstance(command, click.Group), (page, left)
+    missing = [
+        param.name for param in command.params if param.required and not values.get(param.name)
+    ]
+    assert not missing, page
