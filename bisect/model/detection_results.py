@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.entities import Noise
@@ -39,12 +40,9 @@ STALE_DAYS = STALE_NIGHTS + 0.5
 class BootModes:
     """Two modes of the boots of a series."""
 
-    share: float
-    """Probability of a slow boot."""
-    gap: float
-    """Gap, as a positive ln ratio."""
-    boot: float
-    """Standard deviation within a mode, ln pps."""
+    share: Annotated[float, "Probability of a slow boot."]
+    gap: Annotated[float, "Distance of the modes, positive ln ratio."]
+    boot: Annotated[float, "Standard deviation within a mode, ln pps."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +83,11 @@ class DriftEstimate:
     """A drift: the latest level is below the best of the quarter before."""
 
     ln_ratio: float
-    low: float
-    high: float
-    """Of its 95 % interval."""
-    score: float
-    """|ln ratio| in standard errors."""
-    best: str
-    """Last revision of the best stretch."""
-    latest: str
+    low: Annotated[float, "Of its 95 % interval."]
+    high: Annotated[float, "Of its 95 % interval."]
+    score: Annotated[float, "|ln ratio| in standard errors."]
+    best: Annotated[str, "Last revision of the best stretch."]
+    latest: Annotated[str, "Latest revision."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +171,9 @@ class RepeatedDifference:
 class SplitHalfTest:
     """A/A test: first against second half of the boots of an image."""
 
-    images: int
-    """Compared."""
-    called: int
-    """Different by the p-value of a retest, 1 %."""
-    ministat: int
-    """Different by ministat at 95 %; nominally 5 %."""
+    images: Annotated[int, "Compared images."]
+    called: Annotated[int, "Images that differ by the p-value of a retest, 1 %."]
+    ministat: Annotated[int, "Images that differ by ministat at 95 %; expected are 5 %."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,15 +194,14 @@ class RepeatedNight:
 class RepeatedNights:
     """False calls of repeated nights."""
 
-    nights: int
-    """Repeated nights, of all series."""
-    screened: int
-    """As Repeat says; `SCREEN_CHANCE` of them is what a screen promises, at most."""
-    retested: int
-    """As Repeat says; `RETEST_CHANCE` of them is what a retest promises, at most."""
-    night_sd: float | None
-    """Standard deviation between nights of one image beyond boot noise, ln pps; None without
-    repeated nights."""
+    nights: Annotated[int, "Repeated nights, counted by series."]
+    screened: Annotated[int, "Second nights that the screen flags; expected are 4 %."]
+    retested: Annotated[int, "Pairs of nights that differ by the p-value of a retest, 1 %."]
+    night_sd: Annotated[
+        float | None,
+        "Standard deviation between nights of one image beyond boot noise, ln pps; null without "
+        "repeated nights.",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,29 +210,28 @@ class SeriesHealth:
 
     levels: int
     boots: int
-    boot_noise: float | None
-    """Between boots of one image in one mode, standard deviation of ln pps; None without boots."""
-    image_noise: float | None
-    """Between images of equal performance, standard deviation of ln pps; None with fewer than two
-    levels."""
-    modes: BootModes | None
-    """None with one mode."""
-    saturated: bool
-    """Whether the generator limits it."""
-    smallest_drop: float | None
-    """Smallest drop shown by one night with 80 % power, as a positive ln ratio; None if saturated
-    or with fewer than two levels."""
-    smallest_lasting_drop: float | None
-    """The same for five nights."""
-    p: float | None
-    """p-value of the latest level in the screen; None without a baseline."""
-    modes_changed: bool
-    """Whether the frequency of the slow mode changed."""
+    boot_noise: Annotated[
+        float | None,
+        "Standard deviation between boots of one image in one mode, ln pps; null without boots.",
+    ]
+    image_noise: Annotated[
+        float | None,
+        "Standard deviation between images of equal performance, ln pps; null with fewer than two "
+        "levels.",
+    ]
+    modes: Annotated[BootModes | None, "Null with one mode."]
+    saturated: Annotated[bool, "Whether the generator limits the rate."]
+    smallest_drop: Annotated[
+        float | None,
+        "Smallest drop that one night shows with a power of 80 %, positive ln ratio; null if "
+        "saturated or with fewer than two levels.",
+    ]
+    smallest_lasting_drop: Annotated[float | None, "The same of five nights."]
+    p: Annotated[float | None, "p-value of the latest level in the screen; null without baseline."]
+    modes_changed: Annotated[bool, "Whether the frequency of the slow mode changed."]
     drift: DriftEstimate | None
-    latest: str
-    """Revision of the latest level; "" if none."""
-    latest_at: float | None
-    """Time of the latest level; None if none."""
+    latest: Annotated[str, "Revision of the latest level; empty if none."]
+    latest_at: Annotated[float | None, "Its time, seconds since the epoch; null if none."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,12 +242,9 @@ class SeriesReport:
     scenario: str
     branch: str
     health: SeriesHealth
-    q: float | None
-    """False discovery rate at the p-value of this series."""
-    days: float | None
-    """Since the latest measurement; None if unknown."""
-    up_to_date: bool
-    """Whether the newest known revision of the branch is measured."""
+    q: Annotated[float | None, "False discovery rate at the p-value of this series."]
+    days: Annotated[float | None, "Days since the latest measurement; null if unknown."]
+    up_to_date: Annotated[bool, "Whether the newest known commit of the branch is measured."]
     repeats: RepeatedNights
 
 
@@ -265,21 +252,16 @@ class SeriesReport:
 class DetectionRecord:
     """Alerts of the last 90 days and their outcome."""
 
-    drops: int
-    """Announced drops."""
-    improvements: int
-    one_sided: float
-    """p-value of the sign test of drops and improvements."""
-    announced: int
-    """Announced alerts of any kind."""
-    taken_back: int
-    """Announced alerts withdrawn or marked invalid."""
-    candidates: int
-    """Suspicions with a finished retest."""
-    confirmed: int
-    """Confirmed candidates."""
-    overlap: float | None
-    """Mean Jaccard index of the suspicious series of consecutive nights, or None."""
+    drops: Annotated[int, "Announced drops."]
+    improvements: Annotated[int, "Announced improvements."]
+    one_sided: Annotated[float, "p-value of the sign test of drops and improvements."]
+    announced: Annotated[int, "Announced alerts of any kind."]
+    taken_back: Annotated[int, "Announced alerts that were withdrawn or are invalid."]
+    candidates: Annotated[int, "Suspicions with a finished retest."]
+    confirmed: Annotated[int, "Confirmed candidates."]
+    overlap: Annotated[
+        float | None, "Mean Jaccard index of the suspicious series of consecutive nights."
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def as_text(health: LabHealth, stalls: Sequence[str] = ()) -> str:
 
 
 def document(health: LabHealth, stalls: Sequence[str] = ()) -> types.HealthDocument:
-    """The health as a document; arguments as for `as_text`. docs/operations.md lists the keys."""
+    """The health as a document; arguments as for `as_text`."""
     return types.HealthDocument(
         at=health.at,
         series=health.series,

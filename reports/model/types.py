@@ -262,7 +262,7 @@ class StatusDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthDocument:
-    """Health of the monitoring; docs/operations.md explains the fields."""
+    """Health of the detection; noise and changes are ln ratios."""
 
     format: Literal["netbisect-health/1"] = "netbisect-health/1"
     at: Time

@@ -238,19 +238,6 @@ def test_the_command_prints_text_or_json(lab: SimulatedLab, url: str) -> None:
     assert lab.ledger.events.last() == before
 
 
-def test_all_keys_are_documented(lab: SimulatedLab, url: str) -> None:
-    """The page docs/operations.md describes the JSON output."""
-    page = (Path(__file__).resolve().parents[4] / "docs" / "operations.md").read_text()
-    keys = page.split("\n### Health as JSON\n", 1)[1]
-    for number in range(3):
-        lab.night(number)
-    data = json.loads(run("--database", url, "--json")[1])
-    [series] = data["series"]
-    found = {*data, *series, *series["health"], *data["record"], *data["halves"], *data["repeats"]}
-
-    assert {key for key in found if f"`{key}`" not in keys} == set()
-
-
 def test_the_smallest_drop_depends_on_min_effect_percent(
     lab: SimulatedLab, url: str, tmp_path: Path
 ) -> None:
