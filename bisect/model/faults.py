@@ -79,11 +79,11 @@ class Rule:
 _BUILD, _DEPLOY, _BOOT, _BENCH = Stage.BUILD, Stage.DEPLOY, Stage.BOOT, Stage.BENCH
 _RETRY, _SKIP, _INFRA = Reaction.RETRY, Reaction.SKIP, Reaction.INFRA
 _QUARANTINE, _ABORT = Reaction.QUARANTINE, Reaction.ABORT
-_ITS_TEXT = "The report shows the revision as skipped, with the console output."
+_ITS_TEXT = "Read the console output in the report."
 
 RULES: dict[Fault, Rule] = {
     Fault.CHECKOUT: Rule(
-        "the checkout fails, or the tree is not the revision",
+        "the checkout fails, or the tree is of another revision",
         Stage.CHECKOUT,
         1,
         _RETRY,
@@ -94,7 +94,7 @@ RULES: dict[Fault, Rule] = {
         _BUILD,
         1,
         _SKIP,
-        "The report shows the revision as skipped, with the first error.",
+        "Read the first error in the report.",
     ),
     Fault.STALE_BUILD: Rule(
         "the built kernel names another revision",
@@ -111,8 +111,8 @@ RULES: dict[Fault, Rule] = {
         "Look at the build host, or give it more time.",
     ),
     Fault.BUILDER: Rule(
-        "the build host has no room, no memory or not the tools, ends a build by a signal, or is "
-        "busy with another build for `build_timeout`",
+        "the build host lacks disk space, memory or tools, kills a build, or is busy with another "
+        "build for `build_timeout`",
         _BUILD,
         1,
         _INFRA,
@@ -120,21 +120,21 @@ RULES: dict[Fault, Rule] = {
         "tools and other builds of this host.",
     ),
     Fault.DEPLOYMENT: Rule(
-        "what arrives on the DUT is not what was sent",
+        "the kernel on the DUT differs from the one that was sent",
         _DEPLOY,
         2,
         _RETRY,
         "Look at the DUT's disk.",
     ),
     Fault.DISK_FULL: Rule(
-        "no room on the DUT's disk, though all test kernels were removed",
+        "the DUT's disk is full without test kernels, too",
         _DEPLOY,
         2,
         _QUARANTINE,
-        "Make room on the disk of the DUT, in `/boot` above all.",
+        "Free disk space on the DUT, first in `/boot`.",
     ),
     Fault.UNFIT: Rule(
-        "the DUT is not set up for the way in which kernels are booted there",
+        "the DUT is not set up for its boot method",
         _DEPLOY,
         1,
         _QUARANTINE,
@@ -152,11 +152,11 @@ RULES: dict[Fault, Rule] = {
         _BOOT,
         2,
         _SKIP,
-        "No number is taken. If this happens with every kernel, check the loader and `nextboot`.",
+        "If this happens with every kernel, check the loader and `nextboot`.",
     ),
     Fault.PANIC_AT_BOOT: Rule("the kernel panics while it boots", _BOOT, 2, _SKIP, _ITS_TEXT),
     Fault.DOES_NOT_BOOT: Rule(
-        "the kernel hangs while it boots: no answer until the power was cycled",
+        "the kernel hangs while it boots, until a power cycle",
         _BOOT,
         2,
         _SKIP,
@@ -166,7 +166,7 @@ RULES: dict[Fault, Rule] = {
         "the kernel panics under the load of a scenario", _BOOT, 1, _SKIP, _ITS_TEXT
     ),
     Fault.HANG_UNDER_LOAD: Rule(
-        "the kernel hangs under the load: no answer until the power was cycled",
+        "the kernel hangs under the load, until a power cycle",
         _BOOT,
         1,
         _SKIP,
@@ -213,7 +213,7 @@ RULES: dict[Fault, Rule] = {
         _BENCH,
         1,
         _SKIP,
-        "Only this scenario is left out at this revision; the report says why.",
+        "Read the reason in the report; only this scenario is left out.",
     ),
     Fault.GENERATOR_DIES: Rule(
         "the generator does not answer, or stops in the middle of a run",
@@ -231,7 +231,7 @@ RULES: dict[Fault, Rule] = {
         "Look at the receiver.",
     ),
     Fault.PKT_GEN_DIES: Rule(
-        "pkt-gen says that a thread of its own died",
+        "a thread of pkt-gen dies",
         _BENCH,
         2,
         _INFRA,
@@ -254,7 +254,7 @@ RULES: dict[Fault, Rule] = {
         "Look at the cables and at the ports' other ends.",
     ),
     Fault.NO_TRAFFIC: Rule(
-        "nothing arrives, while the known-good kernel has all its links",
+        "nothing arrives, while the known-good kernel has all links",
         _BENCH,
         2,
         _RETRY,
@@ -282,7 +282,7 @@ RULES: dict[Fault, Rule] = {
         _BENCH,
         2,
         _INFRA,
-        "Look at the cable or transceiver of the port that is named.",
+        "Look at the cable or transceiver of the named port.",
         r" counted [\d,]+ (packets with a wrong CRC|errors) during the run",
     ),
     Fault.CLOCK_JUMP: Rule(
@@ -290,7 +290,7 @@ RULES: dict[Fault, Rule] = {
         _BENCH,
         2,
         _RETRY,
-        "Look at the time service of the host that is named; let it set the clock at boot only.",
+        "Look at the time service of the named host; let it set the clock at boot only.",
         r"^the clock of ",
     ),
     Fault.OTHER_LOAD: Rule(
