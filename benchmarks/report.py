@@ -8,6 +8,7 @@ from it. With --case or --engine only those are run; other rows come from the fi
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import tempfile
@@ -35,14 +36,13 @@ class Goal:
     least: bool = False
     """Whether the goal is a minimum; else a maximum."""
 
-    def text(self) -> str:
-        """Short description."""
-        return f"{_WORDS[self.field]} {'≥' if self.least else '≤'} {self.bound:g}"
-
-    def short_by(self, row: Row) -> float:
-        """Distance of a row from the goal; 0 or less if the goal is reached."""
+    def text(self, row: Row) -> str:
+        """The number of a row beside the bound, in bold if the goal is missed."""
         value = float(getattr(row, self.field))
-        return round(self.bound - value if self.least else value - self.bound, 4)
+        missed = value < self.bound if self.least else value > self.bound
+        sign = ("<" if missed else "≥") if self.least else ">" if missed else "≤"
+        text = f"{_WORDS[self.field]} {value:.4g} {sign} {self.bound:g}"
+        return f"**{text}**" if missed else text
 
 
 _WORDS = {
@@ -80,17 +80,13 @@ GOALS = (
 
 
 def goals(rows: Sequence[Row]) -> Iterator[str]:
-    """The goals as a table."""
-    yield "| case | goal | netbisect | |"
-    yield "|---|---|--:|---|"
+    """The goals as a table with one line per case."""
+    yield "| case | numbers and goals |"
+    yield "|---|---|"
     ours = {row.case: row for row in rows if row.engine == OURS and not row.skipped}
-    for goal in GOALS:
-        value, verdict = "-", "not run"
-        if goal.case in ours:
-            short = goal.short_by(ours[goal.case])
-            value = f"{float(getattr(ours[goal.case], goal.field)):.3g}"
-            verdict = "reached" if short <= 0 else f"short by {short:.2g}"
-        yield f"| `{goal.case}` | {goal.text()} | {value} | {verdict} |"
+    for case, some in itertools.groupby(GOALS, key=lambda goal: goal.case):
+        if case in ours:
+            yield f"| `{case}` | {', '.join(goal.text(ours[case]) for goal in some)} |"
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
