@@ -116,8 +116,7 @@ RULES: dict[Fault, Rule] = {
         _BUILD,
         1,
         _INFRA,
-        "Another builder makes the kernel if there is one; check the disk, memory, "
-        "tools and other builds of this host.",
+        "Check the disk, memory, tools and other builds of this host.",
     ),
     Fault.DEPLOYMENT: Rule(
         "the kernel on the DUT differs from the one that was sent",
@@ -258,7 +257,7 @@ RULES: dict[Fault, Rule] = {
         _BENCH,
         2,
         _RETRY,
-        "The revision may be the cause; it is avoided if this repeats.",
+        "The revision may be the cause.",
         r"has no link (before|after) the run|^(the receiver|receiver \d+ on \S+): none of its ",
     ),
     Fault.WRONG_RATE: Rule(
@@ -314,42 +313,42 @@ RULES: dict[Fault, Rule] = {
         _BENCH,
         2,
         _RETRY,
-        "The run is stored with its problems.",
+        "Read the problems of the run.",
     ),
     Fault.WORKER_LOST: Rule(
         "the worker of a testbed or of a builder is gone",
         None,
         1,
         _RETRY,
-        "Start it. Its trial is repeated, beginning with the known-good kernel.",
+        "Start it.",
     ),
     Fault.MASTER_STOPPED: Rule(
         "the master was stopped under an order",
         None,
         1,
         _RETRY,
-        "Nothing. The trial is repeated, beginning with the known-good kernel.",
+        "Nothing.",
     ),
     Fault.NO_ANSWER: Rule(
         "a command of the lab ends without an answer",
         None,
         3,
         _ABORT,
-        "The job ends without a result; look at the log of the order.",
+        "Look at the log of the order.",
     ),
     Fault.USAGE: Rule(
         "the worker's lab file or command line is wrong",
         None,
         1,
         _ABORT,
-        "The job ends without a result; put the same lab file on every host.",
+        "Put the same lab file on every host.",
     ),
     Fault.CANCELLED: Rule(
         "an order is cancelled",
         None,
         1,
         _ABORT,
-        "The job ends without a result.",
+        "Nothing.",
     ),
 }
 """In order of precedence for problems of a run."""
