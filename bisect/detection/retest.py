@@ -107,7 +107,7 @@ def _not_comparable(
     for revision, boots in ((job.good, good), (job.bad, bad)):
         if yields_no_sample(boots, job.lead):
             return Unfinished(
-                f"{len(boots)} boots of {revision[:12]} hardly gave a valid sample of {job.lead}"
+                f"few of {len(boots)} boots of {revision[:12]} gave a valid sample of {job.lead}"
             )
     return None
 
