@@ -6,7 +6,6 @@ Shifts of one branch with overlapping ranges form one event; its range is their 
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -142,7 +141,7 @@ def find_shifts(
     for key, read in analyze_jointly(measured, min_effect, _noise_group, _prior).items():
         levels, steps, noise = series[key], read.steps, read.noise
         limited = {level.revision for level in levels if level.saturated}
-        slide = None if levels[-1].saturated else trend.drift(chronological(levels), noise)
+        slide = None if levels[-1].saturated else trend.drift(levels, noise)
         stairs = _within(steps, levels) if slide else []
         if stairs and not _slides(levels, stairs, noise):
             slide, stairs = None, []
@@ -211,7 +210,7 @@ def _drift(key: SeriesKey, slide: DriftEstimate, noise: Noise) -> SeriesShift:
 
 def _within(steps: Sequence[LevelStep], levels: Sequence[Level]) -> list[LevelStep]:
     """The steps within the period searched for a drift."""
-    kept = chronological(levels)
+    kept = trend.chronological(levels)
     recent = {level.revision for level in kept if level.at >= kept[-1].at - _REACH}
     return [step for step in steps if {step.before, step.at} <= recent]
 
@@ -222,7 +221,7 @@ def _slides(levels: Sequence[Level], stairs: Sequence[LevelStep], noise: Noise) 
     Schwarz' criterion (Annals of Statistics 6, 1978): a line has two parameters, k steps have k
     positions and k + 1 levels.
     """
-    kept = chronological(levels)
+    kept = trend.chronological(levels)
     recent = [level for level in kept if level.at >= kept[-1].at - _REACH]
     y, variance = image_levels(boot_matrix(recent), noise)
     at = np.array([level.at for level in recent]) - recent[-1].at
@@ -238,27 +237,6 @@ def _slides(levels: Sequence[Level], stairs: Sequence[LevelStep], noise: Noise) 
     )
     lines, falls = (float((((y - fit) * weight) ** 2).sum()) for fit in (line, steps))
     return lines + 2 * math.log(len(y)) < falls + (2 * len(stairs) + 1) * math.log(len(y))
-
-
-def chronological(levels: Sequence[Level]) -> list[Level]:
-    """The longest subsequence of levels with non-decreasing times.
-
-    It excludes old revisions measured late, and boots with a wrong clock.
-    """
-    ends: list[float] = []  # by length of a subsequence: its earliest end
-    last: list[int] = []  # by length: index of its last level
-    previous = []
-    for i, level in enumerate(levels):
-        length = bisect.bisect_right(ends, level.at)
-        previous.append(last[length - 1] if length else -1)
-        ends[length : length + 1] = [level.at]
-        last[length : length + 1] = [i]
-    kept = []
-    i = last[-1] if last else -1
-    while i >= 0:
-        kept.append(levels[i])
-        i = previous[i]
-    return kept[::-1]
 
 
 # ------------------------------------------------------------------------------------- grouping

@@ -6,6 +6,7 @@ are reported in the digest only.
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
 
@@ -34,19 +35,17 @@ _SURE = 4.0
 """Standard errors. Neighbouring images scatter less than distant ones, so that 3 are too few."""
 
 
-def drift(levels: Sequence[Level], noise: Noise, least: float = DRIFT) -> DriftEstimate | None:
+def drift(levels: Sequence[Level], noise: Noise) -> DriftEstimate | None:
     """Compares the latest week with the best 20 images of the quarter before.
 
     Args:
-        levels: Since the last known change, oldest first.
+        levels: Since the last known change, in the order of the branch.
         noise: Of the series.
-        least: Smallest |ln ratio| reported.
 
     Returns:
-        The drift, or None if it is below `least` or four standard errors, or with too few
-        images.
+        The drift, or None if it is below 3 % or four standard errors, or with too few images.
     """
-    images = [merge_levels(group) for group in group_by_image(levels)]
+    images = [merge_levels(group) for group in group_by_image(chronological(levels))]
     if len(images) < 2 * _LEAST:
         return None
     at = np.array([image.at for image in images])
@@ -73,7 +72,7 @@ def drift(levels: Sequence[Level], noise: Noise, least: float = DRIFT) -> DriftE
     best -= math.sqrt(2 * math.log(tries) * spread)
     deviation = math.sqrt(error + spread)
     ratio = latest - best
-    if -ratio < max(least, _SURE * deviation):
+    if -ratio < max(DRIFT, _SURE * deviation):
         return None
     return DriftEstimate(
         ln_ratio=ratio,
@@ -83,3 +82,24 @@ def drift(levels: Sequence[Level], noise: Noise, least: float = DRIFT) -> DriftE
         best=images[start + size - 1].revision,
         latest=images[-1].revision,
     )
+
+
+def chronological(levels: Sequence[Level]) -> list[Level]:
+    """The longest subsequence of levels with non-decreasing times.
+
+    It excludes old revisions measured late, and boots with a wrong clock.
+    """
+    ends: list[float] = []  # by length of a subsequence: its earliest end
+    last: list[int] = []  # by length: index of its last level
+    previous = []
+    for i, level in enumerate(levels):
+        length = bisect.bisect_right(ends, level.at)
+        previous.append(last[length - 1] if length else -1)
+        ends[length : length + 1] = [level.at]
+        last[length : length + 1] = [i]
+    kept = []
+    i = last[-1] if last else -1
+    while i >= 0:
+        kept.append(levels[i])
+        i = previous[i]
+    return kept[::-1]

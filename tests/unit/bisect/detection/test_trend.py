@@ -32,6 +32,18 @@ def test_gradual_drop_is_a_drift() -> None:
     assert int(found.best[1:]) < 40
 
 
+def test_old_revisions_measured_late_do_not_hide_a_drift() -> None:
+    """A search of yesterday has measured a revision after every third night."""
+    found = sliding(-0.06)
+    mixed = []
+    for i, one in enumerate(found):
+        mixed.append(one)
+        if i % 3 == 0 and i < 87:
+            mixed.append(replace(one, revision=f"r{i}b", identity="", at=found[-2].at))
+
+    assert drift(mixed, NOISE) == drift(found, NOISE)
+
+
 @pytest.mark.parametrize("total", [0.0, 0.06, -0.01])
 def test_small_drop_is_not_a_drift(total: float) -> None:
     for seed in range(20):
