@@ -28,7 +28,7 @@ from netbisect.bisect.stats.changepoints import (
     merge_levels,
     segment,
 )
-from netbisect.bisect.stats.effect import welch
+from netbisect.bisect.stats.effect import difference
 
 _POWER = 0.8
 _LEAST_HALF = 3
@@ -71,7 +71,7 @@ def split_half_test(levels: Sequence[Level]) -> SplitHalfTest:
         if half < _LEAST_HALF:
             continue
         compared += 1
-        p = welch(level.ln_pps[:half], level.ln_pps[half:], "").p
+        p = difference(level.ln_pps[:half], level.ln_pps[half:], "", robust=False).p
         called += p < ALPHA
         ministat += p < MINISTAT_ALPHA
     return SplitHalfTest(compared, called, ministat)
@@ -125,7 +125,7 @@ def compare_repeated_night(
     earlier, later = (boot_modes.to_fast_mode(level.ln_pps, two) for level in (one, second))
     retested = False
     if min(len(earlier), len(later)) >= _LEAST_HALF:
-        effect = welch(earlier, later, "")
+        effect = difference(earlier, later, "", robust=False)
         retested = effect.p < ALPHA and abs(effect.ln_ratio) >= min_effect
     known = bool(history) and screen(history, one, min_effect).asks
     return RepeatedNight(

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
 
 from netbisect.bisect.model.evidence import (
     Observation,
@@ -33,8 +32,6 @@ from netbisect.bisect.stats.robust import LEAST_BOOT_SD, location
 Effects = tuple[Effect, ...]
 _CLEAR = 3.0
 """Ratio of the effect to the standard error of the difference of two mean levels."""
-_UPPER = 0.975
-"""Quantile of the 95 % interval."""
 _FEWEST_IMAGES = 2
 """Minimum of each side for an interval that includes image noise."""
 
@@ -188,11 +185,10 @@ def difference(space: SearchSpace, good: Target, bad: Target) -> Effect | None:
     degrees_of_freedom = known + fast.images + slow.images - 2
     scale = (known + fast.squares + slow.squares) / degrees_of_freedom
     variance = scale * (fast.variance + slow.variance) + offset_variance(space, fast, slow)
-    shift = slow.mean - fast.mean
-    reach = float(special.stdtrit(degrees_of_freedom, _UPPER)) * math.sqrt(variance)
-    p = 2 * float(special.stdtr(degrees_of_freedom, -abs(shift) / math.sqrt(variance)))
-    low, high = shift - reach, shift + reach
-    return Effect(space.job.lead, shift, low, high, min(1.0, p), fast.images, slow.images)
+    counts = fast.images, slow.images
+    return compare.t_effect(
+        space.job.lead, slow.mean - fast.mean, variance, degrees_of_freedom, counts
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,43 +21,6 @@ _PATIENCE = 3
 """Boots without a sample tolerated beyond the number with one."""
 
 
-def welch(good: Sequence[float], bad: Sequence[float], scenario: str) -> Effect:
-    """Difference of `bad` and `good` by Welch's t-test, two-sided, with its 95 % interval.
-
-    B. L. Welch, Biometrika 34, 1947, with the degrees of freedom of Satterthwaite (1946). The
-    standard deviation is at least 0.02 %.
-
-    Args:
-        good: ln pps, one value per boot.
-        bad: The other side.
-        scenario: Copied into the result.
-
-    Returns:
-        The difference bad - good as an ln ratio, its interval and two-sided p.
-
-    Raises:
-        ValueError: A side has fewer than two boots.
-    """
-    return _compare(good, bad, scenario, 0.95, trim=0, known=NO_PRIOR)
-
-
-def paired(ratios: Sequence[float], scenario: str) -> Effect:
-    """Mean of paired differences by Student's t-test, two-sided, with its 95 % interval.
-
-    Pairs of one boot share its level, so that only the noise of runs remains. The standard
-    deviation is at least 0.02 %.
-
-    Args:
-        ratios: Difference of each pair, ln ratio; two or more.
-        scenario: Copied into the result.
-    """
-    mean, variance, degrees_of_freedom = _mean(ratios, 0, NO_PRIOR)
-    error = math.sqrt(variance)
-    reach = float(special.stdtrit(degrees_of_freedom, 0.975)) * error
-    p = min(1.0, 2 * float(special.stdtr(degrees_of_freedom, -abs(mean) / error)))
-    return Effect(scenario, mean, mean - reach, mean + reach, p, len(ratios), len(ratios))
-
-
 @dataclass(frozen=True, slots=True)
 class SpreadPrior:
     """Prior of the standard deviation between boots."""
@@ -91,55 +54,81 @@ def difference(
     confidence: float = 0.95,
     known: SpreadPrior = NO_PRIOR,
     strata: Strata = ONE_TESTBED,
+    *,
+    robust: bool = True,
 ) -> Effect:
-    """As `welch`, robust against one outlier on each side.
+    """Difference of `bad` and `good` by Welch's t-test, two-sided, with its interval.
 
-    From eight boots per side on, the highest and the lowest of each side are trimmed and the
-    variance is winsorised (K. K. Yuen, Biometrika 61, 1974). A prior of the standard deviation
-    is pooled with the sample (moderated t, G. K. Smyth, Statistical Applications in Genetics and
-    Molecular Biology 3, 2004).
+    B. L. Welch, Biometrika 34, 1947, with the degrees of freedom of Satterthwaite (1946). The
+    standard deviation is at least 0.02 %. From eight boots per side on, the highest and the lowest
+    of each side are trimmed and the variance is winsorised, against one outlier on each side
+    (K. K. Yuen, Biometrika 61, 1974). A prior of the standard deviation is pooled with the sample
+    (moderated t, G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3, 2004).
+
+    Args:
+        good: ln pps, one value per boot.
+        bad: The other side.
+        scenario: Copied into the result.
+        confidence: Of the interval.
+        known: Prior of the standard deviation.
+        strata: Cost of several testbeds.
+        robust: Whether to trim.
 
     Raises:
         ValueError: A side has fewer than two boots.
     """
-    trim = 1 if min(len(good), len(bad)) >= _TRIM_FROM else 0
-    return _compare(good, bad, scenario, confidence, trim, known, strata)
-
-
-def _compare(
-    good: Sequence[float],
-    bad: Sequence[float],
-    scenario: str,
-    confidence: float,
-    trim: int,
-    known: SpreadPrior,
-    strata: Strata = ONE_TESTBED,
-) -> Effect:
     if len(good) < 2 or len(bad) < 2:  # noqa: PLR2004 - a spread takes two values
         raise ValueError(
             f"{scenario}: a comparison needs at least 2 boots on each side, "
             f"found {len(good)} good and {len(bad)} bad"
         )
+    trim = 1 if robust and min(len(good), len(bad)) >= _TRIM_FROM else 0
     (fast, fast_part, fast_df), (slow, slow_part, slow_df) = (
         _mean(side, trim, known) for side in (good, bad)
     )
     variance = fast_part + slow_part
-    degrees_of_freedom = variance**2 / (fast_part**2 / fast_df + slow_part**2 / slow_df)
-    degrees_of_freedom = (
-        max(1.0, degrees_of_freedom - strata.lost) if strata.lost else degrees_of_freedom
-    )
-    variance *= strata.inflation
+    freedom = variance**2 / (fast_part**2 / fast_df + slow_part**2 / slow_df)
+    if strata.lost:
+        freedom = max(1.0, freedom - strata.lost)
+    counts = len(good), len(bad)
+    return t_effect(scenario, slow - fast, variance * strata.inflation, freedom, counts, confidence)
+
+
+def paired(ratios: Sequence[float], scenario: str) -> Effect:
+    """Mean of paired differences by Student's t-test, two-sided, with its 95 % interval.
+
+    Pairs of one boot share its level, so that only the noise of runs remains. The standard
+    deviation is at least 0.02 %.
+
+    Args:
+        ratios: Difference of each pair, ln ratio; two or more.
+        scenario: Copied into the result.
+    """
+    return t_effect(scenario, *_mean(ratios, 0, NO_PRIOR), (len(ratios), len(ratios)))
+
+
+def t_effect(
+    scenario: str,
+    ln_ratio: float,
+    variance: float,
+    freedom: float,
+    counts: tuple[int, int],
+    confidence: float = 0.95,
+) -> Effect:
+    """A difference with its interval and two-sided p by Student's t.
+
+    Args:
+        scenario: Of the difference.
+        ln_ratio: Bad minus good.
+        variance: Of it.
+        freedom: Degrees of freedom of the variance.
+        counts: Values of the good and of the bad side.
+        confidence: Of the interval.
+    """
     error = math.sqrt(variance)
-    reach = float(special.stdtrit(degrees_of_freedom, (1 + confidence) / 2)) * error
-    return Effect(
-        scenario=scenario,
-        ln_ratio=slow - fast,
-        low=slow - fast - reach,
-        high=slow - fast + reach,
-        p=min(1.0, 2 * float(special.stdtr(degrees_of_freedom, -abs(slow - fast) / error))),
-        good_boots=len(good),
-        bad_boots=len(bad),
-    )
+    reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
+    p = min(1.0, 2 * float(special.stdtr(freedom, -abs(ln_ratio) / error)))
+    return Effect(scenario, ln_ratio, ln_ratio - reach, ln_ratio + reach, p, *counts)
 
 
 def _mean(side: Sequence[float], trim: int, known: SpreadPrior) -> tuple[float, float, float]:
@@ -167,10 +156,7 @@ def values(
 
 
 def sides(
-    good: Sequence[Observation],
-    bad: Sequence[Observation],
-    scenario: str,
-    modes: BootModes | None = None,
+    good: Sequence[Observation], bad: Sequence[Observation], scenario: str
 ) -> tuple[list[float], list[float], Strata]:
     """Aligns the boots of several testbeds.
 
@@ -182,10 +168,10 @@ def sides(
     """
     testbeds = [{r.testbed for r in side if scenario in r.ln_pps} for side in (good, bad)]
     if len(testbeds[0] | testbeds[1]) < 2:  # noqa: PLR2004 - one is no several
-        return values(good, scenario, modes), values(bad, scenario, modes), ONE_TESTBED
+        return values(good, scenario), values(bad, scenario), ONE_TESTBED
     both = sorted(testbeds[0] & testbeds[1])
     boots = [
-        (np.array(values([r for r in side if r.testbed == name], scenario, modes)), place, number)
+        (np.array(values([r for r in side if r.testbed == name], scenario)), place, number)
         for place, name in enumerate(both)
         for number, side in enumerate((good, bad))
     ]
@@ -211,16 +197,14 @@ def effects(
     lead: str,
     scenarios: Sequence[str],
     known: SpreadPrior = NO_PRIOR,
-    modes: BootModes | None = None,
 ) -> tuple[Effect, ...]:
     """Effects in every scenario with two boots on each side, the lead first.
 
-    The prior and the modes apply to the lead.
+    The prior applies to the lead.
     """
     found = []
     for name in [lead, *(name for name in scenarios if name != lead)]:
-        its = modes if name == lead else None
-        fast, slow, strata = sides(good, bad, name, its)
+        fast, slow, strata = sides(good, bad, name)
         if min(len(fast), len(slow)) > 1:
             spread = known if name == lead else NO_PRIOR
             found.append(difference(fast, slow, name, known=spread, strata=strata))
