@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import click
 import numpy as np
 
-from netbisect.bisect.detection.histories import find_steps
+from netbisect.bisect.detection.histories import analyze
 from netbisect.bisect.model.entities import Level
 
 CASES = ("none", "last", "end", "begin", "gap", "stretch")
@@ -82,7 +82,7 @@ def play(case: str, seed: int, number: int) -> Played:
 
 
 def _places(history: list[Level]) -> list[int]:
-    return [int(step.at) for step in find_steps(history)]
+    return [int(step.at) for step in analyze(history).steps]
 
 
 def _near(one: int, others: Iterable[int]) -> bool:

@@ -15,14 +15,12 @@ from enum import StrEnum
 import numpy as np
 
 from netbisect.bisect.detection import trend
-from netbisect.bisect.detection.histories import analyze_jointly
+from netbisect.bisect.detection.histories import SeriesKey, analyze_jointly
 from netbisect.bisect.detection.nightly_screen import image_levels
 from netbisect.bisect.model.detection_results import MIN_EFFECT, DriftEstimate, LevelStep
 from netbisect.bisect.model.entities import Level, Noise
-from netbisect.bisect.model.metric import SeriesMetric, metric_of
+from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.stats.changepoints import (
-    IMAGE_PRIOR,
-    WEAK_PRIOR,
     boot_matrix,
     weighted_mean,
 )
@@ -49,14 +47,6 @@ class EventKind(StrEnum):
     """An increase of a number that should be low."""
     DRIFT = "drift"
     """A gradual drop without a culprit."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesKey:
-    """A series of a branch: testbed and scenario."""
-
-    testbed: str
-    scenario: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +128,7 @@ def find_shifts(
     """
     found: dict[SeriesKey, list[SeriesShift]] = {}
     measured = {key: levels for key, levels in series.items() if levels}
-    for key, read in analyze_jointly(measured, min_effect, _noise_group, _prior).items():
+    for key, read in analyze_jointly(measured, min_effect).items():
         levels, steps, noise = series[key], read.steps, read.noise
         limited = {level.revision for level in levels if level.saturated}
         slide = None if levels[-1].saturated else trend.drift(levels, noise)
@@ -152,14 +142,6 @@ def find_shifts(
         ]
         found[key] = [*shifts, _drift(key, slide, noise)] if slide else shifts
     return found
-
-
-def _noise_group(key: SeriesKey) -> tuple[str, SeriesMetric]:
-    return key.testbed, metric_of(key.scenario)
-
-
-def _prior(key: SeriesKey) -> tuple[float, float]:
-    return IMAGE_PRIOR if metric_of(key.scenario) == SeriesMetric() else WEAK_PRIOR
 
 
 def _shift(key: SeriesKey, steps: Sequence[LevelStep], i: int, noise: Noise) -> SeriesShift:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
@@ -17,11 +18,13 @@ from netbisect.bisect.model.detection_results import (
     LevelStep,
 )
 from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.model.metric import SeriesMetric, metric_of
 from netbisect.bisect.stats.boot_modes import local_modes
 from netbisect.bisect.stats.changepoints import (
     IMAGE_PRIOR,
     IMAGE_WEIGHT,
     STEP_PROBABILITY,
+    WEAK_PRIOR,
     Floats,
     Segmentation,
     boot_matrix,
@@ -32,8 +35,6 @@ from netbisect.bisect.stats.changepoints import (
     segment_boots,
 )
 from netbisect.bisect.stats.robust import move_sd
-
-Key = TypeVar("Key", bound=Hashable)
 
 _STRONG = 7.0
 """Score of a step from which it raises the prior in other series."""
@@ -53,6 +54,14 @@ _LEAST_SD = 0.002
 """Least image noise."""
 
 
+@dataclass(frozen=True, slots=True)
+class SeriesKey:
+    """A series of a branch: testbed and scenario."""
+
+    testbed: str
+    scenario: str
+
+
 def estimate_noise(levels: Sequence[Level]) -> Noise:
     """Noise of a series.
 
@@ -65,46 +74,36 @@ def estimate_noise(levels: Sequence[Level]) -> Noise:
     return segment([merge_levels(group) for group in group_by_image(levels)]).noise
 
 
-def find_steps(levels: Sequence[Level], min_effect: float = MIN_EFFECT) -> list[LevelStep]:
-    """Steps of either sign of at least `min_effect`, oldest first.
+def analyze(levels: Sequence[Level], min_effect: float = MIN_EFFECT) -> HistoryAnalysis:
+    """Noise of a series, and its steps of either sign.
 
     Args:
         levels: Oldest first, any number.
-        min_effect: Smallest |ln ratio| reported.
+        min_effect: Smallest step reported, |ln ratio|.
     """
-    return analyze(levels, min_effect).steps
-
-
-def analyze(levels: Sequence[Level], min_effect: float = MIN_EFFECT) -> HistoryAnalysis:
-    """As `find_steps` and `estimate_noise`, with one segmentation."""
     images = group_by_image(levels)
     found = segment([merge_levels(group) for group in images])
     return HistoryAnalysis(_steps(images, found, min_effect), found.noise)
 
 
 def analyze_jointly(
-    series: Mapping[Key, Sequence[Level]],
-    min_effect: float = MIN_EFFECT,
-    noise_group: Callable[[Key], Hashable] = lambda _: None,
-    prior: Callable[[Key], tuple[float, float]] = lambda _: IMAGE_PRIOR,
-) -> dict[Key, HistoryAnalysis]:
-    """Steps of the series of one branch, segmented jointly.
+    series: Mapping[SeriesKey, Sequence[Level]], min_effect: float = MIN_EFFECT
+) -> dict[SeriesKey, HistoryAnalysis]:
+    """As `analyze`, with the series of one branch segmented jointly.
 
     A step of 7 standard errors in one series raises the prior of a step at the same revision in
-    the others. In a group of at least eight series, their typical image noise is the prior.
-
-    Args:
-        series: By any key, levels oldest first.
-        min_effect: As for `find_steps`.
-        noise_group: Group of series with similar noise that a series belongs to.
-        prior: Prior image noise of a series in a group of fewer, as for `segment_boots`.
+    the others. If at least eight series of a testbed have the same metric, their typical image
+    noise is the prior.
     """
     images = {key: group_by_image(levels) for key, levels in series.items()}
     boots = {key: boot_matrix([merge_levels(one) for one in own]) for key, own in images.items()}
     modes = {key: local_modes(own) for key, own in boots.items()}
-    priors = {key: prior(key) for key in series}
-    for group in {noise_group(key) for key in series}:
-        members = [key for key in series if noise_group(key) == group]
+    priors, groups = {}, defaultdict[tuple[str, SeriesMetric], list[SeriesKey]](list)
+    for key in series:
+        metric = metric_of(key.scenario)
+        priors[key] = WEAK_PRIOR if metric.name else IMAGE_PRIOR
+        groups[key.testbed, metric].append(key)
+    for members in groups.values():
         long = [(boots[key], modes[key]) for key in members if len(boots[key]) > _MOVES]
         if len(long) >= _POOLED:
             shared = _shared_noise(long)
@@ -119,13 +118,13 @@ def analyze_jointly(
         for key, cut_at in alone.items()
     }
     found = {}
-    for key, groups in images.items():
+    for key, own in images.items():
         elsewhere = set().union(*(at for other, at in strong.items() if other != key))
-        probabilities = _step_probabilities(groups, elsewhere)
+        probabilities = _step_probabilities(own, elsewhere)
         cut_at = alone[key]
         if (probabilities > STEP_PROBABILITY).any():
             cut_at = segment_boots(boots[key], modes[key], priors[key], probabilities)
-        found[key] = HistoryAnalysis(_steps(groups, cut_at, min_effect), cut_at.noise)
+        found[key] = HistoryAnalysis(_steps(own, cut_at, min_effect), cut_at.noise)
     return found
 
 

@@ -220,7 +220,8 @@ class RequestService:
             for level in self.ledger.series.levels(testbed.name, scenario, resolved.branch)
             if numbers.get(level.revision, bad.number + 1) <= bad.number
         ]
-        drops = [one for one in histories.find_steps(levels, resolved.margin) if one.ln_ratio < 0]
+        steps = histories.analyze(levels, resolved.margin).steps
+        drops = [one for one in steps if one.ln_ratio < 0]
         if not drops:
             raise InvalidRequestError(
                 {

@@ -13,7 +13,8 @@ import click
 from click.core import ParameterSource
 
 from netbisect.bisect.detection import events
-from netbisect.bisect.detection.events import SeriesKey, ShiftEvent
+from netbisect.bisect.detection.events import ShiftEvent
+from netbisect.bisect.detection.histories import SeriesKey
 from netbisect.cli.input import suggestion
 from netbisect.cli.input.detection import DetectionInput, of_database, of_files
 from netbisect.cli.listing import json_option, print_json

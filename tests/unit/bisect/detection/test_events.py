@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from netbisect.bisect.detection.events import (
     EventKind,
-    SeriesKey,
     SeriesShift,
     ShiftEvent,
     deduplicate,
     find_shifts,
     group_shifts,
 )
+from netbisect.bisect.detection.histories import SeriesKey
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.reports.console.events import as_data, as_table, full, why
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
 
 import pytest
 from histories import history, measured
 
-from netbisect.bisect.detection.histories import analyze_jointly, estimate_noise, find_steps
+from netbisect.bisect.detection.histories import (
+    SeriesKey,
+    analyze,
+    analyze_jointly,
+    estimate_noise,
+)
 from netbisect.bisect.model.detection_results import LevelStep
 from netbisect.bisect.model.entities import Level
+
+KEY, OTHER = SeriesKey("apu2", "inet4"), SeriesKey("apu2", "inet6")
 
 
 def at(found: list[LevelStep]) -> list[str]:
@@ -19,7 +25,7 @@ def at(found: list[LevelStep]) -> list[str]:
 
 @pytest.mark.parametrize("shift", [-0.12, -0.05, 0.05, 0.3])
 def test_step_is_found_at_its_position(shift: float) -> None:
-    (step,) = find_steps(history(1, (15, 0.0), (15, shift)))
+    (step,) = analyze(history(1, (15, 0.0), (15, shift))).steps
 
     assert (step.before, step.at) == ("r14", "r15")
     assert step.low < shift < step.high
@@ -34,7 +40,7 @@ def test_false_steps_are_rare() -> None:
     false = [
         step
         for seed in range(60)
-        for step in find_steps(history(seed, (40, 0.0), image=(0.0, 0.01, 0.02)[seed % 3]))
+        for step in analyze(history(seed, (40, 0.0), image=(0.0, 0.01, 0.02)[seed % 3])).steps
     ]
 
     assert len(false) <= 2
@@ -43,8 +49,8 @@ def test_false_steps_are_rare() -> None:
 def test_step_below_min_effect_is_ignored() -> None:
     levels = history(5, (30, 0.0), (30, -0.012), boot=0.002, image=0.001)
 
-    assert find_steps(levels) == []
-    assert at(find_steps(levels, min_effect=0.005)) == ["r30"]
+    assert analyze(levels).steps == []
+    assert at(analyze(levels, min_effect=0.005).steps) == ["r30"]
 
 
 def test_revisions_with_one_kernel_are_one_image() -> None:
@@ -58,7 +64,7 @@ def test_revisions_with_one_kernel_are_one_image() -> None:
         *history(7, (8, 0.0), (8, -0.06))[9:],
     ]
 
-    (step,) = find_steps(levels)
+    (step,) = analyze(levels).steps
 
     assert (step.before, step.at) == ("same as before", after.revision)
     assert (step.levels_before, step.levels_after) == (8, 8)
@@ -69,7 +75,7 @@ def test_modes_are_not_steps() -> None:
     false = [
         one
         for seed in range(20)
-        for one in find_steps(history(seed, (40, 0.0), share=0.3, boot=0.005))
+        for one in analyze(history(seed, (40, 0.0), share=0.3, boot=0.005)).steps
     ]
 
     assert len(false) <= 2
@@ -82,9 +88,9 @@ def test_clear_step_in_another_series_reveals_a_faint_one() -> None:
         faint = history(seed, (10, 0.0), (4, -0.03))
         here = history(seed + 100, (10, 0.0), (10, -0.3))
         later = history(seed + 100, (12, 0.0), (10, -0.3))
-        alone += at(find_steps(faint)) == ["r10"]
-        same_place += at(analyze_jointly({1: faint, 2: here})[1].steps) == ["r10"]
-        other_place += at(analyze_jointly({1: faint, 2: later})[1].steps) == ["r10"]
+        alone += at(analyze(faint).steps) == ["r10"]
+        same_place += at(analyze_jointly({KEY: faint, OTHER: here})[KEY].steps) == ["r10"]
+        other_place += at(analyze_jointly({KEY: faint, OTHER: later})[KEY].steps) == ["r10"]
 
     assert same_place > alone
     assert other_place <= alone
@@ -99,31 +105,28 @@ def similar(noise: float, drop: float) -> dict[int, list[Level]]:
     }
 
 
-def count_steps(
-    series: dict[int, list[Level]], noise_group: Callable[[int], Hashable]
-) -> list[int]:
-    """Numbers of detected drops and of false steps."""
-    found = {
-        key: at(one.steps) for key, one in analyze_jointly(series, noise_group=noise_group).items()
-    }
-    hits = sum("r4" in steps for key, steps in found.items() if key % 4 == 0)
+def count_steps(series: dict[int, list[Level]], *, pooled: bool) -> list[int]:
+    """Numbers of detected drops and of false steps, with one testbed or one of each series."""
+    named = {SeriesKey("" if pooled else f"{i}", f"{i}"): own for i, own in series.items()}
+    found = {int(key.scenario): at(own.steps) for key, own in analyze_jointly(named).items()}
+    hits = sum("r4" in steps for i, steps in found.items() if i % 4 == 0)
     return [hits, sum(map(len, found.values())) - hits]
 
 
 def test_similar_noisy_series_have_few_false_steps() -> None:
     series = similar(0.05, 0.4)
 
-    hits, false = count_steps(series, lambda _: "pool")
+    hits, false = count_steps(series, pooled=True)
     assert hits == 4
     assert false <= 1
-    assert count_steps(series, lambda key: key)[1] > 5
+    assert count_steps(series, pooled=False)[1] > 5
 
 
 def test_similar_quiet_series_reveal_faint_steps() -> None:
     series = similar(0.004, 0.024)
 
-    assert count_steps(series, lambda _: "pool") == [4, 0]
-    assert count_steps(series, lambda key: key)[0] < 4
+    assert count_steps(series, pooled=True) == [4, 0]
+    assert count_steps(series, pooled=False)[0] < 4
 
 
 @pytest.mark.data
@@ -132,7 +135,7 @@ def test_similar_quiet_series_reveal_faint_steps() -> None:
 )
 def test_iflib_migration_is_found(hardware: str, documented: float) -> None:
     """r311849 made e1000 routers slower; the series has seven revisions of five boots."""
-    found = {step.at: step for step in find_steps(measured(hardware, "", "bisect-set"))}
+    found = {step.at: step for step in analyze(measured(hardware, "", "bisect-set")).steps}
 
     assert found["r311849"].before == "r311848"
     assert found["r311849"].low < math.log1p(documented) < found["r311849"].high < -0.04
@@ -146,7 +149,7 @@ def test_iflib_migration_is_found(hardware: str, documented: float) -> None:
 def test_documented_steps_of_an_atom_are_found(config: str, backoff: int, fib: int) -> None:
     """r303643, r309257 and at most one other step are found in 55 revisions."""
     levels = measured("Atom_C2558", config, "history")
-    found = {step.at: 100 * math.expm1(step.ln_ratio) for step in find_steps(levels)}
+    found = {step.at: 100 * math.expm1(step.ln_ratio) for step in analyze(levels).steps}
 
     assert found["r303643"] == pytest.approx(backoff, abs=0.6)
     assert found["r309257"] == pytest.approx(fib, abs=0.6)
@@ -156,7 +159,8 @@ def test_documented_steps_of_an_atom_are_found(config: str, backoff: int, fib: i
 @pytest.mark.data
 def test_documented_step_of_an_apu_is_found() -> None:
     """r309257 made it faster; the images of its other series scatter by 3 and 4 %."""
-    found = {s.at: s.ln_ratio for s in find_steps(measured("AMD_GX", "fastforwarding", "history"))}
+    levels = measured("AMD_GX", "fastforwarding", "history")
+    found = {step.at: step.ln_ratio for step in analyze(levels).steps}
 
     assert math.expm1(found["r309257"]) == pytest.approx(0.176, abs=0.02)
     assert estimate_noise(measured("AMD_GX", "pf-statefull", "history")).image > 0.02
