@@ -42,7 +42,7 @@ def _single_commit(probabilities: Posterior, label: words.Name) -> str:
         return f"one commit alone: {words.certainty(alone)}"
     best = sorted(probabilities.chances.items(), key=lambda item: -item[1])[:_NAMED]
     named = ", ".join(f"{label(one)} {words.certainty(p)}" for one, p in best)
-    likely = probabilities.credible(0.9)
+    likely = probabilities.credible()
     # Less than 90 % where other explanations are likely: then these are all of the commits.
     mass = words.certainty(math.fsum(probabilities.chances[one] for one in likely))
     where = words.count(len(likely), "commit")

@@ -78,7 +78,7 @@ def posterior_data(posterior: Posterior) -> dict[str, Any]:
         "none": posterior.none,
         "two": posterior.two,
         "drift": posterior.drift,
-        "credible": posterior.credible(0.9),
+        "credible": posterior.credible(),
     }
 
 

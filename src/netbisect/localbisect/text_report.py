@@ -31,6 +31,9 @@ from netbisect.reports.render import text_plot, words
 from netbisect.reports.render.ministat import ASSUMES_NORMAL, POINTS_MIN, UNPROVEN, ministat
 from netbisect.reports.render.plaintext import table, wrap
 
+_LISTED = 20
+"""Maximum number of commits in the list of the most likely ones."""
+
 
 def as_text(result: SearchResult) -> str:
     """The report of a result."""
@@ -77,12 +80,10 @@ def _posterior(result: SearchResult, posterior: Posterior) -> str:
     picture = "\n".join(text_plot.posterior(posterior, lambda revision: revision[:12]))
     if isinstance(result.finding, NotReproduced | Drift):
         return picture
-    rows = [
-        (words.certainty(posterior.chances[one]), label(result.spec, one))
-        for one in posterior.credible(0.9)[:20]
-    ]
-    listing = f"\n\nMost likely commits, 90 % together:\n\n{table(rows)}" if rows else ""
-    return picture + listing
+    likely = {one: posterior.chances[one] for one in posterior.credible()[:_LISTED]}
+    rows = [(words.certainty(chance), label(result.spec, one)) for one, chance in likely.items()]
+    together = words.certainty(math.fsum(likely.values()))
+    return f"{picture}\n\nMost likely commits, {together} together:\n\n{table(rows)}"
 
 
 def _ministat(result: SearchResult, good: str, bad: str, effects: Sequence[Effect]) -> list[str]:

@@ -10,7 +10,14 @@ import pytest
 
 from netbisect.bisect import plan
 from netbisect.bisect.model.entities import Boot, Kernel, Sample
-from netbisect.bisect.model.results import Confirmed, Culprit, Effect, Trial
+from netbisect.bisect.model.results import (
+    Confirmed,
+    Culprit,
+    Effect,
+    Posterior,
+    Trial,
+    Unfinished,
+)
 from netbisect.localbisect import explain, search
 from netbisect.localbisect.result import ExitStatus, SearchResult
 from netbisect.localbisect.search import METRIC, CandidateCommit, Entry, SearchSpec
@@ -55,6 +62,18 @@ def searched(
             return SearchResult(entries, move, Path()), culprit
         else:
             entries.append(following)
+
+
+def test_most_likely_commits_are_listed_with_their_own_probability() -> None:
+    """Where no change is likely too, all commits together have less than 90 %."""
+    line = tuple(CandidateCommit(f"{i:040x}", "", 1.0) for i in range(1, COMMITS + 1))
+    spec = SearchSpec("0" * 40, line[-1].revision, ("true",), line, COMMITS)
+    chances = dict(zip(spec.subjects, (0.0, 0.4, 0.1, 0.1, 0.05), strict=True))
+    unfinished = Unfinished("120 boots did not settle it", Posterior(chances, none=0.35))
+
+    text = as_text(SearchResult([spec], unfinished, Path()))
+
+    assert "Most likely commits, 65.0 % together:" in text
 
 
 def test_noise_of_a_search_is_that_of_single_runs() -> None:
