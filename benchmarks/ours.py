@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks import simulate
 from benchmarks.engine import Outcome, Verdict
 from benchmarks.lab import Lab, World
-from netbisect.bisect import simulate
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import (
     Evidence,

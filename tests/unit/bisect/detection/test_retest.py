@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.simulate import JobSimulation, LabSimulation, simulate_job
 from netbisect.bisect import plan
 from netbisect.bisect.detection.retest import next_move
 from netbisect.bisect.model.entities import Kernel, Noise
@@ -19,7 +20,6 @@ from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import Confirmed, Move, NotConfirmed, Trial, Unfinished
-from netbisect.bisect.simulate import JobSimulation, LabSimulation, simulate_job
 from netbisect.bisect.stats.sequential import BLOCK, good_begins
 
 LEAD = "inet4"

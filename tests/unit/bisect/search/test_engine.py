@@ -23,6 +23,7 @@ from search_fixtures import (
     stepped,
 )
 
+from benchmarks.simulate import JobSimulation, LabSimulation, simulate_job
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.results import (
@@ -38,7 +39,6 @@ from netbisect.bisect.search.engine import next_move
 from netbisect.bisect.search.posterior import posterior_of
 from netbisect.bisect.search.search_space import build_search_space
 from netbisect.bisect.search.verification import credible_range
-from netbisect.bisect.simulate import JobSimulation, LabSimulation, simulate_job
 from netbisect.bisect.stats.sequential import COMPARES_ENDS
 
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_fixtures import LEAD, PRICES, SCENARIOS, bisection, evidence_of, names, proof, simulated
 
+from benchmarks.simulate import LabSimulation, simulate_job
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.results import Culprit, Trial, Unfinished
 from netbisect.bisect.search.engine import next_move
 from netbisect.bisect.search.posterior import posterior_of
-from netbisect.bisect.simulate import LabSimulation, simulate_job
 
 
 @given(st.integers(1, 8), st.integers(0, 99), st.integers(2, 4))

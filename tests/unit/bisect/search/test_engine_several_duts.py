@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_fixtures import ends_built, proof, stepped
 
+from benchmarks.simulate import LabSimulation, simulate_shared_job
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Culprit, NotReproduced, Trial
 from netbisect.bisect.search import engine
-from netbisect.bisect.simulate import LabSimulation, simulate_shared_job
 
 EFFECT = math.log(0.96)
 NOISE = Noise(boot=0.004, run=0.005)

@@ -12,6 +12,12 @@ from hypothesis import strategies as st
 from search_fixtures import LEAD, ends_built, stepped
 from search_fixtures import bisection as plain_bisection
 
+from benchmarks.simulate import (
+    JobSimulation,
+    LabSimulation,
+    simulate_job,
+    simulate_shared_job,
+)
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, InFlight
@@ -19,12 +25,6 @@ from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.results import Culprit, Trial
 from netbisect.bisect.search import link_order
 from netbisect.bisect.search.search_space import SearchSpace, Target, build_search_space
-from netbisect.bisect.simulate import (
-    JobSimulation,
-    LabSimulation,
-    simulate_job,
-    simulate_shared_job,
-)
 
 DROP = math.log(1 - 0.05)
 NOISY = Noise(boot=0.006, image=0.014)

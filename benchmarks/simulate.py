@@ -1,7 +1,4 @@
-"""Simulated lab: runs a job to its result without hardware.
-
-For tests, benchmarks and cost estimates.
-"""
+"""Simulated lab: runs a job to its result without hardware, for tests and benchmarks."""
 
 from __future__ import annotations
 

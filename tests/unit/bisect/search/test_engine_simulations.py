@@ -1,4 +1,4 @@
-"""Simulated bisections: two culprits, a changed good end, builders and budgets."""
+"""Simulated searches: two culprits, a changed good end, builders and budgets."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from search_fixtures import ends_built
 
+from benchmarks.simulate import LabSimulation, simulate_job
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Culprit, NotReproduced, SeveralCulprits, Unfinished
-from netbisect.bisect.simulate import LabSimulation, simulate_job
 
 EFFECT = math.log(0.95)
 NOISE = Noise(boot=0.001, run=0.006)
