@@ -165,7 +165,7 @@ def simulate_shared_job(
             others = tuple(one.trial for name, one in running.items() if name != testbed)
             running.pop(testbed, None)
             seen = InFlight(queue.left(), queue.has_room(others=bool(others)), testbed, others)
-            move = engine.next_move_on(job, evidence, lab.prices, seen)
+            move = engine.next_move(job, evidence, lab.prices, seen)
             if isinstance(move, Wait):
                 continue
             if not isinstance(move, Trial):
@@ -252,6 +252,7 @@ def simulate_job(
             order=move.why,
         )
         evidence = queue.collect(evidence)
+    assert not isinstance(move, Wait), "no trial to wait for"
     return JobSimulation(
         move,
         evidence,
@@ -263,9 +264,9 @@ def simulate_job(
     )
 
 
-def _move(job: Job, evidence: Evidence, lab: LabSimulation, queue: _Builders) -> Move:
+def _move(job: Job, evidence: Evidence, lab: LabSimulation, queue: _Builders) -> Move | Wait:
     if isinstance(job, BisectJob):
-        return engine.next_move(job, evidence, lab.prices, queue.left())
+        return engine.next_move(job, evidence, lab.prices, InFlight(queue.left()))
     return plan.next_move(job, evidence, lab.prices)
 
 

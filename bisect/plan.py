@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import assert_never
 
 from netbisect.bisect import measurement
 from netbisect.bisect.detection import retest
 from netbisect.bisect.model.detection_results import SearchForecast
 from netbisect.bisect.model.evidence import Evidence, Prices
-from netbisect.bisect.model.in_flight import InFlight, Wait
+from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, InFlight, Wait
 from netbisect.bisect.model.jobs import (
     BisectJob,
     CompareJob,
@@ -28,40 +27,32 @@ from netbisect.bisect.model.results import (
 from netbisect.bisect.search import engine
 from netbisect.bisect.search.prefetch import forecast, revisions_to_prefetch
 
-__all__ = ["SearchForecast", "forecast", "next_move", "next_move_on", "revisions_to_prefetch"]
+__all__ = ["SearchForecast", "forecast", "next_move", "revisions_to_prefetch"]
 
 
 def next_move(
     job: Job,
     evidence: Evidence,
     prices: Prices,
-    building: Mapping[str, float] | None = None,
-) -> Move:
-    """The next trial of a job, or its result."""
+    in_flight: InFlight = NOTHING_IN_FLIGHT,
+) -> Move | Wait:
+    """The next trial of a job, or its result; `Wait` for the trials of other testbeds.
+
+    Jobs of one testbed never wait.
+    """
     match job:
         case NightlyJob():
             return _night(job, evidence)
         case CompareJob():
-            move = retest.next_move(job, evidence, prices)
-            assert not isinstance(move, Wait), "no trial to wait for"
-            return move
+            return retest.next_move(job, evidence, prices, in_flight)
         case BisectJob():
-            return engine.next_move(job, evidence, prices, building)
+            return engine.next_move(job, evidence, prices, in_flight)
         case ProfileJob():
             return _profiling(job, evidence)
         case MeasureJob():
             return measurement.next_move(job, evidence)
         case _:
             assert_never(job)
-
-
-def next_move_on(
-    job: CompareJob | BisectJob, evidence: Evidence, prices: Prices, in_flight: InFlight
-) -> Move | Wait:
-    """As `next_move`, for one of several testbeds while the others measure."""
-    if isinstance(job, CompareJob):
-        return retest.next_move(job, evidence, prices, in_flight)
-    return engine.next_move_on(job, evidence, prices, in_flight)
 
 
 def _night(job: NightlyJob, evidence: Evidence) -> Move:

@@ -8,12 +8,10 @@ split the range, to measure an end again or to repeat a doubtful boot.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from netbisect.bisect.model.evidence import (
     Evidence,
@@ -37,7 +35,7 @@ from netbisect.bisect.model.results import (
 from netbisect.bisect.search import link_order
 from netbisect.bisect.search.information_gain import information_gain
 from netbisect.bisect.search.kernel_comparison import RUNS, max_boots
-from netbisect.bisect.search.posterior import JointPosterior, as_posterior, infer
+from netbisect.bisect.search.posterior import JointPosterior, infer
 from netbisect.bisect.search.search_space import SearchSpace, Target, build_search_space
 from netbisect.bisect.search.verification import (
     NAMING_THRESHOLD,
@@ -88,25 +86,12 @@ _WAITING_SHARE = 0.1
 
 
 def next_move(
-    job: BisectJob,
-    evidence: Evidence,
-    prices: Prices,
-    building: Mapping[str, float] | None = None,
-) -> Move:
-    """The next trial, or the result.
+    job: BisectJob, evidence: Evidence, prices: Prices, in_flight: InFlight = NOTHING_IN_FLIGHT
+) -> Move | Wait:
+    """The next trial of a testbed, or the result.
 
     The same job and evidence, in any order, give the same move.
     """
-    space = build_search_space(job, evidence)
-    move = decide(space, infer(space), prices, InFlight(building or {}))
-    assert not isinstance(move, Wait), "no trial to wait for"
-    return move
-
-
-def next_move_on(
-    job: BisectJob, evidence: Evidence, prices: Prices, in_flight: InFlight
-) -> Move | Wait:
-    """As `next_move`, for one of several testbeds while the others measure."""
     space = build_search_space(job, evidence)
     return decide(space, infer(space, in_flight.testbed), prices, in_flight)
 
@@ -117,7 +102,7 @@ def decide(
     prices: Prices,
     in_flight: InFlight = NOTHING_IN_FLIGHT,
 ) -> Move | Wait:
-    """As `next_move_on`, with the posterior given.
+    """As `next_move`, with the posterior given.
 
     A search that its boots do not settle goes on for half the effect: a retest ends as soon as it
     shows a change, and may overestimate it. With an unknown noise, so does one that finds no
@@ -139,19 +124,18 @@ def _decide(
     space: SearchSpace, joint: JointPosterior, prices: Prices, in_flight: InFlight
 ) -> Move | Wait:
     space = replace(space, offsets=joint.offsets)
-    posterior = as_posterior(space, joint)
     spent = _spent(space, prices) >= space.job.budget_seconds
-    ended = _end_without_culprit(space, joint, posterior, prices, in_flight)
+    ended = _end_without_culprit(space, joint, prices, in_flight)
     if ended is not None and not (spent and isinstance(ended, Trial | Wait)):
         return ended
-    move, proved = _proof(space, joint, posterior, prices, in_flight)
+    move, proved = _proof(space, joint, prices, in_flight)
     if move is not None and not (spent and isinstance(move, Trial | Wait)):
         return move
     limit = _limit(space, prices)
     if limit:
         return _give_up(space, joint, proved, limit)
     if not space.targets:
-        return Unfinished("none of the revisions can be measured", posterior)
+        return Unfinished("none of the revisions can be measured", joint.posterior)
     found = _most_informative(space, joint, prices, in_flight, proved)
     if proved and not _seek_second_step(space, joint, found, prices):
         return proved[0]
@@ -161,13 +145,10 @@ def _decide(
 
 
 def _proof(
-    space: SearchSpace,
-    joint: JointPosterior,
-    posterior: Posterior,
-    prices: Prices,
-    in_flight: InFlight,
+    space: SearchSpace, joint: JointPosterior, prices: Prices, in_flight: InFlight
 ) -> tuple[Move | Wait | None, list[Culprit]]:
     """The next move of the verification, if any, and the verified culprits."""
+    posterior = joint.posterior
     proved: list[Culprit] = []
     open_proof: Trial | Wait | None = None
     found = [
@@ -192,7 +173,7 @@ def _proof(
     if _fresh_boots(space) >= 2 * max_boots(space.job, prices):
         open_proof = None
     least = _ANOTHER if space.job.noise.image else _ANOTHER_CHEAP
-    if open_proof is None and proved and joint.two < least:
+    if open_proof is None and proved and posterior.two < least:
         return proved[0], proved
     return open_proof, proved
 
@@ -210,7 +191,7 @@ def _seek_second_step(
         boot = prices.boot + move.runs * prices.run * len(space.job.scenarios)
         highest = prices.build + boot
         share = (make + boot) / highest if highest else 1.0
-    return joint.two >= max(_ANOTHER_CHEAP, _ANOTHER * share)
+    return joint.posterior.two >= max(_ANOTHER_CHEAP, _ANOTHER * share)
 
 
 def _limit(space: SearchSpace, prices: Prices) -> str:
@@ -229,27 +210,23 @@ def _fresh_boots(space: SearchSpace) -> int:
 
 
 def _end_without_culprit(
-    space: SearchSpace,
-    joint: JointPosterior,
-    posterior: Posterior,
-    prices: Prices,
-    in_flight: InFlight,
+    space: SearchSpace, joint: JointPosterior, prices: Prices, in_flight: InFlight
 ) -> Move | Wait | None:
     """The result without a culprit, or the boot that it still needs; None if neither."""
-    shift = good_end_shift(space)
-    if joint.none >= _COMPARE_ENDS or shift is not None:
+    shift, posterior = good_end_shift(space), joint.posterior
+    if posterior.none >= _COMPARE_ENDS or shift is not None:
         why = _why_none(space)
         if shift is not None:
             why = (
                 f"the good end itself changed by {shift.percent:+.1f} % since it was called good: "
                 "it is the testbed or its surroundings, not a commit"
             )
-        sure = joint.none >= NONE_THRESHOLD or shift is not None
+        sure = posterior.none >= NONE_THRESHOLD or shift is not None
         unchanged = NotReproduced(posterior, why) if sure else None
         ended = _without_change(space, posterior, prices, in_flight, unchanged)
         if ended is not None:
             return ended
-    if joint.drift >= NAMING_THRESHOLD:
+    if posterior.drift >= NAMING_THRESHOLD:
         return Drift(posterior, f"{len(space.images)} kernels of the range lie along a slope")
     return None
 
@@ -306,10 +283,10 @@ def _spent(space: SearchSpace, prices: Prices) -> float:
 
 def _give_up(space: SearchSpace, joint: JointPosterior, proved: list[Culprit], why: str) -> Move:
     """Result of a search that cannot continue: a verified culprit, a range, or none."""
-    posterior = as_posterior(space, joint)
     if proved:
         return proved[0]
-    return credible_range(space, joint.any_step, posterior) or Unfinished(why, posterior)
+    found = credible_range(space, joint.any_step, joint.posterior)
+    return found or Unfinished(why, joint.posterior)
 
 
 def _most_informative(
@@ -330,12 +307,12 @@ def _most_informative(
     bits = np.array([information_gain(space, joint, runs, ahead) for runs in options])
     if not in_flight.may_build:
         bits *= [target.built or _name(target) in in_flight.building for target in space.targets]
-    open_, more = _entropy(joint), not all(target.boots for target in further)
+    open_, more = joint.bits, not all(target.boots for target in further)
     least = min(_LEAST_GAIN, (_LITTLE_OF_LAYOUTS if more else _LEAST_SHARE) * open_)
     if bits.max() < (max(_NO_GAIN, least) if space.job.noise.image else _NO_GAIN):
         return _give_up(space, joint, proved, _why_stuck(space, joint))
     if bits.max() < (_LITTLE_OF_LAYOUTS if more else _LITTLE_SHARE) * open_:
-        found = credible_range(space, joint.any_step, as_posterior(space, joint))
+        found = credible_range(space, joint.any_step, joint.posterior)
         if found is not None:
             return found
     if ahead:
@@ -367,12 +344,6 @@ def _runs_at_end(job: BisectJob) -> int:
     """The fewest runs that make run noise small compared with the effect."""
     wanted = max(abs(job.effect) / _CLEAR, job.noise.boot)
     return next((runs for runs in RUNS if job.noise.run / math.sqrt(runs) <= wanted), RUNS[-1])
-
-
-def _entropy(joint: JointPosterior) -> float:
-    """Entropy of the posterior, in bits."""
-    rest = [joint.none, joint.two, joint.drift]
-    return float(special.entr(np.array([*joint.single_step, *rest])).sum()) / math.log(2)
 
 
 def _best_target(
@@ -440,8 +411,7 @@ def _trial(
         why = f"measures layout {target.layout} of {target.revision[:12]}{again}"
     else:
         why = _why(space, joint, target, in_flight.testbed)
-    posterior = as_posterior(space, joint)
-    return Trial(target.revision, why, posterior, runs, in_flight.testbed, target.layout)
+    return Trial(target.revision, why, joint.posterior, runs, in_flight.testbed, target.layout)
 
 
 def _why(space: SearchSpace, joint: JointPosterior, target: Target, testbed: str) -> str:

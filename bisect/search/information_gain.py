@@ -150,7 +150,7 @@ def trial_variance(
         runs: Of the next boot.
         testbed: Index of its testbed.
     """
-    image, own = hypothesis.noise.image**2, hypothesis.variance(runs, testbed)
+    image, own = hypothesis.image**2, hypothesis.variance(runs, testbed)
     if not boots:
         return image + own
     known = math.fsum(1 / hypothesis.variance(count) for count in boots)
@@ -162,7 +162,7 @@ def _variances(space: SearchSpace, leading: LeadingHypotheses, runs: int) -> Flo
     """`trial_variance` of each target."""
     hypothesis, testbed, lead = leading.hypothesis, leading.testbed, space.job.lead
     found = np.full(len(space.targets), trial_variance(hypothesis, (), runs, testbed))
-    if hypothesis.noise.image:
+    if hypothesis.image:
         for i, target in enumerate(space.targets):
             if target.boots:
                 boots = tuple(sorted(r.runs for r in target.observations if lead in r.ln_pps))
@@ -172,7 +172,7 @@ def _variances(space: SearchSpace, leading: LeadingHypotheses, runs: int) -> Flo
 
 def _transitions(leading: LeadingHypotheses, variance: float) -> Floats:
     """Probabilities of the observed ln pps (columns), by level of the revision (rows)."""
-    noise = leading.hypothesis.of(leading.testbed)
+    noise = leading.hypothesis.noises[leading.testbed]
     kernel = normal_transitions(leading.levels, math.sqrt(variance))
     if noise.slow_share:
         slow = normal_transitions(leading.levels, math.sqrt(variance), -noise.slow_gap)

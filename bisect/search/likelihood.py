@@ -8,7 +8,7 @@ variance image². On a grid, these mixtures are products and sums.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,31 +45,27 @@ _IMAGE_NOISE_STEP = 1.1
 class NoiseHypothesis:
     """A hypothesis about the noise and the offsets of the testbeds."""
 
-    noise: Noise
-    """Of the testbed that the job is about."""
+    image: float
+    """Noise between images, ln pps."""
     log_weight: float
     """Prior weight, not normalised."""
     floor: float
     """Smallest standard deviation of a boot that the grid resolves."""
     outlier: float
     """Standard deviation of an outlier, ln pps."""
-    outliers: float = _OUTLIER_PROBABILITY
+    outliers: float
     """Probability of an outlier."""
-    heavy_tails: bool = False
+    heavy_tails: bool
     """Whether outliers are Cauchy distributed."""
-    noises: tuple[Noise, ...] = ()
-    """By index of testbed; empty: that of the job for all of them."""
-    offsets: tuple[float, ...] = (0.0,)
+    noises: tuple[Noise, ...]
+    """By index of testbed."""
+    offsets: tuple[float, ...]
     """By index of testbed: offset from the first one, ln ratio. Boots of later testbeds are
     ignored."""
 
-    def of(self, testbed: int) -> Noise:
-        """The noise of a testbed."""
-        return self.noises[testbed] if self.noises else self.noise
-
     def variance(self, runs: int, testbed: int = 0) -> float:
         """Variance of the mean of `runs` runs of one boot, within its mode."""
-        noise = self.of(testbed)
+        noise = self.noises[testbed]
         return max(self.floor**2, noise.boot**2 + noise.run**2 / runs)
 
 
@@ -83,27 +79,22 @@ def noise_hypotheses(space: SearchSpace, levels: Floats) -> list[NoiseHypothesis
     outlier = max(_OUTLIER_RATIO * math.sqrt(noise.variance_of_boot()), abs(space.job.effect))
     doubt = 1 / math.sqrt(2 * max(noise.image_weight, 1.0))
     own = [space.job.noise_of(name) for name in space.testbeds]
-    together = (0.0,) * len(own)
     known = noise.boot_weight >= KNOWN_WEIGHT
     return [
         NoiseHypothesis(
-            _scaled(noise, boot, noise.image * math.exp(image * doubt)),
+            noise.image * math.exp(image * doubt),
             -((math.log(boot) / _NOISE_UNCERTAINTY) ** 2 + image**2) / 2,
             floor,
             outlier,
             outliers,
             not known,
-            tuple(_scaled(one, boot, noise.image * math.exp(image * doubt)) for one in own),
-            together,
+            tuple(replace(one, boot=one.boot * boot, run=one.run * boot) for one in own),
+            (0.0,) * len(own),
         )
         for outliers in ((_OUTLIER_PROBABILITY,) if known else _UNKNOWN_OUTLIERS)
         for boot in (_FEW_SCALES if noise.image else _BOOT_SCALES)
         for image in ((-_IMAGE_NOISE_STEP, 0.0, _IMAGE_NOISE_STEP) if noise.image else (0.0,))
     ]
-
-
-def _scaled(noise: Noise, boot: float, image: float) -> Noise:
-    return Noise(noise.boot * boot, image, noise.run * boot, noise.slow_share, noise.slow_gap)
 
 
 def level_grid(space: SearchSpace) -> Floats:
@@ -142,10 +133,10 @@ def log_likelihoods(space: SearchSpace, levels: Floats, hypothesis: NoiseHypothe
     if not space.images:
         return np.zeros((0, len(levels)))
     own = np.array([_boots(image, levels, hypothesis) for image in space.images])
-    if hypothesis.noise.image <= (levels[1] - levels[0]) / 2:
+    if hypothesis.image <= (levels[1] - levels[0]) / 2:
         return own
     top = own.max(axis=1, keepdims=True)
-    shifted = np.exp(own - top) @ normal_transitions(levels, hypothesis.noise.image)
+    shifted = np.exp(own - top) @ normal_transitions(levels, hypothesis.image)
     found: Floats = np.log(shifted + 1e-300) + top
     return found
 
@@ -154,7 +145,7 @@ def _boots(image: MeasuredImage, levels: Floats, hypothesis: NoiseHypothesis) ->
     found: Floats = np.zeros(len(levels))
     where = np.array(image.testbeds)
     for testbed in sorted(set(image.testbeds) & set(range(len(hypothesis.offsets)))):
-        noise, its = hypothesis.of(testbed), where == testbed
+        noise, its = hypothesis.noises[testbed], where == testbed
         boots, runs = np.array(image.ln_pps)[its], np.array(image.runs)[its]
         variance = np.array([hypothesis.variance(count, testbed) for count in runs.tolist()])[
             :, None

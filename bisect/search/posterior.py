@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob
@@ -86,7 +87,7 @@ class LeadingHypotheses:
     """G: the levels, ln pps."""
     hypothesis: NoiseHypothesis
     """The most likely noise."""
-    testbed: int = 0
+    testbed: int
     """Testbed of the levels, as an index into `SearchSpace.testbeds`."""
 
 
@@ -94,28 +95,25 @@ class LeadingHypotheses:
 class JointPosterior:
     """The posterior over n candidates, with the levels behind it."""
 
+    posterior: Posterior
     single_step: Floats
     """n + 1 values, by position: of the only step; 0 for the good end."""
     any_step: Floats
     """n + 1 values, by position: of a step, the only one or one of two."""
-    none: float
-    two: float
-    drift: float
     leading: LeadingHypotheses
-    offsets: tuple[TestbedOffset, ...] = ()
+    offsets: tuple[TestbedOffset, ...]
     """By testbed, if there are several."""
+
+    @property
+    def bits(self) -> float:
+        """Entropy: the missing information."""
+        rest = [self.posterior.none, self.posterior.two, self.posterior.drift]
+        return float(special.entr(np.append(self.single_step, rest)).sum()) / math.log(2)
 
 
 def posterior_of(job: BisectJob, evidence: Evidence) -> Posterior:
     """Computes the probabilities of all hypotheses."""
-    space = build_search_space(job, evidence)
-    return as_posterior(space, infer(space))
-
-
-def as_posterior(space: SearchSpace, joint: JointPosterior) -> Posterior:
-    """Labels the probabilities with revisions."""
-    probabilities = dict(zip(space.revisions[1:], joint.single_step[1:].tolist(), strict=True))
-    return Posterior(probabilities, joint.none, joint.two, joint.drift)
+    return infer(build_search_space(job, evidence)).posterior
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,16 +159,6 @@ def _prior(space: SearchSpace) -> _Prior:
     return _Prior(weights, gaps, one * share_one, two * scale, (first, second), none, share_drift)
 
 
-@dataclass(frozen=True, slots=True)
-class _LogEvidence:
-    """Log evidence of all hypotheses under one noise hypothesis."""
-
-    none: float
-    one: Floats
-    two: Floats
-    drift: float
-
-
 def infer(space: SearchSpace, testbed: str = "") -> JointPosterior:
     """Applies Bayes' rule to all hypotheses at once.
 
@@ -195,13 +183,13 @@ def infer(space: SearchSpace, testbed: str = "") -> JointPosterior:
     two = _log_evidence_two(prior, steps, sums[usual], every) + np.log(prior.two)
     open_ = np.flatnonzero(two > two.max(initial=-1e300) - _NEGLIGIBLE)
     fits = [
-        _log_evidence(space, prior, levels, steps, below, hypothesis.log_weight, open_)
+        _log_evidence(space, prior, levels, steps, below, open_) + hypothesis.log_weight
         for below, hypothesis in zip(sums, hypotheses, strict=True)
     ]
     with np.errstate(divide="ignore"):
-        table = np.array(
-            [np.concatenate([[fit.none, fit.drift], fit.one, fit.two]) for fit in fits]
-        ) + np.log(np.concatenate([[prior.none, prior.drift], prior.one, prior.two]))
+        table = np.array(fits) + np.log(
+            np.concatenate([[prior.none, prior.drift], prior.one, prior.two])
+        )
     mass = np.exp(table - table.max())
     mass /= mass.sum()
     total = mass.sum(axis=0)
@@ -209,12 +197,11 @@ def infer(space: SearchSpace, testbed: str = "") -> JointPosterior:
     drift, one, two = float(total[1]), total[2 : 2 + count], total[2 + count :]
     probabilities = _by_position(prior, one)
     none = max(0.0, 1.0 - math.fsum(probabilities) - math.fsum(two) - drift)
+    chances = dict(zip(space.revisions[1:], probabilities[1:].tolist(), strict=True))
     return JointPosterior(
+        Posterior(chances, none, math.fsum(two), drift),
         probabilities,
         probabilities + _pairs_by_position(prior, two),
-        none,
-        math.fsum(two),
-        drift,
         _leading_hypotheses(space, prior, mass, sums, levels, steps, hypotheses, testbed),
         _offset_summary(space, hypotheses, mass),
     )
@@ -317,18 +304,13 @@ def _log_evidence(
     levels: Floats,
     steps: _StepProbabilities,
     below: Floats,
-    log_weight: float,
     pairs: NDArray[np.intp],
-) -> _LogEvidence:
-    one = _log_evidence_one(steps, below)
+) -> Floats:
+    """Log evidence of no change, of a drift, of a step in each gap and of two steps."""
     two = np.full(len(prior.two), -np.inf)
     two[pairs] = _log_evidence_two(prior, steps, below, pairs)
-    return _LogEvidence(
-        _log_sum(below[-1]) + log_weight,
-        one + log_weight,
-        two + log_weight,
-        _log_evidence_drift(space, levels, below) + log_weight,
-    )
+    none, drift = _log_sum(below[-1]), _log_evidence_drift(space, levels, below)
+    return np.concatenate([[none, drift], _log_evidence_one(steps, below), two])
 
 
 def _log_evidence_one(steps: _StepProbabilities, below: Floats) -> Floats:
@@ -403,7 +385,8 @@ def _leading_hypotheses(
     heavy = _heaviest(prior, mass.sum(axis=0), light=can_average(space.job))
     # All combinations with the most likely noise: they differ in the testbed offsets.
     best = int(np.argmax(mass.sum(axis=1)))
-    alike = [i for i, one in enumerate(hypotheses) if one.noises == hypotheses[best].noises]
+    noise = hypotheses[best].image, hypotheses[best].noises
+    alike = [i for i, one in enumerate(hypotheses) if (one.image, one.noises) == noise]
     where = space.testbeds.index(testbed) if testbed in space.testbeds else 0
     centre = hypotheses[best].offsets[where]
     step = float(levels[1] - levels[0])
@@ -432,9 +415,7 @@ def _leading_hypotheses(
     )
 
 
-def _heaviest(
-    prior: _Prior, total: Floats, *, light: bool = False
-) -> list[tuple[float, int, int, int]]:
+def _heaviest(prior: _Prior, total: Floats, *, light: bool) -> list[tuple[float, int, int, int]]:
     """The heaviest hypotheses.
 
     Args:

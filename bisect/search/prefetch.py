@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 
 import numpy as np
-from scipy import special
 
 from netbisect.bisect.model.detection_results import SearchForecast
 from netbisect.bisect.model.evidence import Evidence, Prices
@@ -14,7 +12,7 @@ from netbisect.bisect.model.in_flight import Wait
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.results import Trial
 from netbisect.bisect.search import engine
-from netbisect.bisect.search.posterior import JointPosterior, as_posterior, infer
+from netbisect.bisect.search.posterior import infer
 from netbisect.bisect.search.search_space import build_search_space
 from netbisect.bisect.stats.information import bits_of_boot
 from netbisect.bisect.stats.sequential import BLOCK
@@ -81,18 +79,11 @@ def forecast(job: BisectJob, evidence: Evidence, prices: Prices) -> SearchForeca
     joint = infer(space)
     move = engine.decide(space, joint, prices)
     assert not isinstance(move, Wait), "no trial to wait for"
-    posterior = as_posterior(space, joint)
     if not isinstance(move, Trial):
-        return SearchForecast(posterior, move, 0.0, 0.0, 0.0)
-    bits = _bits(joint)
+        return SearchForecast(joint.posterior, move, 0.0, 0.0, 0.0)
     per_boot = bits_of_boot(job.noise, job.effect, move.runs)
-    builds = min(bits, float(sum(not target.built for target in space.targets)))
-    boots = bits / per_boot + BLOCK
+    builds = min(joint.bits, float(sum(not target.built for target in space.targets)))
+    boots = joint.bits / per_boot + BLOCK
     run = prices.run * len(job.scenarios) * move.runs
     seconds = builds * prices.build + boots * (prices.boot + run)
-    return SearchForecast(posterior, move, builds, boots, seconds / 3600)
-
-
-def _bits(joint: JointPosterior) -> float:
-    chances = np.append(joint.single_step, [joint.none, joint.two, joint.drift])
-    return float(special.entr(chances).sum()) / math.log(2)
+    return SearchForecast(joint.posterior, move, builds, boots, seconds / 3600)

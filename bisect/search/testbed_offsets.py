@@ -93,7 +93,7 @@ def _nodes(
     testbed = len(before)
     step = _FINE * _sd(space, hypothesis, testbed)
     seen = _differences(space, before, testbed)
-    gap = hypothesis.of(testbed).slow_gap
+    gap = hypothesis.noises[testbed].slow_gap
     shifts = (-gap, 0.0, gap) if gap else (0.0,)
     starts = [x + shift for x in seen or _levels_apart(space, before, testbed) for shift in shifts]
     waiting = sorted({round(x / step) for x in starts})

@@ -21,7 +21,7 @@ from twisted.python import log
 
 from netbisect.bisect.model.evidence import Evidence, kernel_name
 from netbisect.bisect.model.faults import RULES, Fault
-from netbisect.bisect.model.in_flight import Wait
+from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import (
     BisectJob,
     NightlyJob,
@@ -319,14 +319,12 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         now = time.time()
         left = {name: max(0.0, at + prices.build - now) for name, at in ahead.items()}
         job = record.job
-        move: Move | Wait
+        seen = InFlight(left)
         if isinstance(job, BisectJob) and job.others:
             seen = self.groups.in_flight(
                 ledger, record, testbed, building=left, builders=builders, prices=prices
             )
-            move = plan.next_move_on(job, evidence, prices, seen)
-        else:
-            move = plan.next_move(job, evidence, prices, left)
+        move = plan.next_move(job, evidence, prices, seen)
         if isinstance(move, Wait):
             return None
         return self._record(ledger, record, place, evidence, move)

@@ -12,6 +12,7 @@ from typing import Any
 from netbisect.bisect import plan
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.evidence import Evidence, Prices
+from netbisect.bisect.model.in_flight import Wait
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.results import (
     Culprit,
@@ -87,6 +88,7 @@ def search_status(entries: Sequence[Entry]) -> SearchStatus:
     if isinstance(job, BisectJob):
         return _searching(job, evidence, prices)
     move = plan.next_move(job, evidence, prices)
+    assert not isinstance(move, Wait), "no trial to wait for"
     if not isinstance(move, Trial):
         return SearchStatus(move, None, 0.0, 0.0, 0.0)
     follows = search.bisection_for(spec, _expected(job, evidence), entries)

@@ -353,7 +353,7 @@ def next_move(
     pending = pending_trials(entries).items()
     others = tuple(order.trial for name, order in pending if name != dut)
     in_flight = InFlight(testbed=dut, under_way=others)
-    return plan.next_move_on(job, evidence(spec, entries, dut), prices(spec, entries), in_flight)
+    return plan.next_move(job, evidence(spec, entries, dut), prices(spec, entries), in_flight)
 
 
 def prices(spec: SearchSpec, entries: Sequence[Entry]) -> Prices:

@@ -269,7 +269,7 @@ def test_testbed_waits_for_the_end_of_a_running_block() -> None:
     begun = blocks([14.0, 14.0], [13.9, 13.9])
     running = InFlight(testbed="2", under_way=(Trial(begun[3].revision, "", testbed=""),))
 
-    assert plan.next_move_on(DROP, Evidence(tuple(begun[:3])), Prices(), running) is Wait.WAIT
+    assert plan.next_move(DROP, Evidence(tuple(begun[:3])), Prices(), running) is Wait.WAIT
 
 
 def test_slow_boots_of_one_side_are_not_a_change() -> None:

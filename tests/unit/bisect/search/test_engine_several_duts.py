@@ -63,9 +63,9 @@ def test_single_testbed_gives_the_same_moves(measured: list[tuple[int, float, in
     move = engine.next_move(job, Evidence(plain), PRICES)
 
     assert engine.next_move(job, Evidence(named), PRICES) == move
-    assert engine.next_move_on(job, Evidence(named), PRICES, InFlight()) == move
+    assert engine.next_move(job, Evidence(named), PRICES, InFlight()) == move
     in_flight = InFlight(testbed="dut1")
-    on_dut1 = engine.next_move_on(job, Evidence(named), PRICES, in_flight)
+    on_dut1 = engine.next_move(job, Evidence(named), PRICES, in_flight)
     if isinstance(move, Trial) and isinstance(on_dut1, Trial):
         on_dut1 = replace(on_dut1, testbed="", why=on_dut1.why.removesuffix(" on dut1"))
     assert on_dut1 == move
@@ -106,10 +106,10 @@ def test_testbed_waits_for_the_last_boots_of_a_verification() -> None:
     names = "kernel of r11", "kernel of r12"
     begun = proof("r11", "r12", (14.0, 13.96), testbed="dut1", lead="v4", identities=names)
     evidence = Evidence((*observations([*SPREAD[:3], *clear], runs=4), *begun[:3]))
-    alone = engine.next_move_on(bisection(), evidence, PRICES, InFlight(testbed="dut2"))
+    alone = engine.next_move(bisection(), evidence, PRICES, InFlight(testbed="dut2"))
     last = (Trial(begun[3].revision, begun[3].order, testbed="dut1"),)
     in_flight = InFlight(testbed="dut2", under_way=last)
 
     assert isinstance(alone, Trial)
     assert alone.why == begun[3].order
-    assert engine.next_move_on(bisection(), evidence, PRICES, in_flight) is Wait.WAIT
+    assert engine.next_move(bisection(), evidence, PRICES, in_flight) is Wait.WAIT
