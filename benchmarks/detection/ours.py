@@ -1,4 +1,4 @@
-"""The monitoring of netbisect in the simulated lab: screen, grouping, retest."""
+"""The monitoring of netbisect in the simulated lab: screen, choice of retests, retest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from benchmarks.detection.lab import BOOTS, Lab
-from netbisect.bisect.detection import confirmation, grouping, retest, trend
+from netbisect.bisect.detection import confirmation, retest, screening, trend
 from netbisect.bisect.detection.histories import estimate_noise
 from netbisect.bisect.detection.nightly_screen import screen
 from netbisect.bisect.model.alert_state import AlertKind
@@ -20,6 +20,8 @@ from netbisect.bisect.stats.changepoints import boot_matrix
 
 _SCENARIO = "forwarding"
 _DAY = 86400.0
+_RETESTS = 5
+"""Maximum retests of a night, of all testbeds."""
 _RELEARN = 5
 """Interval in nights at which modes are learned again, to save time."""
 
@@ -54,7 +56,7 @@ class Watch:
     def night(self, night: int) -> list[tuple[int, int]]:
         """Measures a night; returns alerts: series, and the first slower night."""
         alerts = []
-        suspicions = []
+        suspicions: dict[str, ScreenResult] = {}
         for index, one in enumerate(self.series):
             values = self.lab.boots(index, night, night, 0, BOOTS)
             level = Level(str(night), str(night), _DAY * night, tuple(values))
@@ -69,7 +71,7 @@ class Watch:
                 one.levels[:-1],
                 one.levels[-1],
                 modes=one.modes,
-                image_sd=grouping.expected_image_sd(one.known),
+                image_sd=screening.expected_image_sd(one.known),
             )
             if found.suspicious and found.kind is AlertKind.MODES:
                 self._alert_once(night, index, AlertKind.MODES)
@@ -77,11 +79,10 @@ class Watch:
                 self._alert_once(night, index, AlertKind.DRIFT)
             if found.asks:
                 self.suspicious += 1
-            if found.asks and grouping.retest_decides(found, one.known):
-                suspicions.append(grouping.Suspicion(str(index), _SCENARIO, found))
-        groups = [grouping.Group((one,)) for one in suspicions]
-        for group in grouping.choose_retests(groups):
-            index, found = int(group.lead.testbed), group.lead.found
+            if found.asks and screening.retest_decides(found, one.known):
+                suspicions[str(index)] = found
+        for name in screening.retest_order(suspicions)[:_RETESTS]:
+            index, found = int(name), suspicions[name]
             since = self._retest(index, found, night)
             if since is not None:
                 drop = found.ln_ratio < 0

@@ -1,1 +1,1 @@
-"""Detection of regressions: nightly screen, retest, grouping, events and trends."""
+"""Detection of regressions: nightly screen, retest, events and trends."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from netbisect.bisect.detection.grouping import screen_latest
 from netbisect.bisect.detection.histories import estimate_noise
 from netbisect.bisect.detection.level_difference import LevelEstimate
 from netbisect.bisect.detection.nightly_screen import image_levels
+from netbisect.bisect.detection.screening import screen_latest
 from netbisect.bisect.detection.self_check import smallest_drop
 from netbisect.bisect.detection.trend import drift
 from netbisect.bisect.model.alert_state import AlertKind

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from scipy import special
 
+from netbisect.bisect.detection.histories import estimate_noise
 from netbisect.bisect.detection.nightly_screen import LEAST_SHARE, WINDOWS, image_levels, screen
 from netbisect.bisect.model.detection_results import (
     ALPHA,
@@ -24,9 +25,6 @@ from netbisect.bisect.stats import boot_modes
 from netbisect.bisect.stats.changepoints import (
     IMAGE_WEIGHT,
     boot_matrix,
-    group_by_image,
-    merge_levels,
-    segment,
 )
 from netbisect.bisect.stats.effect import difference
 
@@ -41,7 +39,6 @@ def smallest_drop(
     *,
     boots: int,
     nights: int = 1,
-    alpha: float = SCREEN_ALPHA,
     min_effect: float = MIN_EFFECT,
 ) -> float:
     """Smallest drop that the screen detects with 80 % power, as a positive ln ratio.
@@ -53,13 +50,12 @@ def smallest_drop(
         images: Of the baseline, at least one.
         boots: Per night.
         nights: Number of latest images in the test.
-        alpha: Probability of a suspicion without a change.
         min_effect: Smallest suspicious drop.
     """
     each = noise.variance_of_mean(boots)
     error = math.sqrt(each / nights + each / images)
     degrees_of_freedom = IMAGE_WEIGHT + images - 1
-    threshold = float(special.stdtrit(degrees_of_freedom, 1 - alpha * WINDOWS[1])) * error
+    threshold = float(special.stdtrit(degrees_of_freedom, 1 - SCREEN_ALPHA * WINDOWS[1])) * error
     return max(threshold, LEAST_SHARE * min_effect) + float(special.ndtri(_POWER)) * error
 
 
@@ -119,7 +115,7 @@ def compare_repeated_night(
         min_effect: Smallest change worth an alert, as a positive ln ratio.
     """
     one = replace(first, identity="")
-    noise = segment([merge_levels(group) for group in group_by_image([*history, one])]).noise
+    noise = estimate_noise([*history, one])
     (before, after), _ = image_levels(boot_matrix([one, second]), noise)
     two = boot_modes.modes_of(noise)
     earlier, later = (boot_modes.to_fast_mode(level.ln_pps, two) for level in (one, second))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from netbisect.bisect.model.detection_results import NightScreening
 from netbisect.bisect.model.entities import Level
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
-from netbisect.steps.service.numeric import grouping, histories
+from netbisect.steps.service.numeric import histories, screening
 from netbisect.store.db.records import JobRecord
 from netbisect.store.ledger import Ledger
 
@@ -23,7 +23,7 @@ def tonight(ledger: Ledger, night: NightlyJob, min_effect: float) -> NightScreen
             # The machine has this noise, whatever the level.
             noises[scenario] = histories.estimate_noise(whole[:-1])
     numbers = ledger.commits.numbers().get(night.branch, {})
-    return grouping.screen_night(night, series, numbers, min_effect, noises)
+    return screening.screen_night(night, series, numbers, min_effect, noises)
 
 
 def _until(revision: str, levels: Sequence[Level]) -> Sequence[Level]:

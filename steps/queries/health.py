@@ -18,7 +18,7 @@ from netbisect.bisect.model.detection_results import (
 )
 from netbisect.bisect.model.entities import Level
 from netbisect.reports.render import words
-from netbisect.steps.service.numeric import grouping, health, histories, self_check
+from netbisect.steps.service.numeric import health, histories, screening, self_check
 from netbisect.store.db.records import Alert, SeriesName
 from netbisect.store.ledger import Ledger
 
@@ -98,7 +98,7 @@ def _with_q(reports: list[SeriesReport]) -> tuple[SeriesReport, ...]:
     """The q of a night stands for all its series together."""
     screened = [(i, one.health.p) for i, one in enumerate(reports)]
     tried = [(i, p) for i, p in screened if p is not None]
-    qs = grouping.q_values([p for _, p in tried])
+    qs = screening.q_values([p for _, p in tried])
     by_place = {i: q for (i, _), q in zip(tried, qs, strict=True)}
     return tuple(replace(one, q=by_place.get(i)) for i, one in enumerate(reports))
 

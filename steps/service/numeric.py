@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from netbisect.bisect import measurement, plan
     from netbisect.bisect.detection import (
         confirmation,
-        grouping,
         health,
         histories,
         recovery,
+        screening,
         self_check,
     )
     from netbisect.bisect.stats import unaffected
@@ -22,7 +22,7 @@ else:
 
     confirmation = RemoteModule("netbisect.bisect.detection.confirmation")
     histories = RemoteModule("netbisect.bisect.detection.histories")
-    grouping = RemoteModule("netbisect.bisect.detection.grouping")
+    screening = RemoteModule("netbisect.bisect.detection.screening")
     health = RemoteModule("netbisect.bisect.detection.health")
     measurement = RemoteModule("netbisect.bisect.measurement")
     plan = RemoteModule("netbisect.bisect.plan")
@@ -34,7 +34,6 @@ else:
 
 __all__ = [
     "confirmation",
-    "grouping",
     "health",
     "health_report",
     "histories",
@@ -42,6 +41,7 @@ __all__ = [
     "netbenches",
     "plan",
     "recovery",
+    "screening",
     "self_check",
     "unaffected",
 ]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from histories import history, measured, nights
 
-from netbisect.bisect.detection.grouping import retest_decides
 from netbisect.bisect.detection.nightly_screen import screen
+from netbisect.bisect.detection.screening import retest_decides
 from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.detection_results import BootModes, ScreenResult
 from netbisect.bisect.model.entities import Level, Noise

@@ -56,7 +56,6 @@ def test_smallest_drop_is_monotonic(
     assert smallest_drop(noise, images + 1, boots=boots, nights=latest) <= drop
     assert smallest_drop(noise, images, boots=boots + 1, nights=latest) <= drop
     assert smallest_drop(noise, images, boots=boots, nights=latest + 1) <= drop
-    assert smallest_drop(noise, images, boots=boots, nights=latest, alpha=0.2) <= drop
     assert smallest_drop(Noise(2 * boot, image), images, boots=boots, nights=latest) >= drop
     assert smallest_drop(Noise(boot, image + 0.01), images, boots=boots, nights=latest) >= drop
 

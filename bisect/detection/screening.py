@@ -1,13 +1,13 @@
-"""Groups the suspicious series of a night and selects the retests.
+"""Screens the series of a night and selects the retest.
 
 With hundreds of series, some deviate every night by chance. The error rate is controlled per
-retest, so there are few retests, smallest p first, one for all series with a common commit range.
+retest, so there is one retest of a testbed a night: of the series with the smallest p.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from netbisect.bisect.detection.confirmation import exceeds_images
 from netbisect.bisect.detection.histories import estimate_noise
@@ -23,75 +23,22 @@ from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.stats.changepoints import group_by_image
 
-RETESTS = 5
-"""Maximum retests of a night."""
 _KNOWN = 12.0
 """Degrees of freedom from which an image noise replaces the prior."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suspicion:
-    """A suspicious series."""
-
-    testbed: str
-    scenario: str
-    found: ScreenResult
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Suspicious series of one branch with overlapping commit ranges."""
-
-    members: tuple[Suspicion, ...]
-    """Smallest p first."""
-
-    @property
-    def lead(self) -> Suspicion:
-        """The series to retest."""
-        return self.members[0]
-
-
-def group_suspicions(suspicions: Sequence[Suspicion], order: Mapping[str, int]) -> list[Group]:
-    """Groups series with overlapping commit ranges, smallest p first.
+def retest_order(found: Mapping[str, ScreenResult]) -> list[str]:
+    """The suspicious series that a retest may decide: drops before gains, smallest p first.
 
     Args:
-        suspicions: Of one branch, in any order.
-        order: Position of every revision on the branch; suspicions with unknown revisions are
-            not grouped.
+        found: By name of the series.
     """
-    waiting = sorted(suspicions, key=_surprise)
-    found: list[list[Suspicion]] = []
-    for one in waiting:
-        for group in found:
-            if group[0].found.kind is one.found.kind and _overlap(group[0], one, order):
-                group.append(one)
-                break
-        else:
-            found.append([one])
-    return [Group(tuple(group)) for group in found]
-
-
-def _surprise(one: Suspicion) -> tuple[float, float]:
-    return one.found.p, -abs(one.found.ln_ratio)
-
-
-def _overlap(one: Suspicion, other: Suspicion, order: Mapping[str, int]) -> bool:
-    ranges = []
-    for suspicion in (one, other):
-        bad = suspicion.found.suspects[-1] if suspicion.found.suspects else ""
-        if suspicion.found.good not in order or bad not in order:
-            return False
-        ranges.append((order[suspicion.found.good], order[bad]))
-    (first, last), (begin, end) = ranges
-    return max(first, begin) < min(last, end)
-
-
-def choose_retests(found: Sequence[Group], retests: int = RETESTS) -> list[Group]:
-    """The groups to retest tonight: at most `retests`, drops before gains."""
     kinds = (AlertKind.DROP, AlertKind.IMPROVEMENT)
-    worth = [group for group in found if group.lead.found.kind in kinds]
-    worth.sort(key=lambda group: (kinds.index(group.lead.found.kind), _surprise(group.lead)))
-    return worth[:retests]
+    worth = {name: one for name, one in found.items() if one.kind in kinds}
+    return sorted(
+        worth,
+        key=lambda name: (kinds.index(worth[name].kind), worth[name].p, -abs(worth[name].ln_ratio)),
+    )
 
 
 def q_values(p: Sequence[float]) -> list[float]:
@@ -157,29 +104,28 @@ def _wanted(
         for scenario, one in found.items()
         if one.asks
     }
-    suspicions = [
-        Suspicion(night.testbed, scenario, found[scenario])
+    suspicions = {
+        scenario: found[scenario]
         for scenario, noise in noises.items()
         if retest_decides(found[scenario], noise, min_effect)
-    ]
-    longest = max(series.values(), key=len, default=())
-    order = {level.revision: place for place, level in enumerate(longest)}
-    for group in choose_retests(group_suspicions(suspicions, order), 1):
-        lead, agreed = group.lead, group.lead.found.agreed
-        return CompareJob(
-            branch=night.branch,
-            testbed=night.testbed,
-            good=lead.found.good,
-            bad=night.revision,
-            scenarios=night.scenarios,
-            lead=lead.scenario,
-            suspected=lead.found.ln_ratio,
-            commits=numbers[night.revision] - numbers[lead.found.good],
-            min_effect=min_effect,
-            noise=noises[lead.scenario],
-            agreed=agreed and replace(agreed, scenario=lead.scenario),
-        )
-    return None
+    }
+    lead = next(iter(retest_order(suspicions)), None)
+    if lead is None:
+        return None
+    good, agreed = found[lead].good, found[lead].agreed
+    return CompareJob(
+        branch=night.branch,
+        testbed=night.testbed,
+        good=good,
+        bad=night.revision,
+        scenarios=night.scenarios,
+        lead=lead,
+        suspected=found[lead].ln_ratio,
+        commits=numbers[night.revision] - numbers[good],
+        min_effect=min_effect,
+        noise=noises[lead],
+        agreed=agreed and replace(agreed, scenario=lead),
+    )
 
 
 def retest_decides(found: ScreenResult, noise: Noise, min_effect: float = MIN_EFFECT) -> bool:
