@@ -135,7 +135,7 @@ def action_for(state: AlertState | None) -> AlertAction:
     """The action that leads to a state; for None the one that leads nowhere.
 
     Raises:
-        LifeError: alerts begin there, and nothing leads back.
+        AlertTransitionError: Alerts begin there, and nothing leads back.
     """
     if state is None:
         return AlertAction.NOTE
