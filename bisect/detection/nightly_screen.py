@@ -131,7 +131,7 @@ def screen(
     found = _result(best, images[start:], y[start:])
     found = replace(found, images=len(y) - start - 1, noise=past.noise)
     if _saturated(merged[start:]):
-        return replace(found, suspicious=False, score=min(found.score, 0.0), kind=AlertKind.DROP)
+        return replace(found, suspicious=False, kind=AlertKind.DROP)
     agreed = _agreed(y, variance, min_effect)
     if agreed is not None:
         found = _result(agreed, images, y)
@@ -142,10 +142,7 @@ def screen(
     if not found.suspicious and mixed is not None:
         mix = _mix_changed(boots[start:], y[start:], mixed)
         if mix is not None and mix.p < _MIX_ALPHA:
-            score = _MIX_ALPHA / mix.p
-            return replace(
-                found, suspicious=True, kind=AlertKind.MODES, p=mix.p, score=score, mix=mix
-            )
+            return replace(found, suspicious=True, kind=AlertKind.MODES, p=mix.p, mix=mix)
     return found
 
 
@@ -156,7 +153,6 @@ class _WindowTest:
     window: int
     before: float
     ln_ratio: float
-    threshold: float
     p: float
     p_gain: float
     suspicious: bool
@@ -183,9 +179,7 @@ def image_levels(boots: Floats, noise: Noise) -> tuple[Floats, Floats]:
 def _unchanged(history: Sequence[Level], tonight: Level, noise: Noise) -> ScreenResult:
     """Result if all nights measured the same kernel."""
     (baseline, level), _ = image_levels(boot_matrix([merge_levels(history), tonight]), noise)
-    ratio = float(level - baseline)
-    good = history[-1].revision
-    return ScreenResult(False, ratio, math.inf, 0.0, float(baseline), good, noise=noise)
+    return ScreenResult(False, float(level - baseline), history[-1].revision, noise=noise)
 
 
 def _start(past: Segmentation) -> int:
@@ -231,7 +225,7 @@ def _test_window(
     quantile = float(special.stdtrit(degrees_of_freedom, 1 - share * SCREEN_ALPHA))
     threshold = max(quantile * error, LEAST_SHARE * min_effect)
     return _WindowTest(
-        window, before, ratio, threshold, p, gain, -ratio >= threshold, ratio >= threshold, error
+        window, before, ratio, p, gain, -ratio >= threshold, ratio >= threshold, error
     )
 
 
@@ -294,9 +288,6 @@ def _result(test: _WindowTest, images: Sequence[Sequence[Level]], y: Floats) -> 
     return ScreenResult(
         suspicious=test.suspicious,
         ln_ratio=test.ln_ratio,
-        threshold=test.threshold,
-        score=-test.ln_ratio / test.threshold,
-        baseline=test.before,
         good=images[near[-1] if len(near) else len(past) - 1][-1].revision,
         p=test.p_gain if test.gained else test.p,
         suspects=tuple(images[i][0].revision for i in reversed(off)),

@@ -97,12 +97,6 @@ class ScreenResult:
     suspicious: bool
     ln_ratio: float
     """The latest level, or levels, over the baseline."""
-    threshold: float
-    """Smallest suspicious change, as a positive ln ratio."""
-    score: float
-    """Drop over threshold, negative for a gain; suspicious from 1."""
-    baseline: float
-    """Level of the baseline, ln pps."""
     good: str
     """Revision of the last level of the baseline."""
     p: float = 1.0

@@ -64,7 +64,7 @@ def test_single_outlier_does_not_shorten_the_baseline() -> None:
     levels = history(31, (30, 0.0), (1, -0.1), (2, 0.0), image=0.004, stray=0)
     without = [one for one in levels if one.revision != "r30"]
 
-    assert tonight(levels).threshold == pytest.approx(tonight(without).threshold, rel=0.2)
+    assert tonight(levels).images == tonight(without).images + 1
 
 
 def test_images_confirm_a_lasting_drop_until_it_becomes_the_baseline() -> None:
@@ -134,10 +134,8 @@ def saturated(levels: list[Level], which: range | list[int]) -> list[Level]:
 
 def test_saturated_levels_are_not_suspicious() -> None:
     drop = saturated(history(50, (15, 0.0), (1, -0.1)), range(16))
-    found = tonight(drop)
 
-    assert not found.suspicious
-    assert found.score < 1
+    assert not tonight(drop).suspicious
 
 
 @pytest.mark.data

@@ -15,9 +15,6 @@ def suspicion(p: float, kind: AlertKind = AlertKind.DROP, ln_ratio: float = -0.0
     return ScreenResult(
         suspicious=True,
         ln_ratio=ln_ratio,
-        threshold=0.02,
-        score=-ln_ratio / 0.02,
-        baseline=14.0,
         good="r3",
         p=p,
         kind=kind,
