@@ -434,7 +434,7 @@ def _why(space: SearchSpace, joint: JointPosterior, target: Target, testbed: str
 
 def _why_none(space: SearchSpace) -> str:
     if not space.possible.any():
-        return "all candidates build the kernel of the good end"
+        return "both ends build the same kernel"
     boots = sum(len(image.ln_pps) for image in space.images)
     return f"{boots} boots of {len(space.images)} kernels of the range show one level"
 

@@ -15,7 +15,7 @@ from search_fixtures import LEAD, PRICES, SCENARIOS, bisection, evidence_of, nam
 from benchmarks.simulate import LabSimulation, simulate_job
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
-from netbisect.bisect.model.results import Culprit, Trial, Unfinished
+from netbisect.bisect.model.results import Culprit, NotReproduced, Trial, Unfinished
 from netbisect.bisect.search.engine import next_move
 from netbisect.bisect.search.posterior import posterior_of
 
@@ -38,6 +38,14 @@ def test_identical_kernels_are_booted_under_one_revision(culprit: int, seed: int
     assert all(len(revisions) == 1 for revisions in by_kernel.values())
     assert isinstance(played.result, Culprit)
     assert played.result.revision == f"r{culprit}"
+
+
+def test_equal_kernels_of_both_ends_are_the_reason_of_no_change() -> None:
+    """r1 builds another kernel, and r2 that of r0 again."""
+    result = simulated(1, 2, same_kernel=[(2, 0)]).result
+
+    assert isinstance(result, NotReproduced)
+    assert result.why == "both ends build the same kernel"
 
 
 def test_parent_with_a_measured_kernel_is_not_booted_again() -> None:
