@@ -95,9 +95,18 @@ def weight(commit: Commit, drivers: Sequence[str]) -> float:
         Above 0, at most 2; not normalised.
     """
     own = _sources(drivers)
-    relevance = max((_relevance(path, own) for path in commit.paths), default=_UNKNOWN)
-    # 1 for one line, 2 from a thousand lines on.
-    return relevance * (1 + min(1.0, math.log10(1 + commit.lines) / 3))
+    return size(commit) * max((_relevance(path, own) for path in commit.paths), default=_UNKNOWN)
+
+
+def size(commit: Commit) -> float:
+    """Weight of a commit by its diff: 1 for one line, 2 from a thousand lines on."""
+    return 1 + min(1.0, math.log10(1 + commit.lines) / 3)
+
+
+def normalized(weights: Sequence[float]) -> list[float]:
+    """Prior weights, 1 on average: 85 % as given, 15 % spread evenly, so that none is 0."""
+    total = math.fsum(weights)
+    return [_UNIFORM + (1 - _UNIFORM) * own * len(weights) / total for own in weights]
 
 
 def most_relevant(paths: Sequence[str], drivers: Sequence[str]) -> list[str]:
@@ -128,13 +137,8 @@ def _relevance(path: str, own: tuple[str, ...]) -> float:
 
 
 def candidates(commits: Sequence[Commit], drivers: Sequence[str]) -> tuple[Candidate, ...]:
-    """Candidates with prior weights, in the order of the commits.
-
-    The weights average 1: 85 % by `weight`, 15 % spread evenly, so none is 0.
-    """
-    weights = [weight(commit, drivers) for commit in commits]
-    total = math.fsum(weights)
+    """Candidates with normalized prior weights, in the order of the commits."""
+    weights = normalized([weight(commit, drivers) for commit in commits])
     return tuple(
-        Candidate(commit.revision, _UNIFORM + (1 - _UNIFORM) * own * len(commits) / total)
-        for commit, own in zip(commits, weights, strict=True)
+        Candidate(commit.revision, own) for commit, own in zip(commits, weights, strict=True)
     )

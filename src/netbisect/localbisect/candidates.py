@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from netbisect.bisect.model.entities import Commit
+from netbisect.bisect.search import prior
 from netbisect.localbisect import overlay
 from netbisect.localbisect.repository import Repository
 from netbisect.localbisect.search import CandidateCommit, SearchSpec
 
-_UNIFORM = 0.15
-"""Uniform share of the prior, so that path patterns exclude no commit."""
 _ELSEWHERE = 0.02
 """Weight of a commit that touches no matching path."""
 
@@ -73,15 +71,13 @@ def without_repeated_trees(
 
 
 def prior_weights(commits: Sequence[Commit], patterns: Sequence[str]) -> list[float]:
-    """Prior weights by size and by path, 1 on average.
+    """Normalized prior weights by size and by path.
 
     Args:
         commits: Commits with paths and numbers of lines.
         patterns: Shell patterns; `*` matches `/` too.
     """
-    own = [_relevance(commit, patterns) * _size(commit) for commit in commits]
-    total = math.fsum(own)
-    return [_UNIFORM + (1 - _UNIFORM) * weight * len(own) / total for weight in own]
+    return prior.normalized([_relevance(one, patterns) * prior.size(one) for one in commits])
 
 
 def _relevance(commit: Commit, patterns: Sequence[str]) -> float:
@@ -89,8 +85,3 @@ def _relevance(commit: Commit, patterns: Sequence[str]) -> float:
         return 1.0
     hit = any(fnmatchcase(path, pattern) for path in commit.paths for pattern in patterns)
     return 1.0 if hit else _ELSEWHERE
-
-
-def _size(commit: Commit) -> float:
-    """From 1 for one line to 2 for a thousand lines and more."""
-    return 1 + min(1.0, math.log10(1 + commit.lines) / 3)
