@@ -126,9 +126,7 @@ def _log_density(values: Floats, stretch: float) -> Floats:
 def _shifts(least: float) -> Floats:
     """Weights of the levels after a shift (columns), for each level before it (rows)."""
     sizes = np.arange(max(round(least / _STEP), 1), round(_REACH / _STEP))
-    weights = 1 / sizes / (1 / sizes).sum()
-    found = np.zeros((len(_LEVELS), len(_LEVELS)))
-    for size, weight in zip(sizes, weights, strict=True):
-        rows = np.arange(size, len(_LEVELS))
-        found[rows, rows - size] += weight
+    weights, places = np.zeros(len(_LEVELS)), np.arange(len(_LEVELS))
+    weights[sizes] = 1 / sizes / (1 / sizes).sum()
+    found: Floats = np.tril(weights[np.abs(np.subtract.outer(places, places))])
     return found

@@ -59,20 +59,6 @@ class Partition:
     """Of neighbouring images."""
 
 
-class Segments:
-    """Likelihoods of segments at one scatter and correlation."""
-
-    def __init__(self, prior: Floats, fresh: Floats, kept: Floats) -> None:
-        self._first = np.log(prior * fresh)
-        sums = np.cumsum(np.log(kept), axis=0)
-        self._sums = np.concatenate([np.zeros_like(sums[:1]), sums])
-
-    def log_likelihoods(self, starts: NDArray[np.intp], stop: int) -> Floats:
-        """Of the segments from each start, a row each, and the levels of the grid."""
-        rest: Floats = self._first[starts] + self._sums[stop] - self._sums[starts + 1]
-        return rest
-
-
 def partition(
     y: Floats,
     least: Floats,
@@ -108,9 +94,8 @@ def partition(
     variance += _noisy_stretches(y, variance)
     fresh, kept = _densities(off, np.sqrt(variance)[:, None], rho[[best]])
     _, chances = _recursions(levels, fresh, kept, steps)
-    segments = Segments(levels, fresh[:, 0], kept[:, 0])
-    places = np.flatnonzero(chances[:, 0] > _PLAUSIBLE)
-    cuts = _best_cuts(segments, boots, steps, np.array([0, *places, len(y)]))
+    places = np.array([0, *np.flatnonzero(chances[:, 0] > _PLAUSIBLE), len(y)])
+    cuts = _best_cuts(levels * fresh[:, 0], kept[:, 0], boots, steps, places)
     return Partition(cuts, variance, float(rho[best]))
 
 
@@ -178,16 +163,26 @@ def _recursions(prior: Floats, fresh: Floats, kept: Floats, steps: Floats) -> tu
 
 
 def _best_cuts(
-    segments: Segments, boots: Floats, steps: Floats, places: NDArray[np.intp]
+    begun: Floats, kept: Floats, boots: Floats, steps: Floats, places: NDArray[np.intp]
 ) -> tuple[int, ...]:
-    """Cuts of the most likely partition, of the places between the first and the last."""
+    """Cuts of the most likely partition, of the places between the first and the last.
+
+    Args:
+        begun: Densities of the first image of a segment, with the prior of the levels, n by m.
+        kept: Densities of the later images, n by m.
+        boots: Of each image.
+        steps: Prior probability of a new level at each image.
+        places: Indices of images.
+    """
+    first, sums = np.log(begun), np.cumsum(np.log(kept), axis=0)
+    sums = np.concatenate([np.zeros_like(sums[:1]), sums])
     passed = np.concatenate([[0.0], np.cumsum(boots)])
     stays = np.concatenate([[0.0], np.cumsum(np.log1p(-steps))])
     begins = np.where(places[:-1] > 0, np.log(steps[places[:-1]]), 0.0)
     best, origin = np.zeros(len(places)), np.zeros(len(places), dtype=np.intp)
     for i in range(1, len(places)):
         starts, stop = places[:i], int(places[i])
-        logs = segments.log_likelihoods(starts, stop)
+        logs = first[starts] + sums[stop] - sums[starts + 1]
         top = logs.max(axis=1, keepdims=True)  # scipy.special.logsumexp is slower
         scores = np.log(np.exp(logs - top).sum(axis=1)) + top[:, 0]
         scores += best[:i] + begins[:i] + stays[stop] - stays[starts + 1]
