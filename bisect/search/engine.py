@@ -88,10 +88,7 @@ _WAITING_SHARE = 0.1
 def next_move(
     job: BisectJob, evidence: Evidence, prices: Prices, in_flight: InFlight = NOTHING_IN_FLIGHT
 ) -> Move | Wait:
-    """The next trial of a testbed, or the result.
-
-    The same job and evidence, in any order, give the same move.
-    """
+    """The next trial of a testbed, or the result; computed from its arguments alone."""
     space = build_search_space(job, evidence)
     return decide(space, infer(space, in_flight.testbed), prices, in_flight)
 

@@ -96,8 +96,6 @@ class JointPosterior:
     """The posterior over n candidates, with the levels behind it."""
 
     posterior: Posterior
-    single_step: Floats
-    """n + 1 values, by position: of the only step; 0 for the good end."""
     any_step: Floats
     """n + 1 values, by position: of a step, the only one or one of two."""
     leading: LeadingHypotheses
@@ -107,8 +105,9 @@ class JointPosterior:
     @property
     def bits(self) -> float:
         """Entropy: the missing information."""
-        rest = [self.posterior.none, self.posterior.two, self.posterior.drift]
-        return float(special.entr(np.append(self.single_step, rest)).sum()) / math.log(2)
+        of = self.posterior
+        every = np.array([*of.chances.values(), of.none, of.two, of.drift])
+        return float(special.entr(every).sum()) / math.log(2)
 
 
 def posterior_of(job: BisectJob, evidence: Evidence) -> Posterior:
@@ -200,7 +199,6 @@ def infer(space: SearchSpace, testbed: str = "") -> JointPosterior:
     chances = dict(zip(space.revisions[1:], probabilities[1:].tolist(), strict=True))
     return JointPosterior(
         Posterior(chances, none, math.fsum(two), drift),
-        probabilities,
         probabilities + _pairs_by_position(prior, two),
         _leading_hypotheses(space, prior, mass, sums, levels, steps, hypotheses, testbed),
         _offset_summary(space, hypotheses, mass),
