@@ -65,12 +65,12 @@ class SeriesShift:
     """Of its 95 % interval, ln ratio."""
     score: float
     """The shift over its standard error."""
-    images_before: int | None
-    """Of the level before it; None for a drift, as below."""
-    images_after: int | None
-    boots_before: int | None
-    boots_after: int | None
     noise: Noise
+    images_before: int | None = None
+    """Of the level before it; None for a drift, as below."""
+    images_after: int | None = None
+    boots_before: int | None = None
+    boots_after: int | None = None
     back: str = ""
     """Revision of the return to the earlier level, if after a single image."""
     ends: str = ""
@@ -182,10 +182,6 @@ def _drift(key: SeriesKey, slide: DriftEstimate, noise: Noise) -> SeriesShift:
         low=slide.low,
         high=slide.high,
         score=slide.score,
-        images_before=None,
-        images_after=None,
-        boots_before=None,
-        boots_after=None,
         noise=noise,
     )
 
