@@ -24,6 +24,8 @@ _FLAT = 1e-9
 """Negligible difference of deviances."""
 _ERROR, _POWER = 0.01, 0.9
 """Type I error and power of a planned measurement."""
+_CONFIDENCE = 0.9
+"""Of the intervals."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _STEPS = 40
 """Iterations of golden section and bisection."""
@@ -134,12 +136,11 @@ def _student(probability: float, degrees_of_freedom: int) -> float:
     )
 
 
-def components(groups: Sequence[Sequence[float]], confidence: float = 0.9) -> Components:
+def components(groups: Sequence[Sequence[float]]) -> Components:
     """Variance components between images and between boots.
 
     Args:
         groups: ln pps of every boot, one group per image.
-        confidence: of the intervals.
 
     Raises:
         ValueError: fewer than two images, no image with two boots, a value that is not finite,
@@ -166,7 +167,7 @@ def components(groups: Sequence[Sequence[float]], confidence: float = 0.9) -> Co
     def of_boot(boot: float) -> float:
         return _minimize(lambda image: likelihood.deviance(image, boot), low, high)[1]
 
-    threshold = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
+    threshold = NormalDist().inv_cdf((1 + _CONFIDENCE) / 2) ** 2
     image = _interval(of_image, low, high, threshold)
     boot = _interval(of_boot, low, high, threshold)
     return Components(
@@ -175,7 +176,7 @@ def components(groups: Sequence[Sequence[float]], confidence: float = 0.9) -> Co
         level=groups[0][0] + likelihood.level(max(image.sd, low), max(boot.sd, low))[2],
         image=image,
         boot=boot,
-        confidence=confidence,
+        confidence=_CONFIDENCE,
     )
 
 

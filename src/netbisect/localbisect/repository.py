@@ -29,9 +29,9 @@ class RepositoryError(UserError):
     """The repository does not allow the search."""
 
 
-def _git(folder: Path, *arguments: str, ask: bool = False, given: bytes = b"") -> str:
+def _git(folder: Path, *arguments: str, ask: bool = False) -> str:
     """Output of git; "" if it fails and `ask` is true."""
-    done = _called(folder, *arguments, given=given)
+    done = _called(folder, *arguments)
     if done.returncode == 0:
         return done.stdout.decode(errors="replace").rstrip("\n")
     if ask:
