@@ -49,14 +49,18 @@ def smallest_drop(
         noise: Of the series.
         images: Of the baseline, at least one.
         boots: Per night.
-        nights: Number of latest images in the test.
+        nights: With the drop.
         min_effect: Smallest suspicious drop.
     """
-    each = noise.variance_of_mean(boots)
-    error = math.sqrt(each / nights + each / images)
-    degrees_of_freedom = IMAGE_WEIGHT + images - 1
-    threshold = float(special.stdtrit(degrees_of_freedom, 1 - SCREEN_ALPHA * WINDOWS[1])) * error
-    return max(threshold, LEAST_SHARE * min_effect) + float(special.ndtri(_POWER)) * error
+    each, freedom = noise.variance_of_mean(boots), IMAGE_WEIGHT + images - 1
+    found = []
+    for window, share in WINDOWS.items():
+        if window <= nights:
+            error = math.sqrt(each / window + each / images)
+            threshold = float(special.stdtrit(freedom, 1 - SCREEN_ALPHA * share)) * error
+            least = max(threshold, LEAST_SHARE * min_effect)
+            found.append(least + float(special.ndtri(_POWER)) * error)
+    return min(found)
 
 
 def split_half_test(levels: Sequence[Level]) -> SplitHalfTest:

@@ -24,17 +24,18 @@ NOISE = Noise(boot=0.009, image=0.008)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("images", [10, 30])
-def test_smallest_drop_has_80_percent_power(images: int) -> None:
+@pytest.mark.parametrize(("images", "latest"), [(10, 1), (30, 1), (10, 5), (30, 5)])
+def test_smallest_drop_has_80_percent_power(images: int, latest: int) -> None:
     """The screen finds this drop in 80 % of cases, with its own estimate of the noise."""
     seen = []
     for seed in range(120):
-        *levels, last = history(seed, (images + 1, 0.0), stray=0)
-        noise = screen(levels, last).noise
+        levels = history(seed, (images + latest, 0.0), stray=0)
+        before = levels[:images]
+        noise = screen(before, levels[images]).noise
         assert noise is not None
-        drop = smallest_drop(noise, images, boots=5)
-        lower = replace(last, ln_pps=tuple(x - drop for x in last.ln_pps))
-        seen.append(screen(levels, lower).suspicious)
+        drop = smallest_drop(noise, images, boots=5, nights=latest)
+        lower = [replace(x, ln_pps=tuple(y - drop for y in x.ln_pps)) for x in levels[images:]]
+        seen.append(screen([*before, *lower[:-1]], lower[-1]).suspicious)
 
     assert np.mean(seen) == pytest.approx(0.8, abs=0.12)
 
