@@ -8,22 +8,19 @@ from dataclasses import dataclass, field
 from benchmarks.detection.lab import BOOTS, Lab
 from netbisect.bisect.detection import confirmation, retest, screening, trend
 from netbisect.bisect.detection.histories import estimate_noise
-from netbisect.bisect.detection.nightly_screen import screen
 from netbisect.bisect.model.alert_state import AlertKind
-from netbisect.bisect.model.detection_results import BootModes, ScreenResult
+from netbisect.bisect.model.detection_results import MIN_EFFECT, ScreenResult
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import Confirmed, NotConfirmed, Trial
-from netbisect.bisect.stats import boot_modes as modes
-from netbisect.bisect.stats.changepoints import boot_matrix
 
 _SCENARIO = "forwarding"
 _DAY = 86400.0
 _RETESTS = 5
 """Maximum retests of a night, of all testbeds."""
 _RELEARN = 5
-"""Interval in nights at which modes are learned again, to save time."""
+"""Interval in nights at which the noise is estimated again, to save time."""
 
 
 @dataclass
@@ -31,7 +28,6 @@ class _Series:
     levels: list[Level] = field(default_factory=list)
     """Levels of the baseline, which begins at the last alert."""
     history: list[Level] = field(default_factory=list)
-    modes: BootModes | None = None
     known: Noise = field(default_factory=lambda: Noise(image_weight=0.0))
     """Noise estimated from the whole history."""
     alerted: set[AlertKind] = field(default_factory=set)
@@ -65,14 +61,8 @@ class Watch:
             if len(one.levels) < 2:
                 continue
             if len(one.history) % _RELEARN == 2:
-                one.modes = modes.learn_modes(boot_matrix(one.history[:-1]))
                 one.known = estimate_noise(one.history[:-1])
-            found = screen(
-                one.levels[:-1],
-                one.levels[-1],
-                modes=one.modes,
-                image_sd=screening.expected_image_sd(one.known),
-            )
+            found = screening.screen_latest(one.levels, MIN_EFFECT, one.known)
             if found.suspicious and found.kind is AlertKind.MODES:
                 self._alert_once(night, index, AlertKind.MODES)
             if trend.drift(one.levels, one.known) is not None:
@@ -118,7 +108,7 @@ class Watch:
             result = confirmation.judge(job, result)
         if isinstance(result, NotConfirmed):
             return None
-        since = min(int(name) for name in found.suspects)
+        since = int(found.good) + 1
         one.levels = [level for level in one.levels if int(level.revision) >= since]
         return since
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 
 import numpy as np
 from scipy import special
@@ -62,25 +61,14 @@ MIX_IMAGES = 3
 
 Z_95 = float(special.ndtri(0.975))
 """Half width of a 95 % interval, in standard errors."""
-_SUSPECT_SHARE = 0.5
-"""Share of the change from which an image is a suspect."""
-
-
-class Learn(Enum):
-    """Marker: learn the modes from the history."""
-
-    LEARN = "learn"
-
-
-LEARN = Learn.LEARN
+_DEVIATION_SHARE = 0.5
+"""Share of the change from which tonight's image deviates."""
 
 
 def screen(
     history: Sequence[Level],
     tonight: Level,
     min_effect: float = MIN_EFFECT,
-    *,
-    modes: BootModes | Learn | None = LEARN,
     image_sd: float = SCREEN_SD,
 ) -> ScreenResult:
     """Compares the latest images with the baseline.
@@ -94,7 +82,6 @@ def screen(
         history: Levels since the last known change, oldest first; at least one.
         tonight: The latest level.
         min_effect: Smallest drop worth an alert, as a positive ln ratio.
-        modes: Of the boots; learned from the history by default.
         image_sd: Prior of the image noise.
 
     Returns:
@@ -110,7 +97,7 @@ def screen(
     merged = [merge_levels(group) for group in images]
     boots = boot_matrix(merged)
     before = boots[:-1] if len(boots) > 1 else boots
-    local = local_modes(before) if isinstance(modes, Learn) else [modes] * len(before)
+    local = local_modes(before)
     # The tests below take images as independent.
     past = segment_boots(before, local, (image_sd, IMAGE_WEIGHT), correlations=(0.0,))
     known = local[-1]
@@ -232,7 +219,7 @@ def _test_window(
 def _agreed(y: Floats, variance: Floats, min_effect: float) -> _WindowTest | None:
     """The latest images against those before, if they show a change, as tonight's does."""
     tonight = float(y[-1] - np.median(y[:-1]))
-    if abs(tonight) < _SUSPECT_SHARE * LEAST_SHARE * min_effect:
+    if abs(tonight) < _DEVIATION_SHARE * LEAST_SHARE * min_effect:
         return None
     sign = math.copysign(1.0, tonight)
     shift = image_shift(y, sign * min_effect)
@@ -270,29 +257,20 @@ def _effect(test: _WindowTest, images: Sequence[Level]) -> Effect:
 
 
 def _result(test: _WindowTest, images: Sequence[Sequence[Level]], y: Floats) -> ScreenResult:
-    """The result with its good and suspected revisions.
-
-    Of several revisions with one image, the last is a good end and the first a bad end.
-    """
+    """The result with its good revision, the last of several with one image."""
     past = y[: -test.window - test.doubtful]
     distance = np.abs(past - test.before)
     changed = test.suspicious or test.gained
     # An outlier at the end of the baseline would be a poor good end.
     near = np.flatnonzero(changed & (distance < abs(test.ln_ratio) / 2))
-    shift = math.copysign(1.0, test.ln_ratio) * (y - test.before)
-    off = [
-        i
-        for i in range(len(past), len(y))
-        if changed and shift[i] > _SUSPECT_SHARE * abs(test.ln_ratio)
-    ]
+    shift = math.copysign(1.0, test.ln_ratio) * float(y[-1] - test.before)
     return ScreenResult(
         suspicious=test.suspicious,
         ln_ratio=test.ln_ratio,
         good=images[near[-1] if len(near) else len(past) - 1][-1].revision,
         p=test.p_gain if test.gained else test.p,
-        suspects=tuple(images[i][0].revision for i in reversed(off)),
         kind=AlertKind.IMPROVEMENT if test.gained else AlertKind.DROP,
-        tonight=len(y) - 1 in off,
+        tonight=changed and shift > _DEVIATION_SHARE * abs(test.ln_ratio),
     )
 
 

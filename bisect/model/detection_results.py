@@ -101,8 +101,6 @@ class ScreenResult:
     """Revision of the last level of the baseline."""
     p: float = 1.0
     """p-value, over all windows."""
-    suspects: tuple[str, ...] = ()
-    """Revisions of the latest deviating levels, newest first."""
     kind: AlertKind = AlertKind.DROP
     """Kind of the alert."""
     mix: Effect | None = None
