@@ -91,7 +91,7 @@ class ConsoleTap:
         try:
             process = subprocess.Popen(
                 console.command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # `ipmitool sol activate` exits at the end of its input
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
@@ -110,9 +110,9 @@ class ConsoleTap:
         while True:
             if process is not None:
                 assert process.stdout is not None
-                with process.stdout as stream:
-                    self._copy(stream)
-                status = process.wait()
+                with process:
+                    self._copy(process.stdout)
+                status = process.returncode
                 if self._closing.is_set():
                     return
                 self.failures += 1

@@ -44,6 +44,14 @@ def test_command_that_ends_is_restarted_and_logged(
     assert log.read_text().count("the console's command ended with status 3") == 2
 
 
+def test_input_of_the_command_does_not_end(tmp_path: Path) -> None:
+    """`ipmitool sol activate` exits at the end of its input: ipmi_sol_red_pill() in ipmi_sol.c."""
+    script = "timeout 0.1 cat; echo status $?; sleep 60"
+    with ConsoleTap(shell(script), tmp_path / "console.log") as tap:
+        wait_for(tap, "\n")
+        assert tap.output() == "status 124\n"
+
+
 def test_missing_command_is_logged(tmp_path: Path) -> None:
     log = tmp_path / "console.log"
     with ConsoleTap(Console((str(tmp_path / "none"),)), log) as tap:
