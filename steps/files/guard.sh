@@ -103,7 +103,7 @@ function boots() {
         || is("nextboot -D") || is("dumpon off") || is("cat /etc/sysctl[.]conf") || is("bectl list -H") \
         || is("bectl (create|umount|activate -[tT]) netbisect") \
         || is("bectl mount netbisect /tmp/netbisect[.]root") \
-        || is("grep -c nvstore /sbin/nextboot /boot/lua/config[.]lua") || is("ls /dev/fido") \
+        || is("grep -c nvstore /sbin/nextboot /boot/lua/config[.]lua") \
         || is("watchdogd -t [0-9]+") || is("du -sk /boot/[A-Za-z0-9._-]+") \
         || is("mount -u[wr] /") || is("umount /tmp/netbisect[.]root") \
         || is("fsck_ffs -p /dev/gpt/[A-Za-z0-9._-]+") || is("mkdir -p /tmp/netbisect[.]root") \

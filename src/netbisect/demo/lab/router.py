@@ -312,9 +312,6 @@ class SimulatedRouter(SimulatedMachine):
         self.reset_interfaces()
         if self.booted is not None:
             self.booted.attributes.discard("bootonce")  # as /etc/rc.d/gptboot does
-        if self.config.watchdog:
-            self.path("dev").mkdir(exist_ok=True)
-            self.path("fido", "/dev").touch()
         self.boottime = self.clock.now()
         self.sysctls = {
             "hw.model": self.model,

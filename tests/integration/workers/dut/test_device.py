@@ -97,7 +97,10 @@ def test_missing_watchdog_is_logged(c2558: RunningLab, one: DeviceUnderTest) -> 
     """The machines of the simulated lab have no watchdog."""
     one.testbed = replace(one.testbed, dut=replace(one.testbed.dut, watchdog=60))
     one.boot(*c2558.kernel(10))
-    assert "c2558: no /dev/fido, so no watchdog guards this boot" in c2558.messages
+    assert any(
+        "no watchdog guards this boot" in line and "Operation not supported" in line
+        for line in c2558.messages
+    )
 
 
 @pytest.mark.long

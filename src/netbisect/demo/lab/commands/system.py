@@ -146,7 +146,7 @@ def watchdogd(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> No
     """`watchdogd -t SECONDS`."""
     del shell
     if not router.config.watchdog:
-        raise CommandFailedError("watchdogd: /dev/fido: No such file or directory")
+        raise CommandFailedError("watchdogd: patting the dog: Operation not supported")
     router.programs.add(Program("watchdogd"))
     router.watchdog = float(arguments[1])
 
