@@ -66,9 +66,8 @@ class DeviceUnderTest:
         self.boottime = 0.0
         """Start of the current kernel, by the machine's clock."""
         self._tap = ConsoleTap(None, None)
-        self._lingers = False
         self._silence = ""
-        """Why the machine did not answer last."""
+        """Why the machine did not answer last; "" if it did."""
         self._to_release = False
 
     @property
@@ -121,7 +120,6 @@ class DeviceUnderTest:
             LabFault: unknown host key.
         """
         deadline = time.monotonic() + self.testbed.timing.boot_timeout
-        self._lingers = False
         while True:
             self._release_when_it_starts(stage)
             try:
@@ -130,12 +128,11 @@ class DeviceUnderTest:
                 raise lab_fault(stage, error) from error
             except MachineError as error:
                 self._silence = str(error)
-                self._lingers = False
                 self.machine.forget_connection()
             else:
                 if not mark or running.environment.get(_MARK) != mark:
                     return running
-                self._lingers = True
+                self._silence = ""
             if time.monotonic() >= deadline:
                 return None
             time.sleep(self.testbed.timing.poll)
@@ -266,10 +263,10 @@ class DeviceUnderTest:
         if running is not None:
             self._release(Stage.BOOT)
             return running
-        if self._lingers:
+        if not self._silence:
             # The kernel before did not go down, so nothing is known of the one that was ordered.
             self.say(f"{self.testbed.name}: it does not go down; power cycle")
-            return self.power_cycle(Stage.BOOT)
+            return self.power_cycle(Stage.BOOT, mark=order)
         output = self._tap.output()  # before the next boot adds to it
         self._cycle_silent(Stage.BOOT, " after the order to reboot")
         why = f"the kernel hangs: no answer until the power was cycled{prompt_suffix(output)}"
@@ -297,7 +294,6 @@ class DeviceUnderTest:
             LabFault: no answer.
         """
         try:
-            mark = ["kenv", f"{_PROVEN}={order}"]
             # A dump of a test kernel takes minutes and, in /var/crash, gigabytes.
             self.machine.try_run(["dumpon", "off"])
             self.machine.run(["kenv", f"{_PROVEN}={order}"])
@@ -335,7 +331,7 @@ class DeviceUnderTest:
         self._reboot()
         back = self._wait(Stage.BOOT, mark=order)
         if back is None:
-            back = self._cycle_silent(Stage.BOOT, " after the order to reboot")
+            back = self._cycle_silent(Stage.BOOT, " after the order to reboot", mark=order)
         if not self.boot_method.runs_known_good(back):
             where = f" ({back.root})" if self.testbed.dut.nanobsd else ""
             why = (
@@ -345,13 +341,15 @@ class DeviceUnderTest:
             raise LabFault.of(Fault.NO_GOOD_KERNEL, why)
         return back
 
-    def _cycle_silent(self, stage: Stage, since: str = "") -> RunningKernel:
+    def _cycle_silent(self, stage: Stage, since: str = "", mark: str = "") -> RunningKernel:
         limit = self.testbed.timing.boot_timeout
         self.say(f"{self.testbed.name}: no answer for {limit:g} s{since}; power cycle")
-        return self.power_cycle(stage)
+        return self.power_cycle(stage, mark)
 
-    def power_cycle(self, stage: Stage) -> RunningKernel:
-        """Cycles the power; returns the kernel that runs then.
+    def power_cycle(self, stage: Stage, mark: str = "") -> RunningKernel:
+        """Cycles the power; returns the kernel that runs then, which is one without `mark`.
+
+        A management controller answers before it switches.
 
         Raises:
             LabFault: no switch, failed switch, or no answer afterwards.
@@ -366,10 +364,11 @@ class DeviceUnderTest:
         if why:
             why = f"the power switch of {self.testbed.name} failed: {why}"
             raise LabFault.of(Fault.POWER_SWITCH, why, stage=stage)
-        running = self._wait(stage)
+        running = self._wait(stage, mark)
         if running is None:
             address = self.machine.address
-            why = f"{address} does not come back after a power cycle: {self._silence}"
+            silence = self._silence or "it has not restarted"
+            why = f"{address} does not come back after a power cycle: {silence}"
             raise LabFault.of(Fault.UNREACHABLE, why, stage=stage)
         return running
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -85,12 +86,19 @@ def test_clock_jumps_do_not_affect_boot_detection(
 def test_machine_that_does_not_go_down_is_power_cycled(
     c2558: RunningLab, one: DeviceUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The machine answers and does not reboot; the power cycle boots the kernel."""
-    one.testbed = c2558.testbed("c2558", boot_timeout=2.0)
+    """The machine answers and does not reboot; the power cycle boots the kernel.
+
+    As with IPMI, the power goes off after the command has ended.
+    """
+    bed = c2558.testbed("c2558", boot_timeout=3.0)
+    assert bed.power is not None
+    late = f"(sleep 0.5; {shlex.join(bed.power.cycle)}) >/dev/null 2>&1 &"
+    one.testbed = replace(bed, power=Power(("sh", "-c", late)))
     monkeypatch.setattr(DeviceUnderTest, "_reboot", lambda _: None)
     kernel, archive = c2558.kernel(10)
     assert one.boot(kernel, archive).kernel == kernel.key
     assert "c2558: it does not go down; power cycle" in c2558.messages
+    assert one.recover().directory == "kernel"
 
 
 def test_missing_watchdog_is_logged(c2558: RunningLab, one: DeviceUnderTest) -> None:
