@@ -47,8 +47,9 @@ from netbisect.workers.transport.ssh import Connections
 from netbisect.workers.vm.host import switch_on
 
 _MARK = "netbisect.before"
-_ORDER = "netbisect.order"
 _PROVEN = "netbisect.proven"
+ORDER = "netbisect.order"
+"""Variable of kenv(1): number of the trial that booted this kernel."""
 _STARTS = re.compile(r"---<<BOOT>>---|Copyright \(c\) 1992-|KDB: debugger backends")
 """First output of a kernel."""
 
@@ -222,7 +223,7 @@ class DeviceUnderTest:
         self._to_release = not self.boot_method.one_shot
         try:
             output = self.machine.run(["kenv", f"{_MARK}={order}"], ["date", "+%s"])
-            self.boot_method.boot_once(folder, {_ORDER: order, **tunables, **PANIC_TUNABLES})
+            self.boot_method.boot_once(folder, {ORDER: order, **tunables, **PANIC_TUNABLES})
         except MachineError as error:
             raise lab_fault(Stage.BOOT, error) from error
         self._reboot()
@@ -280,7 +281,7 @@ class DeviceUnderTest:
         kernel: Kernel,
         contents: KernelContents,
     ) -> None:
-        if running.environment.get(_ORDER) != order:
+        if running.environment.get(ORDER) != order:
             why = f"the machine came back on {running.directory}, not on {folder}"
             raise boot_fault(Fault.WRONG_KERNEL, why, self._tap.output())
         why = self.boot_method.prove(running, folder) or mismatch(running, kernel, contents)

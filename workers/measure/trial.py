@@ -21,15 +21,15 @@ from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.workers.config.scenario import Scenario, by_tunables
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.toml import Scalar
-from netbisect.workers.dut.device import DeviceUnderTest
+from netbisect.workers.dut.device import ORDER, DeviceUnderTest
 from netbisect.workers.dut.ports import PortFinder
 from netbisect.workers.dut.running_kernel import RunningKernel
 from netbisect.workers.measure.bench import Bench
 from netbisect.workers.transport.errors import LabFault, MachineError, bench_fault
 from netbisect.workers.transport.ssh import Connections
 
-_ORDER, _DONE = "netbisect.order", "netbisect.done"
-"""kenv(1) variables: number of the trial that booted this kernel, and of the finished trial."""
+_DONE = "netbisect.done"
+"""Variable of kenv(1): number of the finished trial."""
 _IN_DOUBT = {Fault.NO_TRAFFIC, Fault.ODD_RUN, Fault.GENERATOR_DIES, Fault.LINK_FLAP}
 """Faults with several possible causes."""
 _SLACK = 2.0
@@ -201,7 +201,7 @@ class TrialRunner:
     def _recover_interrupted(self) -> RunningKernel:
         """Returns to the known-good kernel if the last trial was interrupted."""
         running = self._router.reach()
-        begun = running.environment.get(_ORDER, "")
+        begun = running.environment.get(ORDER, "")
         if begun and running.environment.get(_DONE) != begun:
             why = "the last trial was interrupted: returning to the known-good kernel first"
             self._say(f"{self.testbed.name}: {why}")
