@@ -31,6 +31,9 @@ FIREWALL_MODULES = ("pf", "pflog", "ipfw", "ipfw_nat", "libalias", "dummynet")
 TOOL_MODULES = ("hwpmc", "coretemp", "amdtemp")
 """Modules for profiles and temperatures."""
 
+_IMPLIED_MODULES = {"ice": "ice_ddp", "nextboot-zfs": "zfs", "bootenv": "zfs"}
+"""By driver and boot method. Without its DDP package, ice(4) has a single queue."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ssh:
@@ -102,7 +105,9 @@ class Lab:
             return builder.modules
         beds = [testbed for testbed in self.testbeds if testbed.arch == builder.arch]
         own = [name for bed in beds for name in (*bed.drivers, *bed.modules)]
-        return tuple(dict.fromkeys([*FIREWALL_MODULES, *TOOL_MODULES, *own]))
+        reasons = [name for bed in beds for name in (*bed.drivers, bed.dut.deploy)]
+        implied = [_IMPLIED_MODULES[one] for one in reasons if one in _IMPLIED_MODULES]
+        return tuple(dict.fromkeys([*FIREWALL_MODULES, *TOOL_MODULES, *own, *implied]))
 
     def scenarios_of(self, testbed: Testbed) -> list[Scenario]:
         """The scenarios of a testbed.

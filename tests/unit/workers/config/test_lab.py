@@ -183,9 +183,9 @@ def test_testbeds_of_a_group_have_equal_numbers_of_hosts(tmp_path: Path, text: s
 def test_builders_build_the_modules_of_testbeds(tmp_path: Path, text: str) -> None:
     """The default has modules of firewalls, drivers and testbeds; a builder may override it."""
     text = text.replace("owner =", 'modules = ["ipmi"]\nowner =', 1)
-    modules = load(tmp_path, text).builders[0].modules
-    assert modules is not None
-    assert {"pf", "pflog", "ipfw", "hwpmc", "igb", "cxgbe", "ipmi"} <= set(modules)
+    text = text.replace("[testbeds.dut]\n", '[testbeds.dut]\ndeploy = "bootenv"\n', 1)
+    modules = load(tmp_path, text.replace('"e1000"', '"ice"')).builders[0].modules or ()
+    assert {"pf", "ipfw", "hwpmc", "igb", "cxgbe", "ipmi", "zfs", "ice", "ice_ddp"} <= set(modules)
     assert len(modules) == len(set(modules))
     text = text.replace('directory = "builder"', 'directory = "builder"\nmodules = ["pf"]')
     assert load(tmp_path, text).builders[0].modules == ("pf",)
