@@ -143,7 +143,7 @@ def link(
         share: Of that rate that passes the port.
     """
     text = " ".join(filter(None, (interface.name, interface.mac, interface.status)))
-    if interface.status == "no carrier" or not interface.up:
+    if interface.status not in ("", "active") or not interface.up:
         return CheckResult(False, text if interface.up else f"{text}, and is not up")
     if speed := _SPEED.search(interface.media):
         bits = int(speed[1]) * (1e9 if speed[2] else 1e6)

@@ -254,6 +254,13 @@ def test_flow_control_is_checked_for_each_driver(
     assert message in found.found
 
 
+@pytest.mark.parametrize("status", ["no carrier", "no carrier (Cable is unplugged.)"])
+def test_a_missing_link_is_reported(status: str) -> None:
+    """ifconfig(8) adds the reason of the driver: SIOCGIFDOWNREASON, of mlx5en(4) for one."""
+    found = checkup.link(Interface("mce0", "", status, ""), {}, 1)
+    assert found == (False, f"mce0 {status}")
+
+
 def test_missing_requirements_of_a_cross_build_are_reported(
     running_lab: RunningLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
