@@ -12,8 +12,11 @@ from typing import Any
 
 from netbisect.bisect.model.sample_validity import MachineState, PortState
 
-HARDWARE_CLOCK = "dev.hwpstate_intel.0.%driver"
-"""Exists if the processor chooses its clock itself; a low clock then means idle."""
+HARDWARE_CLOCK = ("dev.hwpstate_intel.0.%driver", "dev.hwpstate_amd.0.epp")
+"""One exists if the processor chooses its clock itself; a low clock then means idle.
+
+hwpstate_amd(4) has `epp` with CPPC only: hwpstate_attach() in hwpstate_amd.c of FreeBSD 16.
+"""
 _DEVICE = re.compile(r"([a-z]\w*?)(\d+)\Z")
 _COUNT = re.compile(r"[0-9]{1,20}\Z")
 _KERNEL, _INIT = "0", "1"
@@ -103,7 +106,7 @@ def parse_sensors(values: Mapping[str, str]) -> MachineState:
     )
     return MachineState(
         clock=min(known, default=None),
-        top_clock=None if HARDWARE_CLOCK in values else max(tops, default=None),
+        top_clock=max(tops, default=None) if values.keys().isdisjoint(HARDWARE_CLOCK) else None,
         tripped=tripped,
         hot=tuple(_hot(values)),
     )

@@ -24,7 +24,7 @@ from netbisect.workers.transport.errors import CommandError, UnreachableError
 from netbisect.workers.transport.ssh import Connections, Machine
 
 _FORWARDING = ("net.inet.ip.forwarding", "net.inet6.ip6.forwarding")
-_ROUTER_SYSCTLS = (freebsd_tools.HARDWARE_CLOCK, "dev.cpu", "hw.acpi.thermal")
+_ROUTER_SYSCTLS = (*freebsd_tools.HARDWARE_CLOCK, "dev.cpu", "hw.acpi.thermal")
 _DOWN = re.compile(r"\b(\w+): link state changed to DOWN")
 _SENSOR = re.compile(r"\.(freq|temperature)\Z")
 _LINK_SECONDS = 10.0
