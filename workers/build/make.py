@@ -83,6 +83,7 @@ class Make:
         """
         self.commands.say(f"installkernel {self.conf}")
         where = [f"DESTDIR={stage}", "KODIR=/boot/kernel"]
+        where += ["NO_ROOT=yes"] if os.geteuid() else []  # install(1) changes owners
         if not self._make("installkernel", *self._kernel_arguments(), *where):
             raise self._failed(self.commands.first_error())
         return stage / "boot" / "kernel"

@@ -135,6 +135,16 @@ def test_an_unknown_revision_is_reported(builder: Builder, sample_tree: SampleTr
     assert failure.why == f"revision 0123456789ab is on no branch of {sample_tree.repository}"
 
 
+def test_installation_without_root_keeps_the_owner(
+    builder: Builder, sample_tree: SampleTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tests may run as root."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1001)
+    kernel = built(builder, sample_tree, sample_tree.revisions[4])
+    log = (builder.kernels / kernel.key / "build.log").read_text()
+    assert "KODIR=/boot/kernel NO_ROOT=yes\n" in log
+
+
 def test_a_wrong_checkout_is_detected(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
