@@ -83,21 +83,27 @@ def test_clock_jumps_do_not_affect_boot_detection(
         one.boot(*c2558.kernel(10))
 
 
+@pytest.mark.parametrize("fault", ["", "off"])
 def test_machine_that_does_not_go_down_is_power_cycled(
-    c2558: RunningLab, one: DeviceUnderTest, monkeypatch: pytest.MonkeyPatch
+    c2558: RunningLab, one: DeviceUnderTest, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    """The machine answers and does not reboot; the power cycle boots the kernel.
+    """The machine goes on answering, or hangs on its way down; the power cycle boots the kernel.
 
     As with IPMI, the power goes off after the command has ended.
     """
+
+    def reboot(_: DeviceUnderTest) -> None:
+        if fault:
+            c2558.control("break", DUT, fault)
+
     bed = c2558.testbed("c2558", boot_timeout=3.0)
     assert bed.power is not None
     late = f"(sleep 0.5; {shlex.join(bed.power.cycle)}) >/dev/null 2>&1 &"
     one.testbed = replace(bed, power=Power(("sh", "-c", late)))
-    monkeypatch.setattr(DeviceUnderTest, "_reboot", lambda _: None)
+    monkeypatch.setattr(DeviceUnderTest, "_reboot", reboot)
     kernel, archive = c2558.kernel(10)
     assert one.boot(kernel, archive).kernel == kernel.key
-    assert "c2558: it does not go down; power cycle" in c2558.messages
+    assert ("c2558: it does not go down; power cycle" in c2558.messages) == (not fault)
     assert one.recover().directory == "kernel"
 
 
