@@ -77,6 +77,7 @@ class DocumentQueries:
             bad=self._revision(alert.bad),
             culprit=self._revision(alert.culprit) if alert.culprit else None,
             differences=tuple(map(Difference.of, alert.effects)),
+            basis=alert.change.basis,
             series=tuple(
                 record_of(
                     types.SeenIn,
@@ -276,6 +277,7 @@ def alert_summary(
         title=title(alert.lead),
         since=alert.opened_at if alert.announced_at is None else alert.announced_at,
         difference=lead,
+        basis=alert.change.basis,
         changes={
             one.scenario: Difference.of(one.effect) if one.effect else None
             for _, one in sorted(moved.items())

@@ -7,19 +7,21 @@ nothing. Tables and columns keep earlier names. Times are seconds since the epoc
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from netbisect.bisect.model import serialization
-from netbisect.bisect.model.alert_change import ChangeBasis
+from netbisect.bisect.model.alert_change import AlertChange, ChangeBasis, change_of
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.jobs import Job
 from netbisect.bisect.model.marks import MarkVerdict
-from netbisect.bisect.model.results import Effect, Posterior, Result
+from netbisect.bisect.model.results import Culprit, Effect, Posterior, Result
 from netbisect.store.db.tables import Base, CleanText, StructuredJson
 
 
@@ -308,8 +310,8 @@ class Quarantine(Base, kw_only=True):
     released_by: Mapped[str] = mapped_column(default="")
 
 
-class AlertRow(Base, kw_only=True):
-    """A change of level, from the candidate to the end; see `Alert`."""
+class Alert(Base, kw_only=True):
+    """A change of level, from the candidate to the end."""
 
     __tablename__ = "alerts"
     __table_args__ = (Index(None, "testbed", "branch", "state"),)
@@ -320,34 +322,80 @@ class AlertRow(Base, kw_only=True):
     lead: Mapped[str]
     good: Mapped[str]
     bad: Mapped[str]
-    effects: Mapped[tuple[Effect, ...]] = mapped_column(default=())
-    """Those of the announcement."""
+    retest: Mapped[tuple[Effect, ...]] = mapped_column("effects", default=())
+    """Effects of the announcement; leading scenario first, empty before it."""
     state: Mapped[AlertState] = mapped_column(default=AlertState.CANDIDATE)
     culprit: Mapped[str] = mapped_column(default="")
+    """Revision, or ""."""
     comparison: Mapped[int | None] = mapped_column(
         "comparison_id", ForeignKey(JobRecord.id), unique=True
     )
+    """Job that confirmed it, or None."""
     bisection: Mapped[int | None] = mapped_column(
         "bisection_id", ForeignKey(JobRecord.id), index=True, default=None
     )
+    """Job that searches for the culprit, or None."""
     thread: Mapped[str] = mapped_column(default="")
+    """Message-ID of the first mail, or ""."""
     opened_at: Mapped[float]
     closed_at: Mapped[float | None] = mapped_column(default=None)
     kind: Mapped[AlertKind]
     announced_at: Mapped[float | None] = mapped_column(default=None)
+    """None for candidates."""
     muted_until: Mapped[float | None] = mapped_column(default=None)
     recovery: Mapped[str] = mapped_column(default="")
+    """First revision with the old level; "" if not recovered or unknown."""
     merged_into: Mapped[int | None] = mapped_column(ForeignKey("alerts.id"), default=None)
-    series: Mapped[list[AlertSeries]] = relationship(
+    """Earlier alert of the same event, or None."""
+    announced: Mapped[list[AlertSeries]] = relationship(
         order_by="AlertSeries.id", lazy="selectin", default_factory=list
     )
+    """Announced effects, oldest first."""
     search: Mapped[JobRecord | None] = relationship(
-        foreign_keys=[bisection], lazy="selectin", viewonly=True, init=False
+        foreign_keys=[bisection], lazy="selectin", viewonly=True, init=False, compare=False
     )
-    merged: Mapped[list[AlertRow]] = relationship(
-        order_by="AlertRow.id", lazy="selectin", join_depth=1, viewonly=True, init=False
+    merged: Mapped[list[Alert]] = relationship(
+        order_by="Alert.id", lazy="selectin", join_depth=1, viewonly=True, init=False, compare=False
     )
     """Alerts merged into it."""
+
+    @property
+    def change(self) -> AlertChange:
+        """The change as measured last."""
+        if self.kind is AlertKind.MODES:
+            return AlertChange(ChangeBasis.SCREEN, self.retest)
+        return change_of(self.retest, self._result)
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """Effects of the change as measured last; leading scenario first."""
+        return self.change.effects
+
+    @property
+    def series(self) -> tuple[AlertSeries, ...]:
+        """All announced effects, then those of the verifications of culprits."""
+        verified = chain.from_iterable(one.verified_series() for one in (self, *self.merged))
+        return (*self.announced, *verified)
+
+    @property
+    def _result(self) -> Result | None:
+        """The result of the search, or None; `search` may be an earlier one."""
+        search = self.search
+        return None if search is None or search.id != self.bisection else search.result
+
+    def verified_series(self) -> Iterator[AlertSeries]:
+        """The series as measured for the verification of the culprit."""
+        if isinstance(self._result, Culprit) and self.search is not None:
+            for effect in self._result.effects:
+                yield AlertSeries(
+                    testbed=self.testbed,
+                    scenario=effect.scenario,
+                    branch=self.branch,
+                    good=self._result.parent,
+                    bad=self._result.revision,
+                    effect=effect,
+                    at=self.search.closed_at or 0.0,
+                )
 
 
 class AlertSeries(Base, kw_only=True):
@@ -358,7 +406,7 @@ class AlertSeries(Base, kw_only=True):
 
     id: Mapped[int] = mapped_column(primary_key=True, default=None, compare=False)
     alert: Mapped[int] = mapped_column(
-        "alert_id", ForeignKey(AlertRow.id), index=True, default=None, compare=False
+        "alert_id", ForeignKey(Alert.id), index=True, default=None, compare=False
     )
     testbed: Mapped[str]
     scenario: Mapped[str]
@@ -376,51 +424,13 @@ class AlertSeries(Base, kw_only=True):
         return self.effect is None or self.effect.low * self.effect.high > 0
 
 
-@dataclass(frozen=True, slots=True)
-class Alert:
-    """A change of level, as measured last; `series` has all announced effects, oldest first."""
-
-    id: int
-    testbed: str
-    branch: str
-    lead: str
-    good: str
-    bad: str
-    effects: tuple[Effect, ...]
-    """As `change_of` gives them; leading scenario first, empty before the announcement."""
-    basis: ChangeBasis
-    """Measurements behind the effects."""
-    retest: tuple[Effect, ...]
-    """Effects of the announcement, likewise."""
-    state: AlertState
-    culprit: str
-    """Revision, or ""."""
-    comparison: int | None
-    """Job that confirmed it, or None."""
-    bisection: int | None
-    """Job that searches for the culprit, or None."""
-    thread: str
-    """Message-ID of the first mail, or ""."""
-    opened_at: float
-    closed_at: float | None
-    kind: AlertKind
-    announced_at: float | None
-    """None for candidates."""
-    muted_until: float | None
-    recovery: str
-    """First revision with the old level; "" if not recovered or unknown."""
-    merged_into: int | None
-    """Earlier alert of the same event, or None."""
-    series: tuple[AlertSeries, ...]
-
-
 class AlertChangeRow(Base, kw_only=True):
     """An entry of the history of an alert."""
 
     __tablename__ = "alert_changes"
 
     id: Mapped[int] = mapped_column(primary_key=True, default=None)
-    alert: Mapped[int] = mapped_column("alert_id", ForeignKey(AlertRow.id), index=True)
+    alert: Mapped[int] = mapped_column("alert_id", ForeignKey(Alert.id), index=True)
     at: Mapped[float]
     who: Mapped[str]
     what: Mapped[str]
@@ -452,7 +462,7 @@ class OutboxMail(Base, kw_only=True):
     id: Mapped[int] = mapped_column(primary_key=True, default=None)
     message_id: Mapped[str] = mapped_column(unique=True)
     key: Mapped[str] = mapped_column(unique=True)
-    alert: Mapped[int | None] = mapped_column("alert_id", ForeignKey(AlertRow.id), index=True)
+    alert: Mapped[int | None] = mapped_column("alert_id", ForeignKey(Alert.id), index=True)
     subject: Mapped[str]
     recipients: Mapped[tuple[str, ...]]
     body: Mapped[str]

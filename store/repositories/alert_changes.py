@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import func, select, update
@@ -12,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from netbisect.bisect import alert_lifecycle
 from netbisect.bisect.alert_lifecycle import REOPENING_SECONDS, AlertStatus, recurs
-from netbisect.bisect.model.alert_change import ChangeBasis, change_of
 from netbisect.bisect.model.alert_state import (
     AlertAction,
     AlertKind,
@@ -27,12 +25,11 @@ from netbisect.bisect.model.jobs import (
     NightlyJob,
 )
 from netbisect.bisect.model.mail import Mail
-from netbisect.bisect.model.results import Culprit, Effect, Result
+from netbisect.bisect.model.results import Effect
 from netbisect.store.db.database import NotAllowedError, StoreError
 from netbisect.store.db.records import (
     Alert,
     AlertChangeRow,
-    AlertRow,
     AlertSeries,
     JobRecord,
     OutboxMail,
@@ -61,7 +58,7 @@ def open_candidate(
     row = _new(writing, job, job.lead, (job.good, job.bad), kind, comparison=record.id)
     _add_series(row, job.lead, None, writing.now)
     _record(writing, row, SERVICE, what)
-    return alert_of(row)
+    return row
 
 
 def open_alert(
@@ -110,12 +107,12 @@ def open_alert(
         why = f"it is alert {row.id} come back"
         _apply(writing, candidate, AlertAction.WITHDRAW, who, why)
     row.kind, row.lead, row.good, row.bad, row.culprit = kind, job.lead, good, bad, ""
-    row.effects = tuple(effects)
+    row.retest = tuple(effects)
     row.comparison, row.bisection = comparison, None if compared else record.id
     for effect in effects:
         _add_series(row, effect.scenario, effect, writing.now)
     _apply(writing, row, action, who, what)
-    return alert_of(row)
+    return row
 
 
 def note_modes(
@@ -136,18 +133,18 @@ def note_modes(
     night = record.job
     assert isinstance(night, NightlyJob)
     standing = (
-        select(AlertRow.id)
-        .where(AlertRow.testbed == night.testbed, AlertRow.branch == night.branch)
-        .where(AlertRow.lead == effect.scenario, AlertRow.kind == AlertKind.MODES)
-        .where(AlertRow.state.in_([state for state in AlertState if state.standing]))
+        select(Alert.id)
+        .where(Alert.testbed == night.testbed, Alert.branch == night.branch)
+        .where(Alert.lead == effect.scenario, Alert.kind == AlertKind.MODES)
+        .where(Alert.state.in_([state for state in AlertState if state.standing]))
     )
     if writing.session.scalar(standing) is not None:
         return None
     row = _new(writing, night, effect.scenario, (good, night.revision), AlertKind.MODES)
-    row.effects = (effect,)
+    row.retest = (effect,)
     _add_series(row, effect.scenario, effect, writing.now)
     _apply(writing, row, AlertAction.ANNOUNCE, SERVICE, what)
-    return alert_of(row)
+    return row
 
 
 def change_alert(
@@ -188,7 +185,7 @@ def change_alert(
         StoreError: there is no such alert, the transition is not allowed, or the author or the
             reason is missing; nothing is changed then.
     """
-    row = get_row(writing.session, AlertRow, identifier)
+    row = get_row(writing.session, Alert, identifier)
     before = row.state
     if bisection is not None:
         row.bisection = bisection
@@ -197,10 +194,9 @@ def change_alert(
     except AlertTransitionError as error:
         raise NotAllowedError(str(error)) from error
     _apply(writing, row, action, who, what, culprit=culprit or "", until=until, recovery=recovery)
-    alert = alert_of(row)
-    if tell is not None and alert_lifecycle.is_mailed(before, alert.state):
-        _tell(writing, alert, tell(alert))
-    return alert
+    if tell is not None and alert_lifecycle.is_mailed(before, row.state):
+        _tell(writing, row, tell(row))
+    return row
 
 
 def _tell(writing: WriteTransaction, alert: Alert, text: str) -> None:
@@ -228,8 +224,8 @@ def join_same_culprit(writing: WriteTransaction, identifier: int) -> Alert:
     Raises:
         StoreError: there is no such alert.
     """
-    row = get_row(writing.session, AlertRow, identifier)
-    known = select(AlertRow).where(AlertRow.culprit == row.culprit, AlertRow.id != row.id)
+    row = get_row(writing.session, Alert, identifier)
+    known = select(Alert).where(Alert.culprit == row.culprit, Alert.id != row.id)
     same = [
         other
         for other in writing.session.scalars(known)
@@ -238,19 +234,19 @@ def join_same_culprit(writing: WriteTransaction, identifier: int) -> Alert:
     root, *later = sorted([row, *same], key=lambda one: (one.announced_at or 0.0, one.id))
     for one in later:
         _merge(writing, one, root, f"commit {root.culprit[:12]} made both changes")
-    return alert_of(root)
+    return root
 
 
-def _merge(writing: WriteTransaction, row: AlertRow, root: AlertRow, what: str) -> None:
+def _merge(writing: WriteTransaction, row: Alert, root: Alert, what: str) -> None:
     _apply(writing, row, AlertAction.MERGE, SERVICE, what, into=root.id)
     writing.session.execute(
-        update(AlertRow).where(AlertRow.merged_into == row.id).values(merged_into=root.id)
+        update(Alert).where(Alert.merged_into == row.id).values(merged_into=root.id)
     )
-    known = [_change_of(one) for one in root.series]
-    for seen in row.series:
+    known = [_change_of(one) for one in root.announced]
+    for seen in row.announced:
         if _change_of(seen) not in known:
             values: dict[str, Any] = dict(zip(_CHANGE, _change_of(seen), strict=True))
-            root.series.append(AlertSeries(**values, effect=seen.effect, at=seen.at))
+            root.announced.append(AlertSeries(**values, effect=seen.effect, at=seen.at))
     joined = f"alert {row.id} is the same event and was merged into this one: {what}"
     note_change(writing, root, who=SERVICE, what=joined)
 
@@ -262,11 +258,11 @@ def _change_of(series: AlertSeries) -> tuple[str, ...]:
     return tuple(getattr(series, name) for name in _CHANGE)
 
 
-def _candidate(session: Session, comparison: int) -> AlertRow | None:
+def _candidate(session: Session, comparison: int) -> Alert | None:
     """The candidate that waits for this comparison, or None."""
     before = [AlertState.CANDIDATE, AlertState.CONFIRMING]
     return session.scalar(
-        select(AlertRow).where(AlertRow.comparison == comparison, AlertRow.state.in_(before))
+        select(Alert).where(Alert.comparison == comparison, Alert.state.in_(before))
     )
 
 
@@ -278,8 +274,8 @@ def _new(
     kind: AlertKind,
     *,
     comparison: int | None = None,
-) -> AlertRow:
-    row = AlertRow(
+) -> Alert:
+    row = Alert(
         testbed=job.testbed,
         branch=job.branch,
         lead=lead,
@@ -294,13 +290,13 @@ def _new(
     return row
 
 
-def _add_series(row: AlertRow, scenario: str, effect: Effect | None, at: float) -> None:
+def _add_series(row: Alert, scenario: str, effect: Effect | None, at: float) -> None:
     """Adds the announced effect of a series."""
     values = {name: getattr(row, name) for name in _CHANGE if name != "scenario"}
-    row.series.append(AlertSeries(**values, scenario=scenario, effect=effect, at=at))
+    row.announced.append(AlertSeries(**values, scenario=scenario, effect=effect, at=at))
 
 
-def note_change(writing: WriteTransaction, row: AlertRow, *, who: str, what: str) -> None:
+def note_change(writing: WriteTransaction, row: Alert, *, who: str, what: str) -> None:
     """Adds a remark to the history of an alert.
 
     Raises:
@@ -311,7 +307,7 @@ def note_change(writing: WriteTransaction, row: AlertRow, *, who: str, what: str
 
 def _apply(
     writing: WriteTransaction,
-    row: AlertRow,
+    row: Alert,
     action: AlertAction,
     who: str,
     why: str,
@@ -327,7 +323,7 @@ def _apply(
     _record(writing, row, who, why)
 
 
-def _record(writing: WriteTransaction, row: AlertRow, who: str, what: str) -> None:
+def _record(writing: WriteTransaction, row: Alert, who: str, what: str) -> None:
     """Adds an entry to the history of an alert, and an event."""
     writing.session.add(
         AlertChangeRow(alert=row.id, at=writing.now, who=who, what=what, state=row.state)
@@ -341,46 +337,15 @@ def _record(writing: WriteTransaction, row: AlertRow, who: str, what: str) -> No
         who=who,
         what=what,
     )
+    writing.session.refresh(row, ["search", "merged"])
 
 
-def alert_of(row: AlertRow) -> Alert:
-    """The alert of a row."""
-    series = (*row.series, *chain.from_iterable(map(_verified, (row, *row.merged))))
-    found = record_of(Alert, row, basis=ChangeBasis.SCREEN, retest=row.effects, series=series)
-    if found.kind is AlertKind.MODES:
-        return found
-    change = change_of(found.effects, _result(row))
-    return dataclasses.replace(found, basis=change.basis, effects=change.effects)
-
-
-def _result(row: AlertRow) -> Result | None:
-    """The result of the search for the culprit of an alert, or None."""
-    search = row.search
-    return None if search is None or search.id != row.bisection else search.result
-
-
-def _verified(row: AlertRow) -> Iterator[AlertSeries]:
-    """The series of an alert as measured for the verification of its culprit."""
-    result = _result(row)
-    if isinstance(result, Culprit) and row.search is not None:
-        for effect in result.effects:
-            yield AlertSeries(
-                testbed=row.testbed,
-                scenario=effect.scenario,
-                branch=row.branch,
-                good=result.parent,
-                bad=result.revision,
-                effect=effect,
-                at=row.search.closed_at or 0.0,
-            )
-
-
-def status_of(row: AlertRow) -> AlertStatus:
+def status_of(row: Alert) -> AlertStatus:
     """The status of the alert of a row."""
     return record_of(AlertStatus, row)
 
 
-def _overlaps(session: Session, seen: AlertRow, good: str, bad: str) -> bool:
+def _overlaps(session: Session, seen: Alert, good: str, bad: str) -> bool:
     """Whether (good, bad] contains the culprit of an alert, or a commit of its range."""
     if (seen.good, seen.bad) == (good, bad):
         return True
@@ -400,16 +365,16 @@ def _overlaps(session: Session, seen: AlertRow, good: str, bad: str) -> bool:
 
 def _find_returned(
     writing: WriteTransaction, job: CompareJob | BisectJob, kind: AlertKind, ends: tuple[str, str]
-) -> AlertRow | None:
+) -> Alert | None:
     """The latest ended alert that the change between these revisions reopens, or None."""
     over = (
-        select(AlertRow)
+        select(Alert)
         .where(
-            AlertRow.testbed == job.testbed,
-            AlertRow.branch == job.branch,
-            AlertRow.closed_at >= writing.now - REOPENING_SECONDS,
+            Alert.testbed == job.testbed,
+            Alert.branch == job.branch,
+            Alert.closed_at >= writing.now - REOPENING_SECONDS,
         )
-        .order_by(AlertRow.closed_at.desc(), AlertRow.id.desc())
+        .order_by(Alert.closed_at.desc(), Alert.id.desc())
     )
     for row in writing.session.scalars(over):
         if recurs(status_of(row), kind, writing.now) and (

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, func, select
 
 from netbisect.bisect.alert_lifecycle import mute_expired
 from netbisect.bisect.model.alert_state import AlertState, HistoryEntry
-from netbisect.store.db.records import Alert, AlertChangeRow, AlertRow, AlertSeries, JobRecord
-from netbisect.store.db.sessions import LedgerRepository, get_row, transaction
+from netbisect.store.db.records import Alert, AlertChangeRow, AlertSeries, JobRecord
+from netbisect.store.db.sessions import LedgerRepository, transaction
 from netbisect.store.db.tables import record_of
-from netbisect.store.repositories.alert_changes import (
-    alert_of,
-    change_alert,
-    status_of,
-)
+from netbisect.store.repositories.alert_changes import change_alert, status_of
 
 STANDING = tuple(state for state in AlertState if state.standing)
 """States of open alerts, as in the database."""
 _ENDED = tuple(state for state in AlertState if state.ended)
-_ANNOUNCED = AlertRow.announced_at.is_not(None)
+_ANNOUNCED = Alert.announced_at.is_not(None)
 
 
 class AlertRepository(LedgerRepository):
@@ -32,41 +28,40 @@ class AlertRepository(LedgerRepository):
 
     def all_open(self) -> list[Alert]:
         """Open alerts, oldest first."""
-        return self._alerts(AlertRow.state.in_(STANDING))
+        return self._alerts(Alert.state.in_(STANDING))
 
     def pending(self) -> list[Alert]:
         """Alerts and candidates that have not ended, oldest first."""
-        return self._alerts(AlertRow.state.not_in(_ENDED))
+        return self._alerts(Alert.state.not_in(_ENDED))
 
     def begun(self, since: float) -> list[Alert]:
         """Alerts and candidates opened or announced since then, oldest first."""
-        return self._alerts((AlertRow.opened_at >= since) | (AlertRow.announced_at >= since))
+        return self._alerts((Alert.opened_at >= since) | (Alert.announced_at >= since))
 
     def latest(self, most: int) -> list[Alert]:
         """Announced alerts, the last changed first; `most` at most."""
-        changed = func.coalesce(func.max(AlertChangeRow.at), AlertRow.announced_at)
-        return self._found(
-            select(AlertRow)
-            .outerjoin(AlertChangeRow, AlertChangeRow.alert == AlertRow.id)
+        changed = func.coalesce(func.max(AlertChangeRow.at), Alert.announced_at)
+        return self._all(
+            select(Alert)
+            .outerjoin(AlertChangeRow, AlertChangeRow.alert == Alert.id)
             .where(_ANNOUNCED)
-            .group_by(AlertRow.id)
-            .order_by(changed.desc(), AlertRow.id.desc())
+            .group_by(Alert.id)
+            .order_by(changed.desc(), Alert.id.desc())
             .limit(most)
         )
 
     def first(self) -> Alert | None:
         """The oldest announced alert, or None."""
-        query = select(AlertRow).where(_ANNOUNCED).order_by(AlertRow.id).limit(1)
-        return next(iter(self._found(query)), None)
+        return self._first(select(Alert).where(_ANNOUNCED).order_by(Alert.id))
 
     def changed_since(self, since: float) -> list[Alert]:
         """Alerts changed at or after this time, oldest first."""
         changed = select(AlertChangeRow.alert).where(AlertChangeRow.at >= since)
-        return self._alerts(AlertRow.id.in_(changed))
+        return self._alerts(Alert.id.in_(changed))
 
     def of_culprit(self, culprit: str) -> list[Alert]:
         """Alerts with this culprit, oldest first."""
-        return self._alerts(AlertRow.culprit == culprit, AlertRow.culprit != "")
+        return self._alerts(Alert.culprit == culprit, Alert.culprit != "")
 
     def of_series(self, testbed: str, scenario: str, branch: str) -> list[Alert]:
         """Alerts with this series, in any state, oldest first."""
@@ -75,12 +70,11 @@ class AlertRepository(LedgerRepository):
             AlertSeries.scenario == scenario,
             AlertSeries.branch == branch,
         )
-        return self._alerts(AlertRow.id.in_(touching))
+        return self._alerts(Alert.id.in_(touching))
 
     def get(self, identifier: int) -> Alert:
         """The alert with this id. Raises NotFoundError."""
-        with self.reading() as session:
-            return alert_of(get_row(session, AlertRow, identifier))
+        return self._get(Alert, identifier)
 
     def changes(self, identifier: int) -> list[HistoryEntry]:
         """The history of an alert, oldest first."""
@@ -100,13 +94,13 @@ class AlertRepository(LedgerRepository):
             what: Reason, in words.
             tell: Makes the text of the mail.
         """
-        muted = select(AlertRow).where(AlertRow.state == AlertState.MUTED)
+        muted = select(Alert).where(Alert.state == AlertState.MUTED)
         with self.writing() as writing:
             return [
                 change_alert(
                     writing, row.id, who=who, what=what, state=AlertState.REOPENED, tell=tell
                 )
-                for row in writing.session.scalars(muted.order_by(AlertRow.id)).all()
+                for row in writing.session.scalars(muted.order_by(Alert.id)).all()
                 if mute_expired(status_of(row), writing.now)
             ]
 
@@ -114,11 +108,7 @@ class AlertRepository(LedgerRepository):
 
     def _alerts(self, *where: ColumnElement[bool]) -> list[Alert]:
         """Alerts that meet all conditions, oldest first."""
-        return self._found(select(AlertRow).where(*where).order_by(AlertRow.id))
-
-    def _found(self, query: Select[AlertRow]) -> list[Alert]:
-        with self.reading() as session:
-            return [alert_of(row) for row in session.scalars(query)]
+        return self._all(select(Alert).where(*where).order_by(Alert.id))
 
     def of_job(self, job: int) -> Alert | None:
         """The alert that this job is to confirm, or whose culprit it searches for, or None.
@@ -129,11 +119,11 @@ class AlertRepository(LedgerRepository):
 
     def all_of_job(self, job: int) -> list[Alert]:
         """All alerts that wait for this job, those of its testbed first."""
-        return self._found(
-            select(AlertRow)
+        return self._all(
+            select(Alert)
             .join(JobRecord, JobRecord.id == job)
-            .where((AlertRow.bisection == job) | (AlertRow.comparison == job))
-            .order_by(AlertRow.testbed != JobRecord.testbed, AlertRow.id)
+            .where((Alert.bisection == job) | (Alert.comparison == job))
+            .order_by(Alert.testbed != JobRecord.testbed, Alert.id)
         )
 
     def change_counts(self, alerts: Collection[int] | None = None) -> dict[int, tuple[int, float]]:

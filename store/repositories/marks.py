@@ -7,7 +7,7 @@ from dataclasses import asdict
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.marks import CommitMark, MarkVerdict
 from netbisect.store.db.database import NotAllowedError
-from netbisect.store.db.records import AlertRow, JobRecord, MarkRow
+from netbisect.store.db.records import Alert, JobRecord, MarkRow
 from netbisect.store.db.sessions import LedgerRepository, get_row
 from netbisect.store.repositories.alert_changes import note_change
 from netbisect.store.repositories.evidence import marks_of
@@ -34,7 +34,7 @@ class MarkRepository(LedgerRepository):
         if not why.strip():
             raise NotAllowedError(f"a mark of {name} needs a reason, and none was given")
         with self.writing() as writing:
-            row = get_row(writing.session, AlertRow, alert)
+            row = get_row(writing.session, Alert, alert)
             search = None
             if row.bisection is not None:
                 search = get_row(writing.session, JobRecord, row.bisection)

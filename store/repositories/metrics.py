@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, select, text
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from netbisect.store.db.records import AlertRow, JobRecord, JobState, MailState, OutboxMail, Request
+from netbisect.store.db.records import Alert, JobRecord, JobState, MailState, OutboxMail, Request
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow
 
@@ -50,7 +50,7 @@ class MetricsRepository(LedgerRepository):
 
     def census(self) -> LedgerCounts:
         """All counts, in one transaction."""
-        job, alert = JobRecord, AlertRow
+        job, alert = JobRecord, Alert
         is_open = job.state == JobState.OPEN
         done = (job.kind == "night") & job.result_json.startswith(_DONE, autoescape=True)
         place = (job.testbed, job.branch)

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.mail import Mail
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.records import AlertRow, MailState, OutboxMail
+from netbisect.store.db.records import Alert, MailState, OutboxMail
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row, transaction
 
 _FARTHEST = 86400.0
@@ -178,7 +178,7 @@ class OutboxRepository(LedgerRepository):
 
 def _thread(session: Session, row: OutboxMail, alert: int) -> None:
     """Makes a mail a reply to the latest mail of an alert, or the first of the thread."""
-    about = session.get(AlertRow, alert)
+    about = session.get(Alert, alert)
     if about is None:
         raise StoreError(f"mail {row.key} is about alert {alert}, which does not exist")
     if not _answer(session, row, OutboxMail.alert == alert):

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, aliased
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.entities import Conditions, Level
-from netbisect.store.db.records import Alert, AlertRow, AlertSeries, SeriesName
+from netbisect.store.db.records import Alert, AlertSeries, SeriesName
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import (
     BootRow,
@@ -204,24 +204,24 @@ def baselines(
     """
     besides, end = before
     came, went = aliased(CommitRow), aliased(CommitRow)
-    first = case((AlertRow.culprit != "", AlertRow.culprit), else_=AlertSeries.bad)
+    first = case((Alert.culprit != "", Alert.culprit), else_=AlertSeries.bad)
     alerts = (
         select(
             AlertSeries.scenario,
             AlertSeries.branch,
-            AlertRow.closed_at,
+            Alert.closed_at,
             came.number,
             went.number,
         )
-        .join(AlertSeries, AlertSeries.alert == AlertRow.id)
+        .join(AlertSeries, AlertSeries.alert == Alert.id)
         .join(came, came.revision == first)
-        .outerjoin(went, went.revision == AlertRow.recovery)
+        .outerjoin(went, went.revision == Alert.recovery)
         .where(
             AlertSeries.testbed == testbed,
             AlertSeries.scenario.in_(scenarios),
-            AlertRow.id != besides,
-            AlertRow.kind != AlertKind.MODES,  # the fast mode did not change
-            AlertRow.state.in_([*STANDING, AlertState.FIXED]),
+            Alert.id != besides,
+            Alert.kind != AlertKind.MODES,  # the fast mode did not change
+            Alert.state.in_([*STANDING, AlertState.FIXED]),
         )
         .order_by(AlertSeries.id)
     )

@@ -35,7 +35,7 @@ def places(service_folder: Path, filled: Path, tmp_path: Path) -> dict[str, str]
     settings = replace(settings, database=url, state=tmp_path)
     ledger = open_ledger(url)
     found = ledger.alerts.all()[-1]
-    assert (found.basis, found.retest[0].ln_ratio) == (ChangeBasis.VERIFIED, -0.04)
+    assert (found.change.basis, found.retest[0].ln_ratio) == (ChangeBasis.VERIFIED, -0.04)
     source = SiteSource(url, lab=lab, home=settings)
     live = LivePages(source, ledger, patience=math.inf)
     builder = PageBuilder(source, ledger, AlertIndex.of(ledger))
