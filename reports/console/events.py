@@ -44,7 +44,7 @@ def full(events: Iterable[ShiftEvent]) -> str:
     """A paragraph for every event: why it is one, and every series that shows it."""
     paragraphs = []
     for event in events:
-        also = f", also on {words.listing(list(event.also_on))}" if event.also_on else ""
+        also = f", also on {words.listing(event.also_on)}" if event.also_on else ""
         rows = [
             (f"{shift.testbed}/{shift.scenario}", _effect(shift), _own(event, shift))
             for shift in event.shifts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
@@ -58,7 +57,6 @@ def change(number: int, now: str, place: str, effect: Effect, *, who: str, why: 
 
 
 def _view(document: ChangeDocument) -> dict[str, Any]:
-    rows = summary.rows(document)
     return {
         "document": document,
         "opening": opening.first_lines(document),
@@ -67,33 +65,16 @@ def _view(document: ChangeDocument) -> dict[str, Any]:
         if document.outcome in {"culprit", *summary.UNDECIDED}
         else words.clean(summary.headline(document)),
         "place": _place(document),
-        "culprit": summary.culprit(document),
-        "stable": [words.clean(sentence) for sentence in document.backports],
         "suspects": _suspects(document),
-        "heading": summary.heading(document),
-        "rows": [("", "before", "after", "change"), *rows] if rows else [],
         "rows_most": 1 + _ROWS_MAX,
-        "trend": summary.trend(document),
-        "unmoved": words.clean(words.listing(list(document.unaffected))),
-        "unit": summary.unit(document),
-        "block": summary.block(document),
-        "remark": summary.remark(document),
-        "stops": _cleaned(summary.path(document)),
-        "marks": _cleaned(
+        "marks": words.cleaned(
             (document.label(revision), mark) for revision, mark in summary.marks(document).items()
         ),
         "next": _next(document),
-        "crashes": _cleaned(summary.crashes(document)),
-        "cost": summary.cost(document),
         "commit_line": commit_line,
-        "conditions": _cleaned(document.conditions.items()),
         "most": _LINES_MAX,
         "rest": " in the report",
     }
-
-
-def _cleaned(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    return [tuple(map(words.clean, row)) for row in rows]
 
 
 def _next(document: ChangeDocument) -> str:
@@ -155,4 +136,6 @@ def commit_line(document: ChangeDocument, commit: RevisionDocument) -> str:
 def _suspects(document: ChangeDocument) -> list[tuple[str, ...]]:
     """Remaining candidates with their subjects."""
     commits = [(revision, document.commit(revision)) for revision in document.suspects]
-    return _cleaned((document.label(name), one.subject if one else "") for name, one in commits)
+    return words.cleaned(
+        (document.label(name), one.subject if one else "") for name, one in commits
+    )

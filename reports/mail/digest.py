@@ -27,7 +27,7 @@ def mail(digest: DigestDocument) -> Mail:
     )
     subject = f"[netbisect] {day}: {ran}, {', '.join(news) or 'nothing new'}"
     missing = [
-        (words.clean(f"{one.place}: {words.listing(list(one.scenarios))}"), words.reason(one.why))
+        (words.clean(f"{one.place}: {words.listing(one.scenarios)}"), words.reason(one.why))
         for one in digest.missing
     ]
     sections: list[tuple[str, list[tuple[str, ...]]]] = [
@@ -57,7 +57,7 @@ def _headline(digest: DigestDocument, day: str) -> str:
     else:
         sentence = f"The night before {day} had nothing to measure."
     if digest.unchanged:
-        sentence += f" No new commits for {words.clean(words.listing(list(digest.unchanged)))}."
+        sentence += f" No new commits for {words.clean(words.listing(digest.unchanged))}."
     new = [*digest.drops, *digest.gains, *digest.other, *digest.over]
     stand = sum(one.state.active for one in (*digest.drops, *digest.standing))
     sentence += "" if new else " No changes."

@@ -220,7 +220,7 @@ def remark(document: ChangeDocument) -> str:
             "little in speed without a reason in their sources; the search accounts for that, "
             "ministat does not."
         )
-    if not proven and document.differences:
+    if not proven and document.differences and document.outcome != "not-confirmed":
         return ASSUMES_NORMAL
     return ""
 
@@ -236,7 +236,7 @@ def steps(document: ChangeDocument) -> list[StepDocument]:
 
 def measured_on(document: ChangeDocument) -> str:
     """Testbeds of the search, unless it used its own alone."""
-    names = words.listing(list(document.testbeds))
+    names = words.listing(document.testbeds)
     several = len(document.testbeds) > 1
     return f"{names}; rates and ministat are of {document.shown}" if several else names
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from netbisect.reports.render import plaintext, words
+from netbisect.reports.render import plaintext, summary, words
 
 environment = Environment(
     loader=PackageLoader("netbisect.reports"),
@@ -19,15 +19,18 @@ environment.filters.update(
     block=words.block,
     certainty=words.certainty,
     clean=words.clean,
+    cleaned=words.cleaned,
     day=words.day,
     day_known=words.day_known,
     duration=words.duration,
+    listing=words.listing,
     moment=words.moment,
+    number=words.number,
     shell=plaintext.shell,
     table=plaintext.table,
     wrap=plaintext.wrap,
 )
-environment.globals.update(count=words.count)
+environment.globals.update(count=words.count, summary=summary)
 # Opens the frame of a table, which can be scrolled by keyboard; labels are unique in a page.
 environment.globals["table_region"] = environment.get_template(
     "table_region.html"

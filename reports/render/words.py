@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias, TypeVar, assert_never
 
@@ -53,6 +53,11 @@ def clean(text: str) -> str:
     return " ".join(text.split())
 
 
+def cleaned(rows: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """The cells of a table, each as by `clean`."""
+    return [tuple(map(clean, row)) for row in rows]
+
+
 def block(text: str) -> str:
     """As `clean`, for several lines; tabs stay."""
     lines = text.replace("\r\n", "\n").split("\n")
@@ -95,7 +100,7 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 or noun.endswith('series') else 's'}"
 
 
-def listing(items: list[str]) -> str:
+def listing(items: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
 

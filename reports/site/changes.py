@@ -65,7 +65,6 @@ def alert(
         "state_words": words.state(document),
         "seen": _latest_series(document),
         "title": title,
-        "history": document.history,
         "jobs": jobs,
         "verbs": verbs,
     }
@@ -139,8 +138,6 @@ def comparison(
         values |= {"state": ("open", "running"), "headline": "The comparison is running."}
     else:
         values |= {"headline": document.sentence}
-    if document.outcome != "confirmed":
-        values["remark"] = ""
     return make_page(
         "comparison.html",
         f"Comparison {document.number}: {document.title(document.lead)} on {document.testbed}",
@@ -183,30 +180,10 @@ def _values(document: ChangeDocument) -> dict[str, Any]:
         "document": document,
         "state": _STATES[document.outcome],
         "headline": summary.headline(document),
-        "reasons": summary.why(document),
-        "culprit": summary.culprit(document),
-        "heading": summary.heading(document),
-        "rows": summary.rows(document),
-        "unmoved": words.listing(list(document.unaffected)),
         "profiles": [],
         "attempts": document.steps[-_ATTEMPTS_MAX:],
-        "attempts_left": max(len(document.steps) - _ATTEMPTS_MAX, 0),
-        "number": words.number,
-        "leader": summary.leader,
-        "unit": summary.unit(document),
-        "block": summary.block(document),
-        "remark": summary.remark(document),
         "candidates": _candidates(document),
-        "candidates_left": max(len(document.candidates) - _COMMITS_MAX, 0),
-        "crashes": summary.crashes(document),
         "failures": [_failure(document, one) for one in document.failures[:_FAILURES_MAX]],
-        "failures_left": max(len(document.failures) - _FAILURES_MAX, 0),
-        "none": words.certainty(document.chances.none) if document.chances else "",
-        "cost": summary.cost(document),
-        "measured_on": summary.measured_on(document),
-        "reviews": summary.reviews,
-        "marks": summary.marks(document),
-        "unknown": "(not in the watched tree)",
         "settling": False,
     }
 

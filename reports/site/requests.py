@@ -66,7 +66,7 @@ def page(
     pictures = [*_factors(found), *_pictures(parts)]
     return make_page(
         "request.html",
-        f"Request {found.number}: {found.kind} {words.listing(list(found.labels))}",
+        f"Request {found.number}: {found.kind} {words.listing(found.labels)}",
         current="requests.html",
         trail=_TRAIL,
         alternates=[AlternateForm("application/json", "For programs", document)],

@@ -82,9 +82,9 @@ def pps(
     found: dict[str, dict[str, tuple[float, ...]]] = {name: {} for name in scenarios}
     image = {revision: kernel.identity for revision, kernel in evidence.kernels.items()}
     for observed in evidence.observations:
-        identical = {side for side in sides if image.get(side) == observed.identity}
+        identical = sorted(side for side in sides if image.get(side) == observed.identity)
         for name, value in observed.ln_pps.items():
-            for revision in {observed.revision, *identical} if name in found else ():
+            for revision in dict.fromkeys((observed.revision, *identical)) if name in found else ():
                 known = found[name].get(revision, ())
                 found[name][revision] = (*known, metric_of(name).number(value))
     return found

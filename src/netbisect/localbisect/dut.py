@@ -143,7 +143,7 @@ class LocalDut:
         session.write(kernel)
         done = [f"set up in {words.elapsed(took)}"] if spec.setup else []
         done += [f"layout {layout}"] if layout else []
-        done += [f"with {words.listing(list(applied))} applied"] if applied else []
+        done += [f"with {words.listing(applied)} applied"] if applied else []
         if done:
             session.report(f"{'':>5}  {revision[:12]}  {', '.join(done)}{self._dut_suffix}")
         self._current = kernel
