@@ -16,8 +16,10 @@ from netbisect.reports.site.files import (
     document_file,
     job_page,
     revision_page,
+    revisions_page,
     series_file,
     series_page,
+    testbed_page,
     when,
 )
 
@@ -78,18 +80,41 @@ def culprit_or_range(alert: AlertSummary) -> str:
     return words.clean(f"{alert.good[:HASH_LENGTH]}..{alert.bad[:HASH_LENGTH]}")
 
 
+def distance_text(distance: LevelDifference | None, series: str) -> str:
+    """A distance in a series with its interval, and ~ where it may be nothing."""
+    if distance is None:
+        return ""
+    effect = Effect(series, distance.ln_ratio, distance.low, distance.high, 1.0, 0, 0)
+    return words.change(effect) if distance.clear else f"~ {words.change(effect)}"
+
+
+def short_distance(distance: LevelDifference | None, series: str) -> str:
+    """A distance in a series without its interval, and ~ where it may be nothing."""
+    if distance is None:
+        return ""
+    text = words.percent(distance.ln_ratio, series)
+    return text if distance.clear else f"~ {text}"
+
+
 environment.filters.update(
     alert_page=alert_page,
     boots=words.boots,
     change=words.change,
     culprit_or_range=culprit_or_range,
+    distance=distance_text,
     document_file=document_file,
+    drop=words.drop,
+    level=words.level,
     revision_page=revision_page,
     series_file=series_file,
+    spread=words.spread,
+    testbed_page=testbed_page,
     when=when,
 )
 
-environment.globals.update(job_page=job_page, series_page=series_page)
+environment.globals.update(
+    job_page=job_page, revisions_page=revisions_page, series_page=series_page
+)
 
 
 def make_page(
@@ -129,19 +154,3 @@ def make_page(
 def message(title: str, text: str, *, table: str = "", login: bool = False) -> Page:
     """A page with a sentence, preformatted text below it, and a login if that may help."""
     return make_page("message.html", title, message=text, table=table, may_log_in=login)
-
-
-def distance_text(distance: LevelDifference | None, series: str) -> str:
-    """A distance in a series with its interval, and ~ where it may be nothing."""
-    if distance is None:
-        return ""
-    effect = Effect(series, distance.ln_ratio, distance.low, distance.high, 1.0, 0, 0)
-    return words.change(effect) if distance.clear else f"~ {words.change(effect)}"
-
-
-def short_distance(distance: LevelDifference | None, series: str) -> str:
-    """A distance in a series without its interval, and ~ where it may be nothing."""
-    if distance is None:
-        return ""
-    text = words.percent(distance.ln_ratio, series)
-    return text if distance.clear else f"~ {text}"

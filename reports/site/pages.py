@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 from netbisect.bisect.model.detection_results import STALE_DAYS, STALE_NIGHTS
@@ -14,12 +12,12 @@ from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import AlertSummary, Difference
 from netbisect.reports.render import words
-from netbisect.reports.site.files import revisions_page, series_file, testbed_page
+from netbisect.reports.render.templating import environment
+from netbisect.reports.site.files import series_file, testbed_page
 from netbisect.reports.site.frame import (
     FEEDS,
     REFRESH,
     Page,
-    distance_text,
     make_page,
     short_distance,
 )
@@ -27,7 +25,6 @@ from netbisect.reports.site.overview import NightProgress, Overview, RunningJob
 from netbisect.reports.site.plots import spark
 
 _DAY = 86400.0
-_TESTBED = attrgetter("testbed")
 _RECENT = 30 * _DAY
 _NOISY_PERCENT = 10
 _NOISY = -math.log1p(-_NOISY_PERCENT / 100)
@@ -212,22 +209,7 @@ def searches(running: Sequence[RunningJob], ended: Sequence[FinishedLine]) -> Pa
 
 def testbeds(view: Overview) -> Page:
     """All testbeds."""
-    rows = []
-    for name, group in groupby(sorted(view.series, key=_TESTBED), _TESTBED):
-        mine = list(group)
-        rows.append(
-            {
-                "name": name,
-                "page": testbed_page(name),
-                "hardware": mine[0].hardware,
-                "series": len(mine),
-                "kernels": f"{max(one.kernels for one in mine):,}",
-                "boots": f"{max(one.boots for one in mine):,}",
-                "at": max(one.latest.at for one in mine),
-                "alerts": [one for one in view.alerts if one.state.active and one.testbed == name],
-            }
-        )
-    return make_page("testbeds.html", "Testbeds", current="testbeds.html", testbeds=rows)
+    return make_page("testbeds.html", "Testbeds", current="testbeds.html", view=view)
 
 
 def testbed(series: Sequence[SeriesDocument], alerts: Sequence[AlertSummary]) -> Page:
@@ -240,45 +222,28 @@ def testbed(series: Sequence[SeriesDocument], alerts: Sequence[AlertSummary]) ->
         trail=[("testbeds.html", "Testbeds")],
         hardware=first.hardware,
         open=[one for one in alerts if one.state.active],
-        branches=[
-            {
-                "name": branch,
-                "revisions": revisions_page(first.testbed, branch),
-                "rows": [_line(one) for one in series if one.branch == branch],
-            }
+        branches={
+            branch: [one for one in series if one.branch == branch]
             for branch in branches_of(series)
-        ],
+        },
     )
 
 
-def _line(one: SeriesDocument) -> dict[str, Any]:
+def _remarks(one: SeriesDocument) -> str:
     remarks = ["at the generator's limit"] if one.health.saturated else []
-    return {
-        "page": series_file(one),
-        "title": one.title,
-        "level": words.level(one.estimates[-1].mean, one.scenario),
-        "spark": _spark(one),
-        "against": distance_text(one.against, one.scenario) or "learning",
-        "one": words.drop(one.smallest_drop),
-        "five": words.drop(one.health.smallest_lasting_drop),
-        "boot": words.spread(one.noise.boot),
-        "image": words.spread(one.noise.image),
-        "at": one.latest.at,
-        "remarks": ", ".join([*remarks, "slow mode"] if one.health.modes is not None else remarks),
-    }
+    return ", ".join([*remarks, "slow mode"] if one.health.modes is not None else remarks)
+
+
+environment.filters.update(remarks=_remarks, spark=_spark)
 
 
 def compare(view: Overview) -> Page:
     """The form that compares two revisions."""
-    tables = sorted({(one.testbed, one.branch) for one in view.series})
     return make_page(
         "compare.html",
         "Compare two revisions",
         current="compare.html",
-        tables=[
-            {"testbed": testbed, "branch": branch, "page": revisions_page(testbed, branch)}
-            for testbed, branch in tables
-        ],
+        tables=sorted({(one.testbed, one.branch) for one in view.series}),
         pairs=view.pairs,
     )
 
@@ -341,7 +306,7 @@ def health(view: Overview) -> Page:
         view=view,
         missing=_missing(view.night),
         old=[one for one in view.series if one.latest.at < since],
-        blind=[_line(one) | {"testbed": one.testbed} for one in view.series if _sees_little(one)],
+        blind=[one for one in view.series if _sees_little(one)],
         stale=STALE_NIGHTS,
         noisy=_NOISY_PERCENT,
         state_of_things=f"As of {words.moment(view.at)}.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from markupsafe import Markup
 from matplotlib.axes import Axes
@@ -24,8 +23,7 @@ from netbisect.reports.plots.figure import draw
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN, ministat
 from netbisect.reports.render.palette import BAD, BOOT, GOOD, INK
-from netbisect.reports.site.files import series_file, when
-from netbisect.reports.site.frame import Page, distance_text, make_page
+from netbisect.reports.site.frame import Page, make_page
 
 _PICTURED = 40
 """Series in a picture."""
@@ -65,30 +63,12 @@ def pair(before: RevisionDocument, after: RevisionDocument, series: Sequence[Ser
     return make_page(
         "pair.html",
         f"{labels[1]} against {labels[0]}",
-        sides=[
-            (name, one.label, one.address, one.subject, when(one.at or 0.0))
-            for name, one in (("before", before), ("after", after))
-        ],
+        sides=[("before", before), ("after", after)],
         synthesis=synthesis,
-        rows=[_row(one) for one in found],
+        pairs=found,
         picture=_picture(found) if found else "",
         block=_ministat(found[0], labels) if found else "",
     )
-
-
-def _row(one: SeriesPair) -> dict[str, Any]:
-    return {
-        "page": series_file(one.series),
-        "title": one.series.title,
-        "testbed": one.series.testbed,
-        "branch": one.series.branch,
-        "before": words.level(one.estimates[0].mean, one.series.scenario),
-        "before_boots": len(one.before.ln_pps),
-        "after": words.level(one.estimates[1].mean, one.series.scenario),
-        "after_boots": len(one.after.ln_pps),
-        "change": distance_text(one.distance, one.series.scenario),
-        "image": words.spread(one.series.noise.image),
-    }
 
 
 def _ministat(one: SeriesPair, labels: tuple[str, str]) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from netbisect.reports.model.series import LevelDocument, SeriesDocument
 from netbisect.reports.model.types import AlertSummary, RevisionDocument
 from netbisect.reports.render import words
-from netbisect.reports.site.files import LISTED, pair_page, revision_page, series_file, testbed_page
-from netbisect.reports.site.frame import Page, distance_text, make_page, short_distance
+from netbisect.reports.site.files import LISTED, pair_page, testbed_page
+from netbisect.reports.site.frame import Page, make_page, short_distance
 
 _CELLS = 1200
 """Most rows of a table."""
@@ -35,15 +34,13 @@ def page(summaries: Sequence[SeriesDocument]) -> Page:
         trail=[("testbeds.html", "Testbeds"), (testbed_page(first.testbed), first.testbed)],
         columns=summaries,
         rows=[
-            {
-                "label": words.clean(row.label),
-                "page": revision_page(row.revision),
-                "at": row.at,
-                "cells": [
+            (
+                row,
+                [
                     _cell(one, of_series.get(row.revision))
                     for one, of_series in zip(summaries, places, strict=True)
                 ],
-            }
+            )
             for row in rows
         ],
     )
@@ -73,7 +70,7 @@ def revision(
         if at is None:
             continue
         previous = previous or (one.levels[at - 1].revision if at else "")
-        rows.append(_row(one, at))
+        rows.append((one, one.levels[at], one.estimates[at], one.distances(at)))
     return make_page(
         "revision.html",
         commit.label,
@@ -84,15 +81,3 @@ def revision(
         rows=rows,
         listed=LISTED,
     )
-
-
-def _row(one: SeriesDocument, at: int) -> dict[str, Any]:
-    against, base = one.distances(at)
-    return {
-        "page": series_file(one),
-        "name": f"{one.title} on {one.testbed}, {one.branch}",
-        "level": words.level(one.estimates[at].mean, one.scenario),
-        "boots": len(one.levels[at].boots),
-        "previous": distance_text(against, one.scenario),
-        "baseline": distance_text(base, one.scenario),
-    }

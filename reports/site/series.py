@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup
@@ -48,9 +49,15 @@ def page(
         history=plots.history(view, alerts),
         steps=[_step(view, one, places, alerts) for one in reversed(view.steps)],
         least=words.drop(view.least),
-        epochs=list(_epochs(epochs)),
+        epochs=epochs,
+        changed=[
+            "",
+            *(
+                words.changed_conditions(one.conditions, later.conditions)
+                for one, later in pairwise(epochs)
+            ),
+        ],
         rows=list(_rows(view)),
-        conditions=view.conditions,
     )
 
 
@@ -140,47 +147,18 @@ def _step(
     }
 
 
-def _epochs(epochs: Sequence[EpochDocument]) -> Iterator[dict[str, Any]]:
-    before: EpochDocument | None = None
-    for epoch in epochs:
-        times = [level.at for level in epoch.levels]
-        yield {
-            "first": min(times),
-            "last": max(times),
-            "kernels": len(epoch.levels),
-            "changed": _changed(before, epoch),
-        }
-        before = epoch
-
-
-def _changed(before: EpochDocument | None, epoch: EpochDocument) -> str:
-    if before is None:
-        return ""
-    return words.changed_conditions(before.conditions, epoch.conditions)
-
-
-def _scatter(level: LevelDocument, scenario: str) -> float:
+def _scatter(level: LevelDocument, scenario: str) -> float | None:
     """Standard deviation of two boots or more; not as exact as that of `statistics`, but quick."""
+    if len(level.boots) < _ENOUGH:
+        return None
     boots = [metric_of(scenario).level(one) for one in level.boots]
     mean = math.fsum(boots) / len(boots)
     squares = math.fsum([(one - mean) ** 2 for one in boots])
     return math.sqrt(squares / (len(boots) - 1))
 
 
-def _rows(view: SeriesDocument) -> Iterator[dict[str, Any]]:
-    """The latest levels, the newest first."""
+def _rows(view: SeriesDocument) -> Iterator[tuple[Any, ...]]:
+    """The latest levels, newest first, each with estimate, scatter and distances."""
     for i in range(len(view.levels) - 1, max(len(view.levels) - LISTED, 0) - 1, -1):
-        level, estimate = view.levels[i], view.estimates[i]
-        previous, base = view.distances(i)
-        many = len(level.boots) >= _ENOUGH
-        yield {
-            "revision": level.revision,
-            "label": words.clean(level.label),
-            "at": level.at,
-            "boots": len(level.boots),
-            "level": words.level(estimate.mean, view.scenario),
-            "saturated": level.saturated,
-            "scatter": words.spread(_scatter(level, view.scenario)) if many else "",
-            "previous": distance_text(previous, view.scenario),
-            "baseline": distance_text(base, view.scenario),
-        }
+        level = view.levels[i]
+        yield level, view.estimates[i], _scatter(level, view.scenario), view.distances(i)
