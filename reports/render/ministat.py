@@ -168,7 +168,7 @@ def difference(
     Args:
         one: The compared set.
         reference: ministat's first set.
-        confidence: in percent, one of `student.CONFIDENCES`.
+        confidence: in percent, one of `student_t.CONFIDENCES`.
         variant: whose relative error.
 
     Raises:
