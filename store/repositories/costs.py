@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
@@ -18,6 +18,9 @@ from netbisect.store.db.tables import BootRow, FailureRow, KernelRow, SampleRow
 
 _RECENT = 50
 """Latest builds, boots and runs that count: labs change."""
+
+
+_Timed: TypeAlias = type[KernelRow | BootRow | SampleRow | FailureRow]
 
 
 class CostRepository(LedgerRepository):
@@ -42,48 +45,31 @@ class CostRepository(LedgerRepository):
         decisions = select(Action.id).where(Action.job.in_(list(jobs)))
         building = FailureRow.stage.in_([Stage.CHECKOUT, Stage.BUILD])
         running = FailureRow.scenario != ""
+        failed: dict[_Timed, ColumnElement[bool]] = {
+            KernelRow: building,
+            BootRow: ~building & ~running,
+            SampleRow: ~building & running,
+        }
         with self.reading() as session:
-            builds = [
-                _spent(session, KernelRow, KernelRow.decision_id.in_(decisions)),
-                _spent(session, FailureRow, FailureRow.decision_id.in_(decisions), building),
+            found = [
+                (_spent(session, row, decisions), _spent(session, FailureRow, decisions, failure))
+                for row, failure in failed.items()
             ]
-            boots = [
-                _spent(session, BootRow, BootRow.decision_id.in_(decisions)),
-                _spent(
-                    session, FailureRow, FailureRow.decision_id.in_(decisions), ~building, ~running
-                ),
-            ]
-            runs = [
-                _spent(session, SampleRow, SampleRow.decision_id.in_(decisions)),
-                _spent(
-                    session, FailureRow, FailureRow.decision_id.in_(decisions), ~building, running
-                ),
-            ]
-        return Cost(
-            builds=sum(times for times, _ in builds),
-            boots=sum(times for times, _ in boots),
-            runs=sum(times for times, _ in runs),
-            seconds=math.fsum(seconds for _, seconds in (*builds, *boots, *runs)),
-        )
+        builds, boots, runs = (sum(times for times, _ in pair) for pair in found)
+        return Cost(builds, boots, runs, math.fsum(spent for pair in found for _, spent in pair))
 
 
-def _median(
-    session: Session,
-    query: Select[Any],
-    row: type[KernelRow | BootRow | SampleRow],
-    default: float,
-) -> float:
+def _median(session: Session, query: Select[Any], row: _Timed, default: float) -> float:
     recent = query.where(row.seconds > 0).order_by(row.at.desc()).limit(_RECENT)
     seconds = session.scalars(recent).all()
     return statistics.median(seconds) if seconds else default
 
 
 def _spent(
-    session: Session,
-    row: type[KernelRow | BootRow | SampleRow | FailureRow],
-    *conditions: ColumnElement[bool],
+    session: Session, row: _Timed, decisions: Select[Any], *conditions: ColumnElement[bool]
 ) -> tuple[int, float]:
-    """Number of rows, and the sum of their seconds."""
-    query = select(func.count(), func.coalesce(func.sum(row.seconds), 0.0)).select_from(row)
-    times, seconds = session.execute(query.where(*conditions)).one()
+    """Number of rows of actions, and the sum of their seconds."""
+    query = select(func.count(), func.coalesce(func.sum(row.seconds), 0.0))
+    query = query.where(row.decision_id.in_(decisions), *conditions)
+    times, seconds = session.execute(query).one()
     return times, seconds
