@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -61,14 +60,10 @@ def sections(
 def files(found: tuple[ProfilePair, ...], label: Name, stem: str) -> dict[str, str]:
     """The same drawings as separate files in full size; `stem` is the prefix of their names."""
     return {
-        _file(stem, i, graph): flamegraph.document(graph.drawn(i, flamegraph.MOST_BYTES)).decode()
+        picture.file: flamegraph.document(picture.drawing).decode()
         for i, one in enumerate(found)
-        for graph in _graphs(one, label)
+        for picture in _pictures(one, label, i, flamegraph.MOST_BYTES, stem)
     }
-
-
-def _file(stem: str, place: int, graph: _Graph) -> str:
-    return f"{stem}.flames-{place + 1}-{graph.name}.svg" if stem else ""
 
 
 def grown(before: StoredProfile, after: StoredProfile) -> list[StackShift]:
@@ -77,45 +72,32 @@ def grown(before: StoredProfile, after: StoredProfile) -> list[StackShift]:
     return [one for one in found if one.change >= _LEAST][:_SHOWN]
 
 
-class _Graph(NamedTuple):
-    """A graph of a pair of profiles."""
+def _pictures(
+    found: ProfilePair, label: Name, place: int, most: int, stem: str
+) -> Iterator[Picture]:
+    """The graphs of a pair at a place of the page, each in so many bytes; the difference first."""
 
-    name: str
-    heading: str
-    caption: str
-    title: str
-    profiles: Sequence[StoredProfile]
+    def picture(
+        name: str, heading: str, caption: str, title: str, *profiles: StoredProfile
+    ) -> Picture:
+        stacks = [one.stacks for one in profiles]
+        drawing = flamegraph.draw(stacks, name=f"profile{place}-{name}", title=title, most=most)
+        file = f"{stem}.flames-{place + 1}-{name}.svg" if stem else ""
+        return Picture(heading, drawing, caption, file)
 
-    def drawn(self, place: int, most: int) -> Markup:
-        """The graph of the pair at a place of the page, in so many bytes."""
-        stacks = [one.stacks for one in self.profiles]
-        name = f"profile{place}-{self.name}"
-        return flamegraph.draw(stacks, name=name, title=self.title, most=most)
-
-
-def _graphs(found: ProfilePair, label: Name) -> Iterator[_Graph]:
-    """The difference first."""
     if len(found.taken) > 1:
         title = f"What changed from {label(found.revisions[0])} to {label(found.revisions[-1])}"
-        yield _Graph("difference", "The difference", _COMPARED, title, found.taken)
+        yield picture("difference", "The difference", _COMPARED, title, *found.taken)
     for name, one in zip(("before", "after"), found.taken, strict=False):
         heading = label(one.profile.revision)
-        yield _Graph(name, heading, _caption(one), f"Flame graph of {heading}", [one])
+        yield picture(name, heading, _caption(one), f"Flame graph of {heading}", one)
 
 
 def _section(found: ProfilePair, label: Name, place: int, most: int, stem: str) -> Section:
     title = " and ".join(label(one) for one in found.revisions)
     if not found.taken:
         return Section(title, found.missing)
-    pictures = tuple(
-        Picture(
-            graph.heading,
-            graph.drawn(place, most),
-            graph.caption,
-            _file(stem, place, graph),
-        )
-        for graph in _graphs(found, label)
-    )
+    pictures = tuple(_pictures(found, label, place, most, stem))
     if len(found.taken) == 1:
         return Section(title, "", pictures)
     rows = tuple(

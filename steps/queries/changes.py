@@ -137,7 +137,6 @@ def bisection(
     confirmed = _confirmed(ledger, pairs)
     commits = [(known_commit(ledger, one.revision), one.weight) for one in job.candidates]
     culprits = culprits_of(result)
-    first = culprits[0].revision if culprits else ""
     unaffected = _unaffected(lab, ledger, job, confirmed, until)
     peer = alert is not None and alert.testbed != job.testbed
     if alert is not None and peer:
@@ -161,9 +160,7 @@ def bisection(
         ),
         suspects=result.revisions if isinstance(result, Suspects) else (),
         marks=tuple(ledger.marks.of_search(record.id)),
-        diffstat=lab.diffstat(first),
-        diff=lab.diff(first, job.testbed),
-        committer=lab.committer(first),
+        **lab.source(culprits[0].revision if culprits else "", job.testbed),
         unaffected=unaffected,
     )
     if alert is None or not peer:

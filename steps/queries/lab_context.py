@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 from netbisect.bisect.model.detection_results import MIN_EFFECT
 from netbisect.bisect.model.entities import Commit, Kernel
@@ -143,27 +144,21 @@ class LabContext:
             return tuple(stable_sentences(known, others, label, now))
         return ()
 
-    def diffstat(self, culprit: str) -> str:
-        """`git diff --stat` of a culprit; "" without one, or without the tree."""
-        with contextlib.suppress(HistoryError):
-            return self.history.diffstat(culprit) if self.history and culprit else ""
-        return ""
+    def source(self, culprit: str, testbed: str) -> dict[str, Any]:
+        """Fields of a document about the source of a culprit; none without the tree.
 
-    def diff(self, culprit: str, testbed: str) -> str:
-        """Beginning of a culprit's diff in the files most relevant for a testbed; "" likewise."""
-        if not self.history or not culprit:
-            return ""
+        The diff is its beginning in the files most relevant for the testbed.
+        """
         with contextlib.suppress(HistoryError):
-            [commit] = self.history.described({culprit: 0})
-            paths = prior.most_relevant(commit.paths, self._drivers.get(testbed, ()))
-            return _beginning(self.history.diff(culprit, paths[:_FILES_MAX]))
-        return ""
-
-    def committer(self, culprit: str) -> str:
-        """Mail address of the committer of a culprit; "" likewise."""
-        with contextlib.suppress(HistoryError):
-            return self.history.committer(culprit) if self.history and culprit else ""
-        return ""
+            if self.history and culprit:
+                [commit] = self.history.described({culprit: 0})
+                paths = prior.most_relevant(commit.paths, self._drivers.get(testbed, ()))
+                return {
+                    "diffstat": self.history.diffstat(culprit),
+                    "diff": _beginning(self.history.diff(culprit, paths[:_FILES_MAX])),
+                    "committer": self.history.committer(culprit),
+                }
+        return {}
 
     def profiles(self, ledger: Ledger, search: JobRecord) -> tuple[ProfilePair, ...]:
         """Profiles of the culprits of a search and their parents, if their files exist."""
