@@ -27,7 +27,7 @@ def measured(
     images = images_of(session, testbed)
     for scenario in scenarios:
         of_scenario = SampleRow.testbed == testbed, SampleRow.scenario == scenario
-        yield scenario, by_conditions(samples(session, *of_scenario), images, scenario)
+        yield scenario, grouped(samples(session, *of_scenario), images, scenario)
 
 
 def newest_levels(
@@ -37,7 +37,7 @@ def newest_levels(
     images = images_of(session, testbed, booted)
     boots = select(BootRow.id).where(BootRow.testbed == testbed, booted)
     newest = comparable(session, testbed, [scenario]), SampleRow.boot.in_(boots)
-    found = by_conditions(samples(session, *newest), images, scenario)
+    found = grouped(samples(session, *newest), images, scenario)
     return next(iter(found.values()), ())
 
 
@@ -62,7 +62,7 @@ def images_of(
 
 
 def samples(session: Session, *where: ColumnElement[bool]) -> Sequence[Any]:
-    """Valid samples for `by_conditions`, oldest first."""
+    """Valid samples for `grouped`, oldest first."""
     query = (
         select(
             SampleRow.conditions,
@@ -78,24 +78,24 @@ def samples(session: Session, *where: ColumnElement[bool]) -> Sequence[Any]:
     return session.connection().execute(query).all()
 
 
-def by_conditions(
+def grouped(
     rows: Iterable[Any], images: Mapping[str, tuple[str, str]], scenario: str
-) -> dict[str, tuple[Level, ...]]:
-    """Groups samples into levels.
+) -> dict[Any, tuple[Level, ...]]:
+    """Groups samples into levels, by conditions or by another key.
 
     Args:
-        rows: From `samples`, of one testbed and scenario.
+        rows: From `samples`, of one testbed and scenario; the key is the first column.
         images: From `images_of`.
         scenario: Name of the series.
     """
     level_of_run = metric_of(scenario).level
-    found: dict[str, dict[tuple[str, str], tuple[float, dict[str, list[tuple[float, bool]]]]]] = {}
+    found: dict[Any, dict[tuple[str, str], tuple[float, dict[str, list[tuple[float, bool]]]]]] = {}
     last, of_epoch = None, {}
-    for conditions, boot, at, pps, offered in rows:
-        if conditions != last:
-            # Conditions are ordered by their newest sample.
-            found[conditions] = of_epoch = found.pop(conditions, {})
-            last = conditions
+    for key, boot, at, pps, offered in rows:
+        if key != last:
+            # Keys are ordered by their newest sample.
+            found[key] = of_epoch = found.pop(key, {})
+            last = key
         image = images[boot]
         of_image = of_epoch.get(image)
         if of_image is None:
@@ -104,14 +104,14 @@ def by_conditions(
             (level_of_run(pps), sample_validity.saturated(pps, offered))
         )
     return {
-        conditions: tuple(
-            [level_of(*image, at, list(runs.values())) for image, (at, runs) in of_epoch.items()]
+        key: tuple(
+            [_level(*image, at, list(runs.values())) for image, (at, runs) in of_epoch.items()]
         )
-        for conditions, of_epoch in found.items()
+        for key, of_epoch in found.items()
     }
 
 
-def level_of(
+def _level(
     revision: str, identity: str, first: float, boots: list[list[tuple[float, bool]]]
 ) -> Level:
     """A level of boots: for each run ln pps, and whether the generator limited it."""

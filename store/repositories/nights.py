@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import closing
-from typing import Any
+from itertools import chain
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import func, select
 
-from netbisect.bisect.model import sample_validity
 from netbisect.bisect.model.entities import Level
-from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import NightlyResult
 from netbisect.store.db.records import Action, JobRecord, JobState
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, SampleRow
-from netbisect.store.repositories.evidence import comparable, image_of_boot
-from netbisect.store.repositories.levels import level_of
+from netbisect.store.repositories.evidence import comparable
+from netbisect.store.repositories.levels import grouped, images_of
 
 _NIGHT = JobRecord.kind == "night"
 _AT_ONCE = 10
@@ -69,38 +67,23 @@ class NightRepository(LedgerRepository):
         job follows an unusual night, so its boots would regress to the mean. Equal kernels of
         different revisions are one kernel.
         """
-        image = image_of_boot()
-
-        def of_nights(query: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
-            return (
-                query.join(Action, BootRow.decision_id == Action.id)
-                .join(JobRecord, Action.job == JobRecord.id)
-                .where(_NIGHT, JobRecord.branch == branch, BootRow.testbed == testbed)
-            )
-
-        twice = of_nights(select(image).select_from(BootRow)).group_by(image)
-        columns = (image, JobRecord.id, BootRow.revision, BootRow.id)
-        samples = select(*columns, SampleRow.at, SampleRow.pps, SampleRow.offered_pps)
-        level_of_run = metric_of(scenario).level
-        nights: defaultdict[str, dict[int, _Night]] = defaultdict(dict)
+        columns = (SampleRow.boot, SampleRow.at, SampleRow.pps, SampleRow.offered_pps)
+        found: defaultdict[str, list[Level]] = defaultdict(list)
         with self.reading() as session:
-            images = session.scalars(twice.having(func.count(JobRecord.id.distinct()) > 1)).all()
-            if not images:
-                return []
-            query = (
-                of_nights(samples.join(BootRow, SampleRow.boot == BootRow.id))
-                .where(comparable(session, testbed, [scenario]), image.in_(images))
+            images = images_of(session, testbed)
+            samples = session.execute(
+                select(JobRecord.id, *columns)
+                .join(BootRow, SampleRow.boot == BootRow.id)
+                .join(Action, BootRow.decision_id == Action.id)
+                .join(JobRecord, Action.job == JobRecord.id)
+                .where(_NIGHT, JobRecord.branch == branch)
+                .where(comparable(session, testbed, [scenario]))
                 .order_by(JobRecord.id, SampleRow.at, SampleRow.id)
             )
-            for name, night, revision, boot, at, pps, offered in session.execute(query):
-                of_night = nights[name].setdefault(night, (revision, at, {}))
-                run = level_of_run(pps), sample_validity.saturated(pps, offered)
-                of_night[2].setdefault(boot, []).append(run)
-        return [
-            [level_of(revision, name, at, list(boots.values())) for revision, at, boots in found]
-            for name, found in ((name, by_night.values()) for name, by_night in nights.items())
-            if len(found) > 1
-        ]
+            nights = grouped(samples, images, scenario)
+        for level in chain.from_iterable(nights.values()):
+            found[level.identity].append(level)
+        return [levels for levels in found.values() if len(levels) > 1]
 
     def latest(self, seconds: float) -> list[JobRecord]:
         """The last nightly job of each testbed and branch, without repeats.
@@ -118,8 +101,3 @@ class NightRepository(LedgerRepository):
             query = select(JobRecord).where(nights, JobRecord.opened_at >= at - seconds)
             found = session.scalars(query.order_by(JobRecord.testbed, JobRecord.id))
             return list({(one.testbed, one.job.branch): one for one in found}.values())
-
-
-_Night = tuple[str, float, dict[str, list[tuple[float, bool]]]]
-"""Revision, time of the first sample, and by boot the ln pps of its runs and whether the
-generator limited them."""
