@@ -504,3 +504,8 @@ class SeriesName:
     testbed: str
     scenario: str
     branch: str
+
+    @property
+    def title(self) -> str:
+        """As people write it."""
+        return f"{self.testbed}/{self.scenario}/{self.branch}"

@@ -73,12 +73,12 @@ class Histories:
                 again[series, origin] += 1
             else:
                 self.excluded.append(
-                    f"{where}: {revision.name} was measured in {_title(series)} by {origin} too, "
+                    f"{where}: {revision.name} was measured in {series.title} by {origin} too, "
                     "with other values: those count"
                 )
         for (series, origin), count in again.items():
             self.excluded.append(
-                f"{where}: {_count(count, 'image')} of {_title(series)} are there already, by "
+                f"{where}: {_count(count, 'image')} of {series.title} are there already, by "
                 f"{origin}, with the same values: they count once"
             )
 
@@ -86,7 +86,7 @@ class Histories:
         """Levels by series, in the order of their revisions."""
         return {
             name: [level for _, level in sorted(points.values(), key=lambda point: point[0])]
-            for name, points in sorted(self._points.items(), key=lambda item: _title(item[0]))
+            for name, points in sorted(self._points.items(), key=lambda item: item[0].title)
         }
 
     def numbers(self) -> dict[str, dict[str, int]]:
@@ -104,7 +104,7 @@ class Histories:
                 "images with more in them than a revision, such as a patch, stand apart from its "
                 f"branch: {len(self._patched)} ({_names(dict.fromkeys(self._patched))})"
             )
-        single = [_title(name) for name, points in self._points.items() if len(points) == 1]
+        single = [name.title for name, points in self._points.items() if len(points) == 1]
         if single:
             yield f"series with one image only can show no shift: {len(single)} ({_names(single)})"
 
@@ -113,7 +113,7 @@ def few_boots(series: Mapping[SeriesName, Iterable[Level]]) -> Iterator[str]:
     """A sentence about images with one boot, which cannot distinguish an outlier from a shift."""
     once = {name: sum(len(level.ln_pps) == 1 for level in series[name]) for name in series}
     if total := sum(once.values()):
-        names = _names([_title(name) for name, count in once.items() if count])
+        names = _names([name.title for name, count in once.items() if count])
         yield f"images with one boot only, which may be an outlier: {total} (in {names})"
 
 
@@ -130,10 +130,6 @@ def _level(image: Imported, say: Callable[[str], None]) -> Level | None:
         )
     # As in an import, the number replaces the unknown time.
     return Level(revision.name, f"{image.testbed} {revision.name}", float(revision.number), boots)
-
-
-def _title(name: SeriesName) -> str:
-    return f"{name.testbed}/{name.scenario}/{name.branch}"
 
 
 def _names(names: Iterable[str]) -> str:

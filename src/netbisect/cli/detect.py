@@ -103,10 +103,6 @@ def detect(  # noqa: PLR0917 - click hands over every option
     sys.exit(1 if data.errors else 0)
 
 
-def _title(name: SeriesName) -> str:
-    return f"{name.testbed}/{name.scenario}/{name.branch}"
-
-
 def _chosen(
     series: Iterable[SeriesName], patterns: Sequence[str], exact: Mapping[str, str | None]
 ) -> set[SeriesName]:
@@ -116,7 +112,7 @@ def _chosen(
     for pattern in patterns:
         if not any(_matches(one, pattern) for one in known):
             raise click.ClickException(
-                f"there is no series {pattern!r}{suggestion(pattern, map(_title, known))}"
+                f"there is no series {pattern!r}{suggestion(pattern, (one.title for one in known))}"
             )
     return {
         one
@@ -127,8 +123,7 @@ def _chosen(
 
 
 def _matches(name: SeriesName, pattern: str) -> bool:
-    title = _title(name)
-    return fnmatchcase(title, pattern) or fnmatchcase(title, f"{pattern}/*")
+    return fnmatchcase(name.title, pattern) or fnmatchcase(name.title, f"{pattern}/*")
 
 
 def _check_known(kind: str, name: str | None, known: Iterable[str]) -> None:

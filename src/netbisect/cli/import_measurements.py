@@ -78,8 +78,8 @@ def _contradictions(ledger: Ledger, measurements: Measurements) -> Iterator[str]
             others = Counter(level.ln_pps) - values.get(level.revision, Counter())
             if count := others.total():
                 yield (
-                    f"{words.count(count, 'row')} of {level.revision} in {name.testbed}/"
-                    f"{name.scenario}/{name.branch}: an earlier import has other values"
+                    f"{words.count(count, 'row')} of {level.revision} in {name.title}: an earlier "
+                    "import has other values"
                 )
 
 
