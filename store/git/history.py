@@ -169,9 +169,7 @@ class History(Mirror):
             else:
                 hint = "the two must be on one line of first parents, the older one first"
             raise HistoryError(f"{good} does not lead to {bad} in {self.url}: {hint}")
-        number = self.number(last)
-        commits = [replace(commit, number=number - i) for i, (commit, _) in enumerate(found)]
-        return commits[::-1]
+        return self._numbered(found)
 
     def since(self, branch: str, at: float, *, paths: bool = True) -> list[Commit]:
         """The commits of a branch from that moment on, on the first-parent line, oldest first.
@@ -182,9 +180,7 @@ class History(Mirror):
             paths: As for `between`.
         """
         head = self.head(branch)
-        found = list(self._log(f"--since=@{int(at)}", head, paths=paths))
-        number = self.number(head)
-        return [replace(commit, number=number - i) for i, (commit, _) in enumerate(found)][::-1]
+        return self._numbered(list(self._log(f"--since=@{int(at)}", head, paths=paths)))
 
     def stretch(self, first: str, last: str) -> list[str]:
         """Full hashes from `first` to `last` on the first-parent line, newest first.
@@ -194,11 +190,10 @@ class History(Mirror):
                 that leads to `last`.
         """
         begin, end = self.resolve(first), self.resolve(last)
-        output = self.read("rev-list", "--first-parent", "--parents", f"{begin}..{end}")
-        walked = [line.split() for line in output.splitlines()]
-        if (walked[-1][1:2] if walked else [end]) != [begin]:
+        walked = self.line(f"{begin}..{end}")
+        if (walked[-1][1] if walked else end) != begin:
             raise HistoryError(f"{first} does not lead to {last} in {self.url}")
-        return [*(revision for revision, *_ in walked), begin]
+        return [*(revision for revision, _ in walked), begin]
 
     # -------------------------------------------------------------------------------- internal
 
@@ -223,6 +218,11 @@ class History(Mirror):
                 ),
                 parent,
             )
+
+    def _numbered(self, found: Sequence[tuple[Commit, str]]) -> list[Commit]:
+        """The commits of `_log` with their numbers, oldest first."""
+        last = self.number(found[0][0].revision) if found else 0
+        return [replace(commit, number=last - i) for i, (commit, _) in enumerate(found)][::-1]
 
     def _changes(self, line: Sequence[tuple[str, str]]) -> dict[str, tuple[list[str], int]]:
         """Paths and number of lines that commits change, each against its first parent."""
