@@ -7,7 +7,6 @@ version, and none goes or changes its meaning. Times are seconds since the epoch
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self, TypeAlias
 
@@ -19,7 +18,6 @@ from netbisect.bisect.model.detection_results import (
     SeriesReport,
     SplitHalfTest,
 )
-from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.evidence import Cost
 from netbisect.bisect.model.metric import SeriesMetric, metric_of
 from netbisect.bisect.model.results import Effect, Posterior
@@ -59,15 +57,6 @@ class RevisionDocument:
     trailers: Annotated[
         tuple[tuple[str, str], ...], "Names and values of the trailers about review and MFC."
     ] = ()
-
-    @classmethod
-    def of(
-        cls, commit: Commit, address: str = "", trailers: Sequence[tuple[str, str]] = ()
-    ) -> Self:
-        """The document of a known commit."""
-        name, label, subject = commit.revision, commit.label, commit.subject
-        author, email = commit.author, commit.email
-        return cls(name, label, subject, author, commit.at, address, email, tuple(trailers))
 
     @property
     def short(self) -> str:

@@ -21,6 +21,7 @@ from netbisect.reports.render import summary, words
 from netbisect.steps.policy import profiles
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import JobRecord
+from netbisect.store.db.tables import record_of
 from netbisect.store.git.history import History, merge_status_of
 from netbisect.store.git.mirror import HistoryError
 from netbisect.store.ledger import Ledger
@@ -92,7 +93,8 @@ class LabContext:
         name, address = commit.revision, self.commit_link.replace("{revision}", commit.revision)
         if not (commit.subject or commit.author or commit.at):
             return RevisionDocument(name, name[:HASH_LENGTH], "", "", None, address)
-        return RevisionDocument.of(commit, address, summary.trailers(commit))
+        trailers = tuple(summary.trailers(commit))
+        return record_of(RevisionDocument, commit, address=address, trailers=trailers)
 
     def levels(self, ledger: Ledger, job: CompareJob | BisectJob) -> tuple[LevelDocument, ...]:
         """Levels of the leading scenario around the ends of a job."""

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.reports.documents import api
+from netbisect.store.db.tables import record_of
 from netbisect.store.git.grammar import RevisionError
 from netbisect.store.git.history import History
 from netbisect.store.git.resolve import Range, Review, whereabouts
@@ -33,28 +34,24 @@ def answer(history: History, name: str, found: Commit | Review | Range) -> api.R
 
 def _commit(history: History, commit: Commit) -> api.NamedCommit:
     there = whereabouts(history, commit.revision)
-    return api.NamedCommit(
-        revision=commit.revision,
-        label=commit.label,
-        number=commit.number,
+    return record_of(
+        api.NamedCommit,
+        commit,
         branches=there.branches,
         subversion=there.subversion,
-        date=datetime.fromtimestamp(commit.at, UTC).isoformat(),
+        date=_date(commit),
         author=f"{commit.author} <{commit.email}>",
-        subject=commit.subject,
     )
+
+
+def _date(commit: Commit) -> str:
+    return datetime.fromtimestamp(commit.at, UTC).isoformat()
 
 
 def refusal(error: RevisionError) -> api.Refusal:
     """The error, with possible meanings."""
     candidates = (
-        api.RevisionMatch(
-            name=one.name,
-            revision=one.commit.revision,
-            label=one.commit.label,
-            date=datetime.fromtimestamp(one.commit.at, UTC).isoformat(),
-            subject=one.commit.subject,
-        )
+        record_of(api.RevisionMatch, one.commit, name=one.name, date=_date(one.commit))
         for one in error.candidates
     )
     return api.Refusal(error=str(error), faults={"name": str(error)}, candidates=tuple(candidates))

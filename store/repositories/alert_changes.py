@@ -67,7 +67,6 @@ def open_alert(
     effects: Sequence[Effect],
     *,
     what: str,
-    who: str = SERVICE,
     ends: tuple[str, str] | None = None,
 ) -> Alert:
     """Announces the change that a job has confirmed.
@@ -81,7 +80,6 @@ def open_alert(
         record: A compare or bisect job.
         effects: Leading scenario first, at least one; its sign is the kind of the alert.
         what: Reason, for the history of the alert.
-        who: Author in the history.
         ends: Good and bad revision, if not those of the job.
 
     Raises:
@@ -105,13 +103,13 @@ def open_alert(
         candidate.comparison = None
         session.flush()
         why = f"it is alert {row.id} come back"
-        _apply(writing, candidate, AlertAction.WITHDRAW, who, why)
+        _apply(writing, candidate, AlertAction.WITHDRAW, SERVICE, why)
     row.kind, row.lead, row.good, row.bad, row.culprit = kind, job.lead, good, bad, ""
     row.retest = tuple(effects)
     row.comparison, row.bisection = comparison, None if compared else record.id
     for effect in effects:
         _add_series(row, effect.scenario, effect, writing.now)
-    _apply(writing, row, action, who, what)
+    _apply(writing, row, action, SERVICE, what)
     return row
 
 
