@@ -5,11 +5,6 @@ Every method of a repository is one short transaction, so threads and processes 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
-from sqlalchemy import Engine
-
 from netbisect.store.db.sessions import EventRepository, Transactions
 from netbisect.store.repositories.actions import ActionRepository
 from netbisect.store.repositories.alerts import AlertRepository
@@ -33,14 +28,8 @@ from netbisect.store.repositories.tokens import TokenRepository
 class Ledger(Transactions):
     """Stores and reads data; create it with `Ledger(open_database(url))` after `migrate`."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        clock: Callable[[], float] = time.time,
-        domain: str = "netbisect.invalid",
-    ) -> None:
-        """Uses a migrated database; see `Transactions`."""
-        super().__init__(engine, clock, domain)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.actions = ActionRepository(self)
         self.alerts = AlertRepository(self)
         self.commits = CommitRepository(self)

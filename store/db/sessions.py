@@ -60,26 +60,19 @@ def _session(engine: Engine) -> Session:
     return Session(engine, expire_on_commit=False)
 
 
+@dataclass(eq=False)
 class Transactions:
-    """Opens transactions of a database, and tells the time."""
+    """Opens transactions of a migrated database, and tells the time."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        clock: Callable[[], float] = time.time,
-        domain: str = "netbisect.invalid",
-    ) -> None:
-        """Uses a migrated database.
+    engine: Engine
+    """From `open_database`."""
+    clock: Callable[[], float] = time.time
+    """Returns seconds since the epoch."""
+    domain: str = "netbisect.invalid"
+    """Domain of new Message-IDs."""
 
-        Args:
-            engine: From `open_database`.
-            clock: Returns seconds since the epoch.
-            domain: Domain of new Message-IDs.
-        """
-        self.engine = engine
-        self.clock = clock
-        self.domain = domain
-        self._writer = writer(engine)
+    def __post_init__(self) -> None:
+        self._writer = writer(self.engine)
         self._thread = threading.local()
 
     @contextlib.contextmanager

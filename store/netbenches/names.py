@@ -18,7 +18,6 @@ _TOLD_NUMBER = re.compile(r"\b([rnc])([23]\d{5})(?=M\b|\b|_)")
 """Number of a revision in the name of a folder, or in `uname -v` (M: modified sources)."""
 _SIZE = re.compile(r"\d+[KM]")
 _FAMILIES = {"inet4", "inet6"}
-_RAW = {"RAW", "raw"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +81,11 @@ def slug(text: str) -> str:
 def place_of(directory: Path) -> Place:
     """Place of a folder; outside of the tree of netbenches, only its name."""
     parts = directory.parts
-    if parts and parts[-1] in _RAW:
-        parts = parts[:-1]
     for index in range(len(parts) - 2, 2, -1):
         if parts[index] == "results":
             hardware, nic, topic = parts[index - 3 : index]
             return Place(hardware, nic, topic, "/".join(parts[index + 1 :]))
-    return Place("", "", "", parts[-1] if parts else "")
+    return Place("", "", "", directory.name)
 
 
 def label_of(text: str, info: dict[str, str]) -> Label:
