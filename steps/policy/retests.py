@@ -8,7 +8,6 @@ from netbisect.bisect.model.detection_results import NightScreening
 from netbisect.bisect.model.entities import Level
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.steps.service.numeric import histories, screening
-from netbisect.store.db.records import JobRecord
 from netbisect.store.ledger import Ledger
 
 
@@ -43,13 +42,3 @@ def is_comparing(ledger: Ledger, testbed: str, branch: str) -> bool:
         and (one.job.testbed, one.job.branch) == (testbed, branch)
         for one in ledger.jobs.all_open()
     )
-
-
-def chain(ledger: Ledger, record: JobRecord) -> list[JobRecord]:
-    """The comparisons of one change up to this one, by age; old ledgers have several."""
-    found = []
-    one: JobRecord | None = record
-    while one is not None and isinstance(one.job, CompareJob):
-        found.append(one)
-        one = ledger.jobs.get(one.parent) if one.parent is not None else None
-    return found[::-1]

@@ -36,7 +36,6 @@ from netbisect.reports.model.changes import (
 )
 from netbisect.reports.model.types import Difference
 from netbisect.reports.render import words
-from netbisect.steps.policy.retests import chain
 from netbisect.steps.policy.unaffected import unaffected_testbeds
 from netbisect.steps.queries import change_evidence
 from netbisect.steps.queries.lab_context import LabContext, known_commit
@@ -73,8 +72,7 @@ def comparison(
         lab: Names, hardware and links.
         ledger: The ledger.
         record: The comparison.
-        result: Result, if not in the ledger yet; several comparisons about one change have a
-            common result.
+        result: Result, if not in the ledger yet.
         commits: Commits after the good end, up to the bad one, if known.
         until: Latest time of the measurements of unaffected testbeds, seconds since the epoch;
             None to leave these out.
@@ -87,26 +85,20 @@ def comparison(
         raise StoreError(
             f"job {record.id} is no comparison but a {serialization.tag_of(record.job)}"
         )
-    pairs = chain(ledger, record)
-    first = pairs[0].job  # its ends are those of the alert
-    assert isinstance(first, CompareJob)
     result = result or record.result
     effects = result.effects if isinstance(result, Confirmed | NotConfirmed) else ()
     retest = tuple(map(Difference.of, effects))
-    commits = tuple(commits) or (known_commit(ledger, first.bad),)
+    commits = tuple(commits) or (known_commit(ledger, job.bad),)
     outcome: Compared = "running" if result is None else "unfinished"
     if isinstance(result, Confirmed | NotConfirmed):
         outcome = "confirmed" if isinstance(result, Confirmed) else "not-confirmed"
     return ComparisonDocument(
-        **_shared(lab, ledger, pairs[0], pairs, result, [(one, 0.0) for one in commits]),
-        number=record.id,
-        opened_at=record.opened_at,
-        closed_at=record.closed_at,
+        **_shared(lab, ledger, record, None, result, [(one, 0.0) for one in commits]),
         outcome=outcome,
         differences=retest,
         retest=retest,
         boots=change_evidence.boots_of(ledger.facts.of_job(record.id)),
-        unaffected=_unaffected(lab, ledger, first, effects, until),
+        unaffected=_unaffected(lab, ledger, job, effects, until),
     )
 
 
@@ -132,9 +124,9 @@ def bisection(
             f"job {record.id} is no bisection but a {serialization.tag_of(record.job)}"
         )
     parent = ledger.jobs.get(record.parent) if record.parent is not None else None
-    pairs = chain(ledger, parent) if parent is not None else []
+    retest = parent if parent is not None and isinstance(parent.job, CompareJob) else None
     result = result or record.result
-    confirmed = _confirmed(ledger, pairs)
+    confirmed = _confirmed(ledger, retest)
     commits = [(known_commit(ledger, one.revision), one.weight) for one in job.candidates]
     culprits = culprits_of(result)
     unaffected = _unaffected(lab, ledger, job, confirmed, until)
@@ -142,10 +134,7 @@ def bisection(
     if alert is not None and peer:
         confirmed = alert.retest
     document = BisectionDocument(
-        **_shared(lab, ledger, record, [*pairs, record], result, commits),
-        number=record.id,
-        opened_at=record.opened_at,
-        closed_at=record.closed_at,
+        **_shared(lab, ledger, record, retest, result, commits),
         outcome=_SEARCHED.get(type(result), "unfinished"),
         differences=tuple(map(Difference.of, change_of(confirmed, result).effects)),
         retest=tuple(map(Difference.of, confirmed)),
@@ -231,7 +220,7 @@ def _shared(
     lab: LabContext,
     ledger: Ledger,
     record: JobRecord,
-    records: Sequence[JobRecord],
+    retest: JobRecord | None,
     result: Result | None,
     commits: Sequence[tuple[Commit, float]],
 ) -> dict[str, Any]:
@@ -240,13 +229,14 @@ def _shared(
     Args:
         lab: Names, hardware and links.
         ledger: The ledger.
-        record: The job with the ends.
-        records: All whose steps are shown, oldest first.
+        record: The job.
+        retest: The comparison before a search, whose steps are shown, too.
         result: The result.
         commits: The candidates, oldest first, with their prior weights.
     """
     job = record.job
     assert isinstance(job, CompareJob | BisectJob)
+    records = [record] if retest is None else [retest, record]
     done = [
         (action, ledger.facts.of_action(action.id))
         for one in records
@@ -271,9 +261,12 @@ def _shared(
     revisions |= {one.revision for one in evidence.observations}
     revisions |= {one.revision for one in steps} | {one.revision for one in levels}
     known = ledger.commits.find(revisions)
-    alert = ledger.alerts.of_job(records[-1].id)
+    alert = ledger.alerts.of_job(record.id)
     posterior = _posterior(result, steps)
     return {
+        "number": record.id,
+        "opened_at": record.opened_at,
+        "closed_at": record.closed_at,
         "alert": alert.id if alert is not None else None,
         "branch": job.branch,
         "testbed": job.testbed,
@@ -340,11 +333,11 @@ def _posterior(result: Result | None, steps: Sequence[StepDocument]) -> Posterio
     return found or (posteriors[-1] if posteriors else None)
 
 
-def _confirmed(ledger: Ledger, pairs: Sequence[JobRecord]) -> tuple[Effect, ...]:
-    """The confirmed effects of the comparisons before a search."""
-    if not pairs:
+def _confirmed(ledger: Ledger, retest: JobRecord | None) -> tuple[Effect, ...]:
+    """The confirmed effects of the comparison before a search."""
+    if retest is None:
         return ()
-    alert = ledger.alerts.of_job(pairs[-1].id)
+    alert = ledger.alerts.of_job(retest.id)
     if alert is not None:
         return alert.retest
-    return pairs[0].result.effects if isinstance(pairs[0].result, Confirmed) else ()
+    return retest.result.effects if isinstance(retest.result, Confirmed) else ()
