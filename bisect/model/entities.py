@@ -267,3 +267,17 @@ class Noise:
     def variance_of_mean(self, boots: int) -> float:
         """Variance of the mean ln pps over `boots` boots of one image."""
         return self.image**2 + self.boot**2 / boots
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesName:
+    """Names a series."""
+
+    testbed: str
+    scenario: str
+    branch: str
+
+    @property
+    def title(self) -> str:
+        """As people write it."""
+        return f"{self.testbed}/{self.scenario}/{self.branch}"

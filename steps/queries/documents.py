@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from netbisect.bisect.detection.level_difference import pooled
-from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.entities import Noise, SeriesName
 from netbisect.bisect.model.jobs import (
     BisectJob,
     CompareJob,
@@ -29,7 +29,7 @@ from netbisect.steps.service.numeric import health as series_health
 from netbisect.steps.service.numeric import histories
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.records import Alert, JobRecord, SeriesName
+from netbisect.store.db.records import Alert, JobRecord
 from netbisect.store.db.tables import record_of
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.series import SeriesHistory

@@ -16,10 +16,10 @@ from netbisect.bisect.model.detection_results import (
     SeriesReport,
     SplitHalfTest,
 )
-from netbisect.bisect.model.entities import Level
+from netbisect.bisect.model.entities import Level, SeriesName
 from netbisect.reports.render import words
 from netbisect.steps.service.numeric import health, histories, screening, self_check
-from netbisect.store.db.records import Alert, SeriesName
+from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 
 _DAY = 86400.0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from netbisect.bisect.model.entities import SeriesName
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.reports.documents import json_schema
 from netbisect.reports.documents.json_schema import Document
@@ -31,7 +32,7 @@ from netbisect.steps.queries.changes import of_alert, of_job
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.site.folder import put
 from netbisect.steps.site.source import SiteSource
-from netbisect.store.db.records import Alert, SeriesName
+from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.series import SeriesHistory
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from typing import Any
@@ -495,17 +494,3 @@ class LedgerEvent(Base, kw_only=True):
     kind: Mapped[str]
     job: Mapped[int | None] = mapped_column("question_id", ForeignKey(JobRecord.id), index=True)
     data: Mapped[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesName:
-    """Names a series."""
-
-    testbed: str
-    scenario: str
-    branch: str
-
-    @property
-    def title(self) -> str:
-        """As people write it."""
-        return f"{self.testbed}/{self.scenario}/{self.branch}"

@@ -10,8 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from netbisect.bisect.model.entities import Level
-from netbisect.store.db.records import SeriesName
+from netbisect.bisect.model.entities import Level, SeriesName
 from netbisect.store.netbenches.files import Imported, NetbenchesError, images_of, parsed
 
 _SHOWN = 3

@@ -12,8 +12,8 @@ from sqlalchemy import case, select
 from sqlalchemy.orm import Session, aliased
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
-from netbisect.bisect.model.entities import Conditions, Level
-from netbisect.store.db.records import Alert, AlertSeries, SeriesName
+from netbisect.bisect.model.entities import Conditions, Level, SeriesName
+from netbisect.store.db.records import Alert, AlertSeries
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import (
     BootRow,

@@ -15,13 +15,13 @@ from click.core import ParameterSource
 from netbisect.bisect.detection import events
 from netbisect.bisect.detection.events import ShiftEvent
 from netbisect.bisect.detection.histories import SeriesKey
+from netbisect.bisect.model.entities import SeriesName
 from netbisect.cli.input import suggestion
 from netbisect.cli.input.detection import DetectionInput, of_database, of_files
 from netbisect.cli.listing import json_option, print_json
 from netbisect.reports.console import events as console
 from netbisect.reports.render import words
 from netbisect.steps.service.options import database_option
-from netbisect.store.db.records import SeriesName
 
 _FIRST_TIME = 1e9
 """Smaller times are revision numbers of imported levels."""

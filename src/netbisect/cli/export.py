@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from netbisect.bisect.model.entities import SeriesName
 from netbisect.reports.console import health
 from netbisect.reports.documents import json_schema, openapi
 from netbisect.reports.documents.csv import as_csv
@@ -20,7 +21,6 @@ from netbisect.steps.service.database_thread import open_existing_ledger, open_s
 from netbisect.steps.service.options import check_one_of, database_options, folder_option
 from netbisect.steps.service.settings import Settings, load, load_settings
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.records import SeriesName
 
 _DAY = 86400.0
 

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import click
 
-from netbisect.bisect.model.entities import Level
+from netbisect.bisect.model.entities import Level, SeriesName
 from netbisect.cli.input import asv
 from netbisect.cli.input.measurements import Measurements, is_measurements
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.db.database import database_exists
-from netbisect.store.db.records import SeriesName
 from netbisect.store.netbenches.histories import Histories, few_boots
 
 _EXPECTED = (

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from netbisect.bisect.model.entities import Level
+from netbisect.bisect.model.entities import Level, SeriesName
 from netbisect.bisect.model.metric import NAME, UNIT, SeriesMetric, metric_of, scenario_of
-from netbisect.store.db.records import SeriesName
 from netbisect.store.netbenches.files import Imported, NetbenchesRun
 from netbisect.store.netbenches.names import NetbenchesRevision
 

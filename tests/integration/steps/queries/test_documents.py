@@ -18,6 +18,7 @@ from ledger_facts import NIGHT
 from programs import netbisect as run
 
 from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.entities import SeriesName
 from netbisect.bisect.model.results import Effect
 from netbisect.reports.console import health, status
 from netbisect.reports.documents import json_schema
@@ -26,7 +27,6 @@ from netbisect.reports.model.types import Difference
 from netbisect.reports.render import words
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.health import judge
-from netbisect.store.db.records import SeriesName
 from netbisect.store.ledger import Ledger
 
 HOSTILE = "]]> \ud800 \x00 <b>"

@@ -16,7 +16,7 @@ from ledger_facts import measured, sample
 from site_fixtures import Site, written
 
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.entities import Boot, Commit, Conditions
+from netbisect.bisect.model.entities import Boot, Commit, Conditions, SeriesName
 from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import Confirmed, Effect
 from netbisect.reports.documents.json_schema import as_plain, schema
@@ -25,7 +25,6 @@ from netbisect.reports.site.files import series_page, slug
 from netbisect.reports.site.plots import spark
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.service.database_thread import open_ledger
-from netbisect.store.db.records import SeriesName
 
 pytestmark = pytest.mark.xdist_group("site")  # one process creates the site
 HOSTILE = (
