@@ -45,6 +45,10 @@ _LONGEST_REASON = 500
 """Longest error message that is stored."""
 
 
+class PartlyRefusedError(smtplib.SMTPRecipientsRefused):
+    """The server accepted the mail for the other recipients."""
+
+
 def compose(mail: OutboxMail, settings: MailSettings, page: str = "") -> EmailMessage:
     """The message of a mail in the outbox; the same for every try.
 
@@ -81,11 +85,8 @@ def compose(mail: OutboxMail, settings: MailSettings, page: str = "") -> EmailMe
     return message
 
 
-def deliver(settings: MailSettings, message: EmailMessage) -> dict[str, tuple[int, bytes]]:
+def deliver(settings: MailSettings, message: EmailMessage) -> None:
     """Hands a message to the mail server, in this thread.
-
-    Returns:
-        Code and reason by refused address, if the server accepted others.
 
     Raises:
         OSError: the server cannot be reached. smtplib.SMTPException: it refuses the mail.
@@ -96,7 +97,8 @@ def deliver(settings: MailSettings, message: EmailMessage) -> dict[str, tuple[in
         if settings.user and settings.password_file:
             password = read_password(settings.password_file, "mail.password_file")
             server.login(settings.user, password)
-        return server.send_message(message)
+        if refused := server.send_message(message):
+            raise PartlyRefusedError(refused)
 
 
 def is_refused(error: Exception) -> bool:
@@ -181,7 +183,8 @@ class Mailer(BuildbotService):
             await self._send(mail)
         except Exception as error:  # noqa: BLE001 - the other mails are sent
             when, why = next_try(mail, error, time.time()), _reason(error)
-            await store.do(lambda ledger: ledger.mails.failed(mail.id, why, when))
+            left = error.recipients if isinstance(error, PartlyRefusedError) else mail.recipients
+            await store.do(lambda ledger: ledger.mails.failed(mail.id, why, when, left))
             then = "given up" if when is None else "it will be retried"
             log.msg(f"mail {mail.id} could not be sent ({why}); {then}")
         else:
@@ -201,11 +204,7 @@ class Mailer(BuildbotService):
             raise TimeoutError(f"the mail server took longer than {limit:g} s") from None
 
     def _deliver(self, mail: OutboxMail) -> None:
-        refused = deliver(
-            self.settings.mail, compose(mail, self.settings.mail, self.settings.web.url)
-        )
-        for address, (code, answer) in refused.items():
-            log.msg(f"mail {mail.id} was refused for {address}: {code} {answer!r}")
+        deliver(self.settings.mail, compose(mail, self.settings.mail, self.settings.web.url))
 
     async def _read_answers(self) -> None:
         """Executes the commands in new mails; an error in one delays no mail."""

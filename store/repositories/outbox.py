@@ -7,7 +7,7 @@ programs recognize duplicates.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
@@ -126,13 +126,16 @@ class OutboxRepository(LedgerRepository):
             row.sent_at = writing.now
             writing.note("mail", state=row.state, subject=row.subject, key=row.key)
 
-    def failed(self, identifier: int, why: str, next_try_at: float | None) -> None:
+    def failed(
+        self, identifier: int, why: str, next_try_at: float | None, left: Iterable[str] = ()
+    ) -> None:
         """Records that a mail could not be sent.
 
         Args:
             identifier: Of the mail.
             why: Error of the mail server.
             next_try_at: Time of the next try; None gives up.
+            left: Recipients who have not got it (default: all).
 
         Raises:
             StoreError: there is no such mail.
@@ -143,6 +146,7 @@ class OutboxRepository(LedgerRepository):
                 return
             row.attempts += 1
             row.last_error = why
+            row.recipients = tuple(left) or row.recipients
             if next_try_at is None:
                 row.state = MailState.FAILED
             else:
