@@ -65,8 +65,8 @@ class QuarantinePolicy(SchedulerPart):
         self, ledger: Ledger, decision: Action, end: BuildsetOutcome, note: str
     ) -> None:
         """Quarantines a testbed after a trial that requires it, or too many bad trials in a row."""
-        if decision.stage is ActionStage.KERNEL:
-            return
+        if decision.target not in {one.name for one in self.lab.testbeds}:
+            return  # a builder, or a testbed that has left the lab file
         confined = partial(quarantine_testbed, ledger, self.settings, self.lab, decision.target)
         if end is BuildsetOutcome.LAB:
             found = [

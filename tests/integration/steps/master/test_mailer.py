@@ -204,7 +204,7 @@ class MailerTest(IdleMaster):
 
     @case
     async def test_an_invalid_mail_blocks_no_other(self) -> None:
-        """Refused recipients block no other mail or recipient; both are given up after some tries."""
+        """Refused recipients block no other either; both are given up after some tries."""
         self.patch(mailer, "_FIRST_WAIT", 0.05)
         self.patch(mailer, "MOST_TRIES", 3)
         refused = "nobody@refused.invalid"

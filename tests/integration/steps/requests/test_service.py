@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ledger_facts import FAILURE, intend
 from real_master import RealMaster, case
 
 from netbisect.bisect.model import serialization
-from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.entities import Noise, Reaction, Stage
+from netbisect.bisect.model.faults import IN_A_ROW
 from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, MeasureJob
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Confirmed, MeasureResult, NotReproduced, Posterior
@@ -105,14 +107,19 @@ class RequestsTest(RealMaster):
         assert len(self.boots()) == trials
 
     @case
-    async def test_requests_on_a_testbed_that_left_the_lab_file_end_after_patience_days(
-        self,
-    ) -> None:
-        """They and cancelled requests have documents."""
+    async def test_requests_on_a_testbed_that_left_the_lab_file_block_nothing(self) -> None:
+        """They have documents, and end after `patience_days`; faults of its last trials do not matter."""
         object.__setattr__(self.settings, "patience_days", 0.0)
         cancelled = self.request(OLD, NEW, testbed="gone")
-        mail = Mail("cancelled", "cancelled\n")
-        self.ledger.requests.cancel(cancelled.id, who="ann", via="command", why="", letter=mail)
+        [record] = self.ledger.requests.jobs(cancelled.id)
+        fault = replace(FAILURE, revision=OLD, stage=Stage.BENCH, reaction=Reaction.INFRA)
+        for number in range(IN_A_ROW):
+            trial = intend(self.ledger, record, OLD)
+            self.ledger.facts.record(replace(fault, id=f"{number}", testbed="gone"), trial.id)
+            if number + 1 < IN_A_ROW:
+                self.ledger.actions.finish(trial.id, Outcome.RETRY)
+        letter = Mail("cancelled", "cancelled\n")
+        self.ledger.requests.cancel(cancelled.id, who="ann", via="command", why="", letter=letter)
         waiting = self.request(OLD, NEW, testbed="gone")
         history = History(self.settings.mirror, self.lab.source.repository)
         queries = RequestQueries(self.ledger, self.settings, self.lab, history)
@@ -121,6 +128,7 @@ class RequestsTest(RealMaster):
         await self.start()
         waiting = await self.ended(waiting)
 
+        assert self.ledger.actions.get(trial.id).outcome is Outcome.CANCELLED
         assert waiting.state is RequestState.FAILED
         assert "there is no testbed 'gone' in the lab file" in waiting.why
         for request in (cancelled, waiting):
