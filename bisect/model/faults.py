@@ -339,9 +339,9 @@ RULES: dict[Fault, Rule] = {
     Fault.USAGE: Rule(
         "the worker's lab file or command line is wrong",
         None,
-        1,
+        3,
         _ABORT,
-        "Put the same lab file on every host.",
+        "Put the same lab file on every host. Tries are ten minutes apart.",
     ),
     Fault.CANCELLED: Rule(
         "an order is cancelled",

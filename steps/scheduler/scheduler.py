@@ -22,17 +22,8 @@ from twisted.python import log
 from netbisect.bisect.model.evidence import Evidence, kernel_name
 from netbisect.bisect.model.faults import RULES, Fault
 from netbisect.bisect.model.in_flight import InFlight, Wait
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    NightlyJob,
-    ProfileJob,
-)
-from netbisect.bisect.model.results import (
-    Move,
-    Result,
-    Trial,
-    Unfinished,
-)
+from netbisect.bisect.model.jobs import BisectJob, NightlyJob, ProfileJob
+from netbisect.bisect.model.results import Move, Result, Trial, Unfinished
 from netbisect.bisect.model.revision_key import commit_of
 from netbisect.steps.master.builders import bench_builder, kernel_builder
 from netbisect.steps.master.lab_step import (
@@ -70,6 +61,8 @@ MOST_TRIES = RULES[Fault.NO_ANSWER].tries
 """Tries of a decision without a result from the lab."""
 MOST_STOPS = 20
 """Stops of the master during one decision; these do not count as tries."""
+_USAGE_SECONDS = 600.0
+"""Seconds between tries with a wrong lab file: its owner may be editing it."""
 
 
 class BisectScheduler(ReconfigurableBaseScheduler):
@@ -386,7 +379,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             assert buildset is not None
             if buildset != submitted:  # another master was quicker
                 await self.buildsets.stop(submitted, f"buildset {buildset} does the same")
-        ended = await self.buildsets.outcome(buildset)
+        ended = await self._end_of(decision, buildset)
         if ended is None:
             if record.request is not None:  # users can change it
                 await self.buildsets.set_priority(buildset, record.priority)
@@ -402,7 +395,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         stops = sum(was_stopped(one.note) for one in earlier)
         tries = 1 + (stops if end is BuildsetOutcome.SHUT_DOWN else len(earlier) - stops)
         most = MOST_STOPS if end is BuildsetOutcome.SHUT_DOWN else MOST_TRIES
-        again = own and (end is BuildsetOutcome.FAILED or (end is BuildsetOutcome.LAB and kernel))
+        again = own and (end in _REPEATED or (end is BuildsetOutcome.LAB and kernel))
         if (again or end is BuildsetOutcome.SHUT_DOWN) and tries < most:
             await self.database.do(lambda ledger: ledger.actions.retry(decision.id, note))
             return end
@@ -418,6 +411,12 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             if held is not None:
                 return end  # the job waits for the release
         return Unfinished(_failure(decision, end, note, tries))
+
+    async def _end_of(self, decision: Action, buildset: int) -> tuple[BuildsetOutcome, str] | None:
+        """As `Buildsets.outcome`; a wrong lab file ends a decision only after a while."""
+        ended = await self.buildsets.outcome(buildset)
+        wrong = ended is not None and ended[0] is BuildsetOutcome.USAGE
+        return None if wrong and time.time() < decision.intended_at + _USAGE_SECONDS else ended
 
     def _cancel_request(self, ledger: Ledger, *, request: int, note: str) -> None:
         """Cancels a request after a user has stopped one of its builds on Buildbot's pages."""
@@ -479,6 +478,7 @@ def _earlier(ledger: Ledger, decision: Action) -> list[Action]:
     return [one for one in attempts if one.attempt < decision.attempt]
 
 
+_REPEATED = (BuildsetOutcome.FAILED, BuildsetOutcome.USAGE)
 _OUTCOMES = {
     BuildsetOutcome.OK: Outcome.OK,
     BuildsetOutcome.UNMEASURABLE: Outcome.UNMEASURABLE,
@@ -488,7 +488,7 @@ _OUTCOMES = {
 
 def _failure(decision: Action, end: BuildsetOutcome, note: str, tries: int) -> str:
     what = "the kernel" if decision.stage is ActionStage.KERNEL else "the trial"
-    tried = end in (BuildsetOutcome.FAILED, BuildsetOutcome.SHUT_DOWN)
+    tried = end in _REPEATED or end is BuildsetOutcome.SHUT_DOWN
     tried = tried or (end is BuildsetOutcome.LAB and decision.stage is ActionStage.KERNEL)
     count = f" in {tries} tries" if tried else ""
     return (

@@ -11,6 +11,7 @@ from twisted.internet import reactor, task
 
 from netbisect.bisect.model.faults import IN_A_ROW, Fault
 from netbisect.bisect.model.results import NightlyResult, Unfinished
+from netbisect.steps.scheduler import scheduler
 from netbisect.store.db.records import ActionStage, JobRecord
 
 OTHER = "b" * 40
@@ -148,7 +149,7 @@ class QuarantinePolicyTest(RealMaster):
     @pytest.mark.long
     @case
     async def test_a_failed_build_is_repeated_on_another_builder(self) -> None:
-        """A trial with a wrong lab file is not repeated."""
+        """A trial with a wrong lab file is repeated once its owner may have mended it."""
         self.script({"builder": {"build": "lab"}, "another": {"build": "lab"}})
         await self.start()
         failed = await self.closed(self.add_night(THIRD))
@@ -164,10 +165,15 @@ class QuarantinePolicyTest(RealMaster):
 
         trials = self.places().count("trial c2558")
         self.script({"c2558": {"trial": "usage"}})
-        record = await self.closed(self.add_night("d" * 40))
-        assert isinstance(record.result, Unfinished)
-        assert "lab.toml: there is no such testbed" in record.result.why
-        assert self.places().count("trial c2558") == trials + 1
+        record = self.add_night("d" * 40, boots=1)
+        await self.until(lambda: self.places().count("trial c2558") == trials + 1)
+        await task.deferLater(reactor, 3 * self.settings.tick)
+        self.patch(scheduler, "_USAGE_SECONDS", 0.0)
+        ended = await self.closed(record)
+        assert isinstance(ended.result, Unfinished)
+        assert "in 3 tries: wrong lab file" in ended.result.why
+        assert "lab.toml: there is no such testbed" in ended.result.why
+        assert self.places().count("trial c2558") == trials + 3
         assert self.ledger.quarantines.current() == {}
 
     @pytest.mark.long
