@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
@@ -92,9 +91,10 @@ def _open_night(
     key = f"night:{branch}:{testbed.name}:{head}"
     night = NightlyJob(branch, testbed.name, head, testbed.scenarios, settings.night.boots)
     record = ledger.jobs.add(night, key=key, priority=PRIORITY_NIGHT)
-    if isinstance(record.result, Unfinished):
-        key = f"{key}:{time.strftime('%Y-%m-%d', time.gmtime())}"
-        record = ledger.jobs.add(night, key=key, priority=PRIORITY_NIGHT)
+    tries = 1
+    while isinstance(record.result, Unfinished):
+        tries += 1
+        record = ledger.jobs.add(night, key=f"{key}:{tries}", priority=PRIORITY_NIGHT)
     if record.result is not None:
         return f"{branch} on {testbed.name}: {head[:12]} has been measured"
     return f"{branch} on {testbed.name}: {head[:12]} is to be measured"

@@ -132,6 +132,17 @@ def test_a_nightly_job_is_queued_once(own_service: Path) -> None:
     assert "Night on c2558, main" in run("status", own_service).output
 
 
+def test_a_nightly_job_without_a_result_is_queued_again(own_service: Path) -> None:
+    """This happens several times a day if necessary."""
+    settings, _ = load(own_service / control.SETTINGS)
+    for _ in range(3):
+        assert "is to be measured" in run("night", "--testbed", "c2558", own_service).output
+        ledger = open_ledger(settings.database)
+        [record] = ledger.jobs.all_open()
+        with ledger.jobs.closing(record, Unfinished("no answer")):
+            pass
+
+
 def test_a_profile_is_queued_once(own_service: Path) -> None:
     command = ("profile", "--testbed", "c2558", "main~3", "main", "--folder", own_service)
     first = run(*command)
