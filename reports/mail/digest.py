@@ -57,7 +57,8 @@ def _headline(digest: DigestDocument, day: str) -> str:
     else:
         sentence = f"The night before {day} had nothing to measure."
     if digest.unchanged:
-        sentence += f" No new commits for {words.clean(words.listing(digest.unchanged))}."
+        series = words.clean(words.listing(digest.unchanged))
+        sentence += f" No new commits were fetched for {series}."
     new = [*digest.drops, *digest.gains, *digest.other, *digest.over]
     stand = sum(one.state.active for one in (*digest.drops, *digest.standing))
     sentence += "" if new else " No changes."

@@ -139,7 +139,7 @@ def test_digest_is_sent_once_a_day_even_without_news(case: DigestCase) -> None:
     second = case.digest()
     assert second.key != first.key
     assert second.subject.endswith("nothing to measure, nothing new")
-    assert f"No new commits for main on {TESTBED}" in " ".join(second.body.split())
+    assert f"No new commits were fetched for main on {TESTBED}" in " ".join(second.body.split())
 
 
 def test_missing_measurements_have_reasons(case: DigestCase) -> None:
