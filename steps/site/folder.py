@@ -59,6 +59,8 @@ def replacing(place: Path) -> Iterator[tuple[Path, Manifest]]:
         SiteError: The place is another folder, cannot be written, or is in use by another process.
     """
     place = place.resolve()
+    if not place.name:
+        raise SiteError(f"{place} is no site; expected a new or empty folder")
     new, old = _beside(place, "new"), _beside(place, "old")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

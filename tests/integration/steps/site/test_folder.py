@@ -151,6 +151,8 @@ def test_other_folders_are_refused(whole_site: Site, tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "has files and is no site (notes.txt); expected a new or empty folder" in (result.output)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    root = Site(Path("/"), whole_site.database).run()
+    assert "Error: / is no site; expected a new or empty folder" in root.output
 
 
 def test_a_locked_site_is_refused(small_site: Site) -> None:
