@@ -75,7 +75,10 @@ _COMMANDS = {
 }
 
 
-_UNWRITABLE = {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
+_UNWRITABLE = "standard output or a temporary file cannot be written"
+_UNNAMED = {errno.ENOENT: "the current folder"} | dict.fromkeys(
+    (errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC), _UNWRITABLE
+)
 _ERROR_STATUS = 2
 """Not 1, which some commands return as a result."""
 
@@ -89,11 +92,11 @@ class _LazyGroup(click.Group):
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
-            if error.filename is None and error.errno not in _UNWRITABLE:
+            where = error.filename or _UNNAMED.get(error.errno or 0)
+            if where is None:
                 raise
             with contextlib.suppress(OSError):
                 sys.stdout.close()  # otherwise Python writes again at exit
-            where = error.filename or "standard output or a temporary file cannot be written"
             click.echo(f"Error: {where}: {error.strerror}.", err=True)
             sys.exit(3 if sys.argv[1:2] == ["request"] else _ERROR_STATUS)  # there, 2 is a result
 

@@ -63,6 +63,14 @@ def test_a_file_that_the_system_refuses_is_reported_in_one_sentence(
     assert done.stderr == f"Error: {LONG}: File name too long.\n"
 
 
+def test_a_removed_current_folder_is_one_sentence(tmp_path: Path) -> None:
+    gone = f"mkdir gone && cd gone && rmdir ../gone && exec {NETBISECT} status"
+    done = captured(["sh", "-c", gone], cwd=tmp_path)
+
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr == "Error: the current folder: No such file or directory.\n"
+
+
 def test_letters_that_the_locale_lacks_are_escaped(tmp_path: Path) -> None:
     """The host may lack such a locale; PYTHONIOENCODING has the same effect."""
     (tmp_path / "n").write_text("1\n2\n3\n")
