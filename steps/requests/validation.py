@@ -45,6 +45,7 @@ _ALONE = re.compile(r"(D[1-9]\d{0,8})(?:@(.*))?\Z")
 """A review, optionally with its base."""
 _WITH = re.compile(r"\+D[1-9]\d{0,8}\Z")
 _NO_PATCH = "a search is among commits; patches are not supported"
+USER_NAME = "expected a name of 1 to 100 characters without < > and quotation marks"
 _WHO = re.compile(r"[^\x00-\x1f\x7f<>\"]{1,100}\Z")
 
 
@@ -98,7 +99,7 @@ def _plain_faults(body: AskBody, user: User, settings: Settings) -> Faults:
         if body.kind == BISECT and getattr(body, name):
             faults[name] = "not supported by a search, which verifies its result"
     if not is_user_name(user.name):
-        faults["who"] = "expected a name of 1 to 100 characters"
+        faults["who"] = USER_NAME
     if body.address:
         try:
             check_mail_address(body.address)

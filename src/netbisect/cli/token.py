@@ -11,7 +11,7 @@ from netbisect.login import login_name
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import WIDTH
 from netbisect.steps.requests import tokens
-from netbisect.steps.requests.validation import is_user_name
+from netbisect.steps.requests.validation import USER_NAME, is_user_name
 from netbisect.steps.service.control import SETTINGS
 from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.options import folder_option
@@ -38,7 +38,7 @@ def _rights(_: click.Context, __: click.Parameter, text: str) -> frozenset[Right
 
 def _who(_: click.Context, __: click.Parameter, text: str) -> str:
     if not is_user_name(text):
-        raise click.BadParameter("expected a name of 1 to 100 letters")
+        raise click.BadParameter(USER_NAME)
     return text
 
 

@@ -173,7 +173,7 @@ def test_invalid_fields_are_rejected(
 def test_an_invalid_user_name_is_rejected(unchanged: RequestService) -> None:
     faults = refused(unchanged, spec("main~3", "main"), who="a\nb")
 
-    assert "1 to 100 characters" in faults["who"]
+    assert "1 to 100 characters without <" in faults["who"]
 
 
 def run(folder: Path, *arguments: str) -> Result:
