@@ -91,12 +91,16 @@ class Nightly(schedulers.Nightly):
     ) -> None:
         super().checkConfig(**kwargs)
 
-    def reconfigService(
+    @async_to_deferred
+    async def reconfigService(
         self, settings: Settings, lab: Lab, testbed: Testbed, night_branch: str, **kwargs: Any
-    ) -> defer.Deferred[None]:
+    ) -> None:
         self.settings, self.lab = settings, lab
         self.testbed, self.night_branch = testbed, night_branch
-        return super().reconfigService(**kwargs)
+        await super().reconfigService(**kwargs)
+        if self.active:  # Buildbot keeps the old hour for one more night
+            self.lastActuated = self.now()
+            self.scheduleNextBuild()
 
     @async_to_deferred
     async def addBuildsetForSourceStampsWithDefaults(self, *_: object, **__: object) -> None:

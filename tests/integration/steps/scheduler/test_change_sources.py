@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import threading
+from typing import Any
 
 import pytest
 from ledger_facts import intend
@@ -49,6 +50,20 @@ class NightlyTest(RealMaster):
         await self.closed(record)
         await night.startBuild()
         assert self.ledger.jobs.all_open() == []
+
+    @case
+    async def test_a_new_hour_counts_from_the_next_night_on(self: Any) -> None:
+        """Without a restart of the master."""
+        await self.start(change_sources.nights(self.settings, self.lab))
+        night = self.master.scheduler_manager.namedServices["night-main-c2558"]
+        for hour in (3, 17):
+            object.__setattr__(self.settings.night, "hour", hour)
+            config = self.master.config_loader.config_dict
+            others = [one for one in config["schedulers"] if one.name != night.name]
+            config["schedulers"] = [*others, *change_sources.nights(self.settings, self.lab)]
+            await self.master.doReconfig()
+            assert night.actuateAt > night.now()
+            assert dt.datetime.fromtimestamp(night.actuateAt).hour == hour  # noqa: DTZ006
 
     @case
     async def test_a_night_is_tried_again_after_a_failed_fetch(self) -> None:
