@@ -28,6 +28,7 @@ _NAME = 120
 """Longest name and longest address: Buildbot's column takes 255 characters of both."""
 _RETRY_SECONDS = 600.0
 """Seconds until a failed nightly job is tried again."""
+_DAY = 86400.0
 _fetching = defer.DeferredLock()
 """Allows one fetch at a time: all nights begin at once and share a clone."""
 
@@ -112,6 +113,8 @@ class Nightly(schedulers.Nightly):
             return "; ".join(lines)
 
         self._failed = True
+        # A master that restarts before the jobs are open begins this night again.
+        await self.setState("last_build", self.now() - _DAY)
         try:
             # Not in the database thread: a fetch may take hours.
             async with _fetching:
@@ -122,6 +125,7 @@ class Nightly(schedulers.Nightly):
             log.msg(f"{self.name}: no nightly job yet: {error}")
             return
         self._failed = False
+        await self.setState("last_build", self.now())
         log.msg(f"{self.name}: {lines}")
         scheduler = self.master.scheduler_manager.namedServices.get(SCHEDULER_NAME)
         if scheduler is not None:

@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import pytest
+from buildbot.schedulers.timed import NightlyBase
 from ledger_facts import intend
 from real_master import RealMaster, case
 
@@ -67,7 +68,7 @@ class NightlyTest(RealMaster):
 
     @case
     async def test_a_night_is_tried_again_after_a_failed_fetch(self) -> None:
-        """A slow fetch delays no other job."""
+        """A slow fetch delays no other job, and a master that restarts during it fetches again."""
         object.__setattr__(self.settings.night, "boots", 1)
         await self.start(change_sources.nights(self.settings, self.lab))
         night = self.master.scheduler_manager.namedServices["night-main-c2558"]
@@ -81,14 +82,18 @@ class NightlyTest(RealMaster):
         try:
             began = night.startBuild()
             await self.closed(self.add_night(boots=1))
+            last = await night.getState("last_build")
             answer.set()
             await began
         finally:
             History.update = update
+        assert await NightlyBase.getNextBuildTime(night, last) <= night.now()
         assert await night.getNextBuildTime(night.now()) - night.now() <= 600
         await night.startBuild()
         [record] = self.ledger.jobs.all_open()
         assert record.job.revision == head
+        last = await night.getState("last_build")
+        assert await NightlyBase.getNextBuildTime(night, last) > night.now()
         noon = dt.datetime(2026, 3, 1, 12, 0).timestamp()  # noqa: DTZ001 - the master's
         assert await night.getNextBuildTime(noon) == noon + 13 * 3600
 
