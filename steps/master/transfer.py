@@ -20,8 +20,15 @@ from netbisect.workers.build.artifacts import ARCHIVE, FACT, LOG, ArtefactError,
 from netbisect.workers.build.patches import PatchError, PatchStore, is_mark
 from netbisect.workers.config.validation import format_size
 
+INCOMING = ".incoming-"
+"""Beginning of the names of these folders."""
 _BLOCK = 1 << 18
 """Bytes per message to a worker."""
+
+
+def incoming_folder(store: Path) -> util.Interpolate:
+    """A folder in a store for what a build uploads; builds of other builders have its number."""
+    return util.Interpolate(f"{store}/{INCOMING}%(prop:buildername)s-%(prop:buildnumber)s")
 
 
 class AcceptKernel(BuildStep):
@@ -82,8 +89,7 @@ def prune(settings: Settings, needed: Collection[str]) -> str:
 
 def upload_steps(source: Any, settings: Settings) -> list[BuildStep]:
     """Steps that upload the kernel under `source` on the worker to the master's store."""
-    store = settings.kernels
-    incoming = util.Interpolate(f"{store}/.incoming-%(prop:builder)s-%(prop:buildnumber)s")
+    incoming = incoming_folder(settings.kernels)
     return [
         steps.MultipleFileUpload(
             name="upload kernel",

@@ -12,10 +12,11 @@ from collections.abc import Collection
 from pathlib import Path
 from string import digits
 
-from buildbot.plugins import steps, util
+from buildbot.plugins import steps
 from buildbot.process.results import SKIPPED, SUCCESS, WARNINGS
 
 from netbisect.steps.master.lab_step import DECISION_PROPERTY
+from netbisect.steps.master.transfer import INCOMING, incoming_folder
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
 from netbisect.steps.service.watchdog import run_in_thread
@@ -23,7 +24,6 @@ from netbisect.store.ledger import Ledger
 
 LOGS = "logs"
 """Folder with logs on the worker, in the folder of the build."""
-_INCOMING = ".incoming-"
 _DISK = "the logs of a trial"
 _LARGEST = 256 << 20
 """Most bytes per trial."""
@@ -42,9 +42,7 @@ class KeepTrialLogs(steps.DirectoryUpload):
         super().__init__(
             name="keep logs",
             workersrc=LOGS,
-            masterdest=util.Interpolate(
-                f"{settings.trial_logs}/{_INCOMING}%(prop:builder)s-%(prop:buildnumber)s"
-            ),
+            masterdest=incoming_folder(settings.trial_logs),
             compress="gz",
             maxsize=_LARGEST,
             alwaysRun=True,
@@ -73,7 +71,7 @@ class KeepTrialLogs(steps.DirectoryUpload):
 def keep(incoming: Path, place: Path) -> str:
     """Moves `incoming` to `place`, replacing it; returns an error message or ""."""
     try:
-        for stale in place.parent.glob(f"{_INCOMING}*"):
+        for stale in place.parent.glob(f"{INCOMING}*"):
             # Left by a killed master: this builder runs one trial at a time.
             if stale != incoming and stale.name.rstrip(digits) == incoming.name.rstrip(digits):
                 shutil.rmtree(stale, ignore_errors=True)

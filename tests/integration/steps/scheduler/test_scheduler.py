@@ -128,6 +128,17 @@ class BisectSchedulerTest(RealMaster):
         assert len(self.ledger.mails.waiting()) == 4, "one per job, one about the quarantine"
 
     @case
+    async def test_logs_of_trials_at_the_same_time_stay_apart(self) -> None:
+        """Builds on other testbeds have the same numbers; a kill leaves the folders of uploads."""
+        names = ("c2558", "e5-2650")
+        left = [self.settings.trial_logs / f".incoming-bench-{name}-99" for name in names]
+        for one in left:
+            one.mkdir(parents=True)
+        await self.start()
+        await self.closed(self.add_night(boots=1))
+        assert [one.exists() for one in left] == [False, True]
+
+    @case
     async def test_a_patch_is_sent_to_the_build_host(self) -> None:
         patch = read("D5180", b"--- a/sys/x.c\n+++ b/sys/x.c\n@@ -1 +1 @@\n-a\n+b\n")
         mark = PatchStore(self.settings.patches).put(patch)
