@@ -12,14 +12,7 @@ from twisted.internet import defer
 from twisted.python import log
 
 from netbisect.bisect.model import serialization
-from netbisect.bisect.model.entities import (
-    Boot,
-    Fact,
-    Failure,
-    Kernel,
-    Profile,
-    Sample,
-)
+from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Profile, Sample
 from netbisect.reports.render import words
 from netbisect.steps.policy.kernels import with_patch_of_decision
 from netbisect.steps.service.database_thread import database_thread

@@ -6,11 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from netbisect.bisect.model.entities import (
-    Commit,
-    Level,
-    Noise,
-)
+from netbisect.bisect.model.entities import Commit, Level, Noise
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.results import Confirmed
 from netbisect.bisect.search import prior

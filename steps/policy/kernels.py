@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from netbisect.bisect.model.entities import (
-    Boot,
-    Fact,
-    Failure,
-    Kernel,
-)
+from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel
 from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.revision_key import OVERLAY_MARK, parts_of, patch_of, with_patch
 from netbisect.store.db.records import JobRecord

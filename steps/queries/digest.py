@@ -8,11 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from netbisect.bisect.model.alert_state import AlertKind
-from netbisect.bisect.model.entities import (
-    Fact,
-    Failure,
-    Sample,
-)
+from netbisect.bisect.model.entities import Fact, Failure, Sample
 from netbisect.bisect.model.jobs import BisectJob, NightlyJob
 from netbisect.bisect.model.results import Unfinished
 from netbisect.reports.documents.digest_types import DigestDocument, MissingScenarios

@@ -7,13 +7,7 @@ from collections.abc import Callable
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import Boot
 from netbisect.bisect.model.evidence import Evidence, Prices
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    CompareJob,
-    Job,
-    MeasureJob,
-    NightlyJob,
-)
+from netbisect.bisect.model.jobs import BisectJob, CompareJob, Job, MeasureJob, NightlyJob
 from netbisect.reports.model.compared import Set
 from netbisect.reports.render import words
 from netbisect.reports.site.overview import NightProgress, RunningJob

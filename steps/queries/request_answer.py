@@ -8,12 +8,7 @@ from dataclasses import dataclass
 
 from netbisect.bisect.model.detection_results import DifferenceVerdict
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    CompareJob,
-    Job,
-    MeasureJob,
-)
+from netbisect.bisect.model.jobs import BisectJob, CompareJob, Job, MeasureJob
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.metric import metric_of, split_settings
 from netbisect.bisect.model.results import (
@@ -30,12 +25,7 @@ from netbisect.bisect.model.results import (
     Suspects,
     Unfinished,
 )
-from netbisect.reports.model.types import (
-    ComparedRevision,
-    ComparedSetting,
-    Difference,
-    SecondRun,
-)
+from netbisect.reports.model.types import ComparedRevision, ComparedSetting, Difference, SecondRun
 from netbisect.reports.pages import requests
 from netbisect.reports.pages.requests import Head
 from netbisect.reports.render import words

@@ -21,13 +21,7 @@ from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.progress import boots_done
 from netbisect.steps.queries.request_answer import Names
 from netbisect.steps.service.settings import Settings
-from netbisect.store.db.records import (
-    ActionStage,
-    JobRecord,
-    JobState,
-    Request,
-    RequestState,
-)
+from netbisect.store.db.records import ActionStage, JobRecord, JobState, Request, RequestState
 from netbisect.store.db.tables import record_of
 from netbisect.store.git.history import History
 from netbisect.store.ledger import Ledger

@@ -10,12 +10,7 @@ import math
 from dataclasses import dataclass, replace
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    CompareJob,
-    Job,
-    MeasureJob,
-)
+from netbisect.bisect.model.jobs import BisectJob, CompareJob, Job, MeasureJob
 from netbisect.bisect.model.mail import Mail
 from netbisect.reports.documents.api import (
     AskBody,
@@ -30,11 +25,7 @@ from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table
 from netbisect.steps.policy import bisections
 from netbisect.steps.policy.kernels import Kernels
-from netbisect.steps.policy.request_cost import (
-    cost_of,
-    price_of_trial,
-    search_cost,
-)
+from netbisect.steps.policy.request_cost import cost_of, price_of_trial, search_cost
 from netbisect.steps.policy.request_spec import (
     BISECT,
     PRIORITIES,

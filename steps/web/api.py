@@ -16,13 +16,7 @@ from twisted.web.server import Request
 from netbisect.reports.documents import api, json_schema, openapi
 from netbisect.steps.policy.request_spec import InvalidRequestError, PatchRightError
 from netbisect.steps.requests import tokens
-from netbisect.steps.requests.api import (
-    BODIES,
-    log_refusal,
-    number_of,
-    read,
-    write_json,
-)
+from netbisect.steps.requests.api import BODIES, log_refusal, number_of, read, write_json
 from netbisect.steps.requests.api_bodies import CallError
 from netbisect.steps.requests.rate_limit import RateLimiter
 from netbisect.steps.requests.service import RequestService
