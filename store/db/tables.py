@@ -12,16 +12,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 import cattrs
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Double,
-    ForeignKey,
-    Index,
-    MetaData,
-    Text,
-    UniqueConstraint,
-)
+from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, MetaData, Text, UniqueConstraint
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column
 from sqlalchemy.types import TypeDecorator

@@ -14,14 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from netbisect.bisect.model.entities import (
-    Boot,
-    Commit,
-    Conditions,
-    Fact,
-    Kernel,
-    Sample,
-)
+from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kernel, Sample
 from netbisect.store.ledger import Ledger
 from netbisect.store.netbenches.files import Imported, NetbenchesError, Parser, read
 

@@ -18,12 +18,7 @@ from netbisect.bisect.model.alert_state import (
     AlertTransitionError,
     action_for,
 )
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    CompareJob,
-    Job,
-    NightlyJob,
-)
+from netbisect.bisect.model.jobs import BisectJob, CompareJob, Job, NightlyJob
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Effect
 from netbisect.store.db.database import NotAllowedError, StoreError

@@ -15,18 +15,8 @@ from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.entities import Kernel
-from netbisect.bisect.model.evidence import (
-    Evidence,
-    Observation,
-    split_kernel_name,
-)
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    CompareJob,
-    MeasureJob,
-    NightlyJob,
-    ProfileJob,
-)
+from netbisect.bisect.model.evidence import Evidence, Observation, split_kernel_name
+from netbisect.bisect.model.jobs import BisectJob, CompareJob, MeasureJob, NightlyJob, ProfileJob
 from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.metric import metric_of
 from netbisect.store.db.records import Action, ActionStage, JobRecord, MarkRow, Outcome, RequestJob

@@ -11,14 +11,7 @@ from sqlalchemy import func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from netbisect.bisect.model.entities import (
-    Boot,
-    Conditions,
-    Fact,
-    Failure,
-    Kernel,
-    Sample,
-)
+from netbisect.bisect.model.entities import Boot, Conditions, Fact, Failure, Kernel, Sample
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Action
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction

@@ -26,11 +26,7 @@ from netbisect.store.db.tables import (
 from netbisect.store.repositories.alerts import STANDING
 from netbisect.store.repositories.commits import booted_numbers
 from netbisect.store.repositories.evidence import newest_conditions
-from netbisect.store.repositories.levels import (
-    ByConditions,
-    measured,
-    newest_levels,
-)
+from netbisect.store.repositories.levels import ByConditions, measured, newest_levels
 
 
 @dataclass(frozen=True, slots=True)
