@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from buildbot.plugins import steps, util
 from buildbot.process.buildstep import BuildStep
 from buildbot.process.results import FAILURE, SUCCESS
 from buildbot.steps.worker import CompositeStepMixin
+from twisted.python.failure import Failure
 
 from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.steps.master.lab_step import KERNEL_PROPERTY
@@ -29,6 +31,28 @@ _BLOCK = 1 << 18
 def incoming_folder(store: Path) -> util.Interpolate:
     """A folder in a store for what a build uploads; builds of other builders have its number."""
     return util.Interpolate(f"{store}/{INCOMING}%(prop:buildername)s-%(prop:buildnumber)s")
+
+
+def reason(error: object) -> str:
+    """The message of an error of the other host, without its type and traceback."""
+    return re.sub(r"\Ab'[\w.]+': ", "", str(error)).partition("\n")[0]
+
+
+class _NamesReason:
+    """A transfer whose summary has the reason for its failure, such as a full disk."""
+
+    def addLogWithFailure(self, why: Failure, logprefix: str = "") -> Any:
+        """Called for an exception."""
+        self.descriptionDone = [f"{self.name}: {reason(why.value)}"]  # type: ignore[attr-defined]
+        return super().addLogWithFailure(why, logprefix)  # type: ignore[misc]
+
+
+class _FileDownload(_NamesReason, steps.FileDownload):
+    pass
+
+
+class _MultipleFileUpload(_NamesReason, steps.MultipleFileUpload):
+    pass
 
 
 class AcceptKernel(BuildStep):
@@ -91,7 +115,7 @@ def upload_steps(source: Any, settings: Settings) -> list[BuildStep]:
     """Steps that upload the kernel under `source` on the worker to the master's store."""
     incoming = incoming_folder(settings.kernels)
     return [
-        steps.MultipleFileUpload(
+        _MultipleFileUpload(
             name="upload kernel",
             workersrcs=[
                 util.Interpolate("%(kw:at)s/" + name, at=source) for name in (ARCHIVE, FACT, LOG)
@@ -161,7 +185,7 @@ class SendPatches(BuildStep):
 def _downloads(sources: list[Path], folder: str) -> list[BuildStep]:
     """Steps that send files of the master to a folder of the worker."""
     return [
-        steps.FileDownload(
+        _FileDownload(
             name=f"send {source.name}",
             mastersrc=str(source),
             workerdest=f"{folder}/{source.name}",

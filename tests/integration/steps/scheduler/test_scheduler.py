@@ -159,6 +159,17 @@ class BisectSchedulerTest(RealMaster):
         assert "there is no patch D5180-00000000 in " in ends[1][1]
         assert self.calls() == [f"build {REVISION}+{mark}"]
 
+        [sent] = (self.folder / "build" / "patches").iterdir()
+        sent.unlink()
+        sent.symlink_to("/dev/full")
+        properties = {"kernel_config": f"GENERIC+{mark}"}
+        buildset = await buildsets.submit("nb:test:2", "kernel-amd64", "a look", properties)
+        while (end := await buildsets.outcome(buildset)) is None:
+            await task.deferLater(reactor, 0.05)
+        assert end[0] is BuildsetOutcome.FAILED
+        assert f"send {sent.name}: [Errno 28] No space left on device" in end[1]
+        assert self.flushLoggedErrors(OSError)
+
     @case
     async def test_a_trial_of_a_kernel_that_the_lab_file_no_longer_has_is_withdrawn(self) -> None:
         """For example, the lab file has another overlay after a restart."""
