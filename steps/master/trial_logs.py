@@ -13,10 +13,11 @@ from pathlib import Path
 from string import digits
 
 from buildbot.plugins import steps
+from buildbot.process.remotecommand import RemoteException
 from buildbot.process.results import SKIPPED, SUCCESS, WARNINGS
 
 from netbisect.steps.master.lab_step import DECISION_PROPERTY
-from netbisect.steps.master.transfer import INCOMING, incoming_folder
+from netbisect.steps.master.transfer import INCOMING, incoming_folder, reason
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
 from netbisect.steps.service.watchdog import run_in_thread
@@ -52,8 +53,13 @@ class KeepTrialLogs(steps.DirectoryUpload):
 
     async def run(self) -> int:
         """Uploads and stores the logs, and removes old ones if room is short."""
-        uploaded = await super().run()
         incoming = Path(str(self.masterdest))
+        try:
+            uploaded = await super().run()
+        except (RemoteException, OSError) as error:  # such as a full disk of either host
+            self.descriptionDone = [f"the logs cannot be kept: {reason(error)}"]
+            await run_in_thread(_DISK, shutil.rmtree, incoming, ignore_errors=True)
+            return int(WARNINGS)
         decision = self.getProperty(DECISION_PROPERTY)
         if decision is None or not await run_in_thread(_DISK, incoming.is_dir):
             await run_in_thread(_DISK, shutil.rmtree, incoming, ignore_errors=True)

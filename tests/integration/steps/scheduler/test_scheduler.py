@@ -139,6 +139,15 @@ class BisectSchedulerTest(RealMaster):
         assert [one.exists() for one in left] == [False, True]
 
     @case
+    async def test_a_trial_counts_without_its_logs(self) -> None:
+        """Such as on a full disk; here there is no folder for them."""
+        self.settings.trial_logs.touch()
+        await self.start()
+        record = await self.closed(self.add_night(boots=1))
+        assert record.result == NightlyResult(1)
+        self.flushLoggedErrors(OSError)
+
+    @case
     async def test_a_patch_is_sent_to_the_build_host(self) -> None:
         patch = read("D5180", b"--- a/sys/x.c\n+++ b/sys/x.c\n@@ -1 +1 @@\n-a\n+b\n")
         mark = PatchStore(self.settings.patches).put(patch)
