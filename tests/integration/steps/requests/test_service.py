@@ -108,7 +108,7 @@ class RequestsTest(RealMaster):
 
     @case
     async def test_requests_on_a_testbed_that_left_the_lab_file_block_nothing(self) -> None:
-        """They have documents, and end after `patience_days`; faults of its last trials do not matter."""
+        """They have documents, and end after `patience_days`; its last trials may have failed."""
         object.__setattr__(self.settings, "patience_days", 0.0)
         cancelled = self.request(OLD, NEW, testbed="gone")
         [record] = self.ledger.requests.jobs(cancelled.id)
