@@ -94,8 +94,8 @@ def test_revoked_and_expired_tokens_are_rejected(folder: Path, ledger: Ledger) -
         (("ann", "--days", "0"), "0 is not in the range 1<=x<=36500"),
         (("ann", "--days", "nan"), "'nan' is not a valid integer"),
         (("ann", "--days", "99999999"), "99999999 is not in the range 1<=x<=36500"),
-        (("<b>",), "expected a name of 1 to 100 letters"),
-        ((" ",), "expected a name of 1 to 100 letters"),
+        (("<b>",), "expected a name of 1 to 100 characters without <"),
+        ((" ",), "expected a name of 1 to 100 characters without <"),
     ],
 )
 def test_invalid_arguments_create_no_token(
