@@ -14,9 +14,8 @@ from netbisect.reports.documents import api
 from netbisect.steps.requests.api import read, write
 from netbisect.steps.requests.http_client import HttpClient
 from netbisect.steps.requests.service import RequestService
-from netbisect.steps.service.control import SETTINGS
 from netbisect.steps.service.database_thread import open_history, open_service_ledger
-from netbisect.steps.service.options import folder_option
+from netbisect.steps.service.options import folder_option, inherited, settings_file
 from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.secrets import read_password
 from netbisect.steps.service.settings import load
@@ -56,23 +55,22 @@ RequestClient: TypeAlias = LocalClient | HttpClient
 
 def client_options(command: Command) -> Command:
     """Adds --folder, --server and --token-file, and passes `client` for the user `who`."""
-    for option in (
-        click.option(
-            "--token-file",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            envvar="NETBISECT_TOKEN_FILE",
-            help="File with the token from `netbisect token create`; with --server.",
-        ),
-        click.option(
-            "--server",
-            metavar="URL",
-            envvar="NETBISECT_SERVER",
-            help="URL of the web pages of a server, instead of the local service.",
-        ),
-        folder_option,
-    ):
-        command = option(command)
 
+    @folder_option
+    @click.option(
+        "--server",
+        metavar="URL",
+        callback=inherited,
+        envvar="NETBISECT_SERVER",
+        help="URL of the web pages of a server, instead of the local service.",
+    )
+    @click.option(
+        "--token-file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        callback=inherited,
+        envvar="NETBISECT_TOKEN_FILE",
+        help="File with the token from `netbisect token create`; with --server.",
+    )
     @functools.wraps(command)
     def wrapper(
         *, folder: Path | None, server: str | None, token_file: Path | None, **options: Any
@@ -86,18 +84,13 @@ def client_options(command: Command) -> Command:
 def _client(
     folder: Path | None, server: str | None, token_file: Path | None, who: str
 ) -> RequestClient:
-    """The options may stand before or after the subcommand."""
-    above = click.get_current_context().parent
-    given = above.params if above is not None else {}
-    folder, server = folder or given.get("folder"), server or given.get("server")
-    token_file = token_file or given.get("token_file")
     if server is not None and folder is not None:
         raise click.UsageError("--folder and --server exclude each other")
     if server is not None:
         if token_file is None:
             raise click.UsageError("--server needs --token-file")
         return HttpClient(server, read_password(token_file, "--token-file"))
-    settings, lab = load((folder or Path()) / SETTINGS)
+    settings, lab = load(settings_file(folder))
     ledger, history = open_service_ledger(settings), open_history(settings, lab)
     user = User(who, frozenset(Right), "command", "")
     return LocalClient(RequestService(ledger, history, settings, lab), user)

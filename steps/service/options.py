@@ -8,13 +8,28 @@ from typing import Any, TypeVar
 
 import click
 
+from netbisect.steps.service.database_thread import open_existing_ledger, open_service_ledger
+from netbisect.steps.service.settings import SETTINGS, Settings, load_settings
+from netbisect.store.ledger import Ledger
+
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def inherited(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Callback of an option that may also stand before the subcommand."""
+    if value is None and context.parent is not None:
+        return context.parent.params.get(parameter.name or "")
+    return value
+
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 folder_argument = click.argument("folder", type=_FOLDER, default=".")
 folder_option = click.option(
-    "--folder", type=_FOLDER, help="Folder of netbisect.toml (default: the current folder)."
+    "--folder",
+    type=_FOLDER,
+    callback=inherited,
+    help="Folder of netbisect.toml (default: the current folder).",
 )
 database_option = click.option(
     "--database",
@@ -24,7 +39,10 @@ database_option = click.option(
     help="SQLAlchemy address of the database.",
 )
 _address_option = click.option(
-    "--database", metavar="ADDRESS", help="SQLAlchemy address, instead of the folder's database."
+    "--database",
+    metavar="ADDRESS",
+    callback=inherited,
+    help="SQLAlchemy address, instead of the folder's database.",
 )
 
 
@@ -33,18 +51,26 @@ def database_options(command: Command) -> Command:
     return folder_option(_address_option(command))
 
 
-def check_one_of(folder: Path | None, database: str | None) -> None:
-    """Refuses --folder together with --database.
+def settings_file(folder: Path | None, database: str | None = None) -> Path:
+    """The settings in the folder of --folder, or in the current one.
 
     Raises:
-        click.UsageError: Both are given.
+        click.UsageError: --database is given, too.
     """
     if folder is not None and database is not None:
         raise click.UsageError("--folder and --database exclude each other")
+    return (folder or Path()) / SETTINGS
 
 
-def chosen_folder(folder: Path | None) -> Path:
-    """--folder of the subcommand, or of its group, or the current folder."""
-    parent = click.get_current_context().parent
-    given = None if parent is None else parent.params.get("folder")
-    return folder or given or Path()
+def open_chosen(folder: Path | None, database: str | None = None) -> tuple[Ledger, Settings | None]:
+    """Opens the database of a folder, or that of --database, which has no settings.
+
+    Raises:
+        click.UsageError: Both options are given.
+        FileError, StoreError: The settings or the database cannot be used.
+    """
+    path = settings_file(folder, database)
+    if database is not None:
+        return open_existing_ledger(database), None
+    settings = load_settings(path)
+    return open_service_ledger(settings), settings

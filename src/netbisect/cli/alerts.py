@@ -8,7 +8,7 @@ import click
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.marks import MarkVerdict
-from netbisect.cli.listing import json_option, print_json, print_table
+from netbisect.cli.listing import WIDE, json_option, print_json, print_table, without_subcommand
 from netbisect.login import login_name
 from netbisect.reports.documents import json_schema
 from netbisect.reports.model.types import AlertSummary, Difference
@@ -16,28 +16,13 @@ from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table
 from netbisect.steps.policy.alert_actions import ACTIONS, AlertCommand, act
 from netbisect.steps.queries.documents import DocumentQueries, alert_summaries
-from netbisect.steps.service.control import SETTINGS
-from netbisect.steps.service.database_thread import open_existing_ledger, open_service_ledger
-from netbisect.steps.service.options import check_one_of, chosen_folder, database_options
-from netbisect.steps.service.settings import load_settings
+from netbisect.steps.service.options import database_options, open_chosen
 from netbisect.store.db.database import NotFoundError
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 
-_WIDE = 160
-"""Columns of a table."""
 _SHORT = 12
 """Digits of an abbreviated hash."""
-
-
-def _ledger(folder: Path | None, database: str | None) -> Ledger:
-    check_one_of(folder, database)
-    above = click.get_current_context().parent
-    given = above.params if above is not None and above.command is alerts else {}
-    address = database or (None if folder else given.get("database"))
-    if address:
-        return open_existing_ledger(address)
-    return open_service_ledger(load_settings(chosen_folder(folder) / SETTINGS))
 
 
 @click.group(
@@ -55,9 +40,8 @@ def _ledger(folder: Path | None, database: str | None) -> Ledger:
     help="Only alerts in this state. May be repeated.",
 )
 @json_option
-@click.pass_context
+@without_subcommand
 def alerts(
-    ctx: click.Context,
     folder: Path | None,
     database: str | None,
     states: tuple[str, ...],
@@ -66,22 +50,13 @@ def alerts(
     as_json: bool,
 ) -> None:
     """List open alerts and change their state. The list leaves out acknowledged ones."""
-    check_one_of(folder, database)
-    if ctx.invoked_subcommand is not None:
-        if everything or states or as_json:
-            raise click.UsageError(
-                "--all, --state and --json here apply to the list, not to "
-                f"{ctx.invoked_subcommand!r}"
-            )
-        return
-    found = _chosen(_ledger(folder, database), states, everything=everything)
+    found = _chosen(open_chosen(folder, database)[0], states, everything=everything)
     if as_json:
         print_json([json_schema.as_plain(one) for one in found])
-    elif not found:
-        click.echo("No such alert." if everything or states else "No open alerts.")
-    else:
-        head = ("alert", "state", "kind", "since", "where", "change", "commit or range")
-        print_table(head, map(_row, found))
+        return
+    head = ("alert", "state", "kind", "since", "where", "change", "commit or range")
+    empty = "No such alert." if everything or states else "No open alerts."
+    print_table(head, map(_row, found), empty)
 
 
 def _chosen(
@@ -127,7 +102,7 @@ def _range(good: str, bad: str) -> str:
 @json_option
 def show(number: int, folder: Path | None, database: str | None, *, as_json: bool) -> None:
     """Show an alert: announced numbers and history."""
-    ledger = _ledger(folder, database)
+    ledger, _ = open_chosen(folder, database)
     found = _known(ledger, number)
     alert = DocumentQueries(ledger).alert(number)
     if as_json:
@@ -139,7 +114,7 @@ def show(number: int, folder: Path | None, database: str | None, *, as_json: boo
     facts.append(("range", _range(brief.good, brief.bad)))
     facts += [("commit", brief.culprit)] if brief.culprit else []
     facts += [("recovered at", alert.recovery)] if alert.recovery else []
-    click.echo(table(facts, width=_WIDE))
+    click.echo(table(facts, width=WIDE))
     click.echo("\nAnnounced numbers:")
     rows = [("series", "change", "boots", "range", "announced")]
     for one in alert.series:
@@ -148,13 +123,13 @@ def show(number: int, folder: Path | None, database: str | None, *, as_json: boo
             numbers = (words.change(one.difference), words.boots(one.difference))
         series = f"{one.scenario} on {one.testbed}, {one.branch}"
         rows.append((series, *numbers, _range(one.good, one.bad), words.day(one.at)))
-    click.echo(table(rows, width=_WIDE))
+    click.echo(table(rows, width=WIDE))
     click.echo("\nHistory:")
     lines = [
         (words.moment(one.at), one.who, one.state.value if one.state else "", words.clean(one.what))
         for one in alert.history
     ]
-    click.echo(table(lines, width=_WIDE))
+    click.echo(table(lines, width=WIDE))
 
 
 @alerts.command(
@@ -177,7 +152,7 @@ def mark(
     database: str | None,
 ) -> None:
     """Mark a candidate good, bad or not to be measured (skip); none withdraws a mark."""
-    ledger = _ledger(folder, database)
+    ledger, _ = open_chosen(folder, database)
     _known(ledger, number)
     made = ledger.marks.add(number, commit, MarkVerdict(verdict), who=who or login_name(), why=why)
     click.echo(f"{made.revision[:_SHORT]} is {made}.")
@@ -195,6 +170,11 @@ def _known(ledger: Ledger, number: int) -> Alert:
 def _add(name: str, action: AlertCommand) -> None:
     """Makes the subcommand of an action."""
 
+    @alerts.command(name, help=action.help, epilog=f"Example: netbisect alerts {action.example}")
+    @database_options
+    @click.argument("number", type=int)
+    @click.option("--why", required=True, help="Reason, kept in the history.")
+    @click.option("--who", metavar="NAME", help="Author (default: your login name).")
     def run(
         number: int,
         folder: Path | None,
@@ -203,7 +183,7 @@ def _add(name: str, action: AlertCommand) -> None:
         who: str | None,
         until: str = "",
     ) -> None:
-        ledger = _ledger(folder, database)
+        ledger, _ = open_chosen(folder, database)
         _known(ledger, number)
         alert = act(ledger, number, name, who=who or login_name(), why=why, until=until)
         if alert.state is action.state:
@@ -211,22 +191,10 @@ def _add(name: str, action: AlertCommand) -> None:
         else:
             click.echo(f"Alert {number} stays {alert.state.value}; the reason is in its history.")
 
-    options = [
-        click.argument("number", type=int),
-        click.option("--why", required=True, help="Reason, kept in the history."),
-        click.option("--who", metavar="NAME", help="Author (default: your login name)."),
-    ]
     if action.state is AlertState.MUTED:
-        options.append(
-            click.option(
-                "--until", metavar="YYYY-MM-DD", required=True, help="Day on which it reopens, UTC."
-            )
-        )
-    for option in reversed(options):
-        run = option(run)
-    alerts.command(name, help=action.help, epilog=f"Example: netbisect alerts {action.example}")(
-        database_options(run)
-    )
+        click.option(
+            "--until", metavar="YYYY-MM-DD", required=True, help="Day on which it reopens, UTC."
+        )(run)
 
 
 for _name, _action in ACTIONS.items():

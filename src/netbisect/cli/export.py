@@ -16,23 +16,22 @@ from netbisect.reports.documents.json_schema import Document
 from netbisect.steps.queries import digest
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.health import judge
-from netbisect.steps.service.control import SETTINGS
-from netbisect.steps.service.database_thread import open_existing_ledger, open_service_ledger
-from netbisect.steps.service.options import check_one_of, database_options, folder_option
-from netbisect.steps.service.settings import Settings, load, load_settings
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.options import (
+    database_options,
+    folder_option,
+    open_chosen,
+    settings_file,
+)
+from netbisect.steps.service.settings import load
 from netbisect.store.db.database import StoreError
 
 _DAY = 86400.0
 
 
-def _open_queries(
-    folder: Path | None, database: str | None
-) -> tuple[DocumentQueries, Settings | None]:
-    check_one_of(folder, database)
-    if database is not None:
-        return DocumentQueries(open_existing_ledger(database)), None
-    settings = load_settings((folder or Path()) / SETTINGS)
-    return DocumentQueries.of(open_service_ledger(settings), settings), settings
+def _queries(folder: Path | None, database: str | None = None) -> DocumentQueries:
+    ledger, settings = open_chosen(folder, database)
+    return DocumentQueries.of(ledger, settings) if settings else DocumentQueries(ledger)
 
 
 def _print(document: Document) -> None:
@@ -58,8 +57,7 @@ def _numbered(kind: str, help_text: str) -> None:
     @click.argument("number", type=int)
     @database_options
     def run(number: int, folder: Path | None, database: str | None) -> None:
-        queries, _ = _open_queries(folder, database)
-        _print(getattr(queries, kind)(number))
+        _print(getattr(_queries(folder, database), kind)(number))
 
 
 _numbered("alert", "An alert with its announced numbers and its history.")
@@ -79,7 +77,7 @@ def export_series(
     testbed: str, scenario: str, branch: str, folder: Path | None, database: str | None
 ) -> None:
     """The levels of a scenario on a testbed along a branch."""
-    _print(_open_queries(folder, database)[0].series(SeriesName(testbed, scenario, branch)))
+    _print(_queries(folder, database).series(SeriesName(testbed, scenario, branch)))
 
 
 @export.command("status", epilog="Example: netbisect export status --folder /var/netbisect")
@@ -87,7 +85,7 @@ def export_series(
 @database_options
 def export_status(folder: Path | None, database: str | None, *, everything: bool) -> None:
     """The queue and the alerts."""
-    _print(_open_queries(folder, database)[0].status(everything=everything))
+    _print(_queries(folder, database).status(everything=everything))
 
 
 @export.command(
@@ -98,9 +96,9 @@ def export_status(folder: Path | None, database: str | None, *, everything: bool
 @database_options
 def export_health(folder: Path | None, database: str | None) -> None:
     """The sensitivity of each series and the accuracy of past alerts."""
-    queries, settings = _open_queries(folder, database)
+    ledger, settings = open_chosen(folder, database)
     least = {"min_effect": settings.min_effect} if settings else {}
-    _print(health.document(judge(queries.ledger, **least)))
+    _print(health.document(judge(ledger, **least)))
 
 
 @export.command("digest", epilog="Example: netbisect export digest --folder /var/netbisect")
@@ -108,7 +106,7 @@ def export_health(folder: Path | None, database: str | None) -> None:
 @folder_option
 def export_digest(folder: Path | None, length: int) -> None:
     """The digest mail of the last days."""
-    settings, lab = load((folder or Path()) / SETTINGS)
+    settings, lab = load(settings_file(folder))
     ledger = open_service_ledger(settings)
     since = ledger.clock() - length * _DAY
     _print(digest.gather(ledger, settings, lab, ledger.nights.since(since), since))
@@ -122,7 +120,7 @@ def export_digest(folder: Path | None, length: int) -> None:
 @folder_option
 def export_feed(folder: Path | None) -> None:
     """Alerts as an Atom feed; the service has it at plugins/netbisect/feed.atom."""
-    click.echo(_open_queries(folder, None)[0].atom(), nl=False)
+    click.echo(_queries(folder).atom(), nl=False)
 
 
 @click.command(epilog="Example: netbisect samples --testbed c2558 --since 2026-03-01 > samples.csv")
@@ -131,7 +129,6 @@ def export_feed(folder: Path | None) -> None:
 @click.option("--scenario", help="Only this scenario.")
 @click.option("--branch", help="Only revisions on this branch.")
 @click.option("--since", metavar="DAY", help="Only samples from this day on (2026-03-01, UTC).")
-@click.option("--csv", is_flag=True, expose_value=False, help="CSV output, the default.")
 def samples(
     folder: Path | None,
     database: str | None,
@@ -144,7 +141,7 @@ def samples(
 
     Invalid samples are included, with the reason.
     """
-    ledger = _open_queries(folder, database)[0].ledger
+    ledger, _ = open_chosen(folder, database)
     wanted = {"testbed": testbed, "scenario": scenario, "branch": branch}
     known = ledger.samples.names()
     for kind, name in wanted.items():

@@ -8,19 +8,13 @@ from pathlib import Path
 
 import click
 
-from netbisect.cli.listing import day, json_option, print_json, print_table
+from netbisect.cli.listing import day, json_option, print_json, print_table, without_subcommand
 from netbisect.errors import UserError
 from netbisect.steps.policy.mail_answers import MAIL_MAX, execute
-from netbisect.steps.service.control import SETTINGS
 from netbisect.steps.service.database_thread import open_service_ledger
-from netbisect.steps.service.options import chosen_folder, folder_option
+from netbisect.steps.service.options import folder_option, open_chosen, settings_file
 from netbisect.steps.service.settings import load_settings
 from netbisect.store.db.records import MailState
-from netbisect.store.ledger import Ledger
-
-
-def _open(folder: Path | None) -> Ledger:
-    return open_service_ledger(load_settings(chosen_folder(folder) / SETTINGS))
 
 
 @click.group(
@@ -29,18 +23,14 @@ def _open(folder: Path | None) -> Ledger:
 )
 @folder_option
 @json_option
-@click.pass_context
-def mails(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
+@without_subcommand
+def mails(folder: Path | None, *, as_json: bool) -> None:
     """List unsent mails and retry them.
 
     Without a subcommand, lists mails that are waiting or given up, with the number of attempts and
     the last error.
     """
-    if ctx.invoked_subcommand is not None:
-        if as_json:
-            raise click.UsageError("--json applies to the list only")
-        return
-    ledger = _open(folder)
+    ledger, _ = open_chosen(folder)
     found = [*ledger.mails.given_up(), *ledger.mails.waiting()]
     if as_json:
         fields = ("id", "created_at", "recipients", "subject", "attempts", "last_error")
@@ -50,9 +40,6 @@ def mails(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
                 for one in found
             ]
         )
-        return
-    if not found:
-        click.echo("No unsent mail.")
         return
     print_table(
         ("mail", "state", "written", "attempts", "to", "subject", "last error"),
@@ -68,6 +55,7 @@ def mails(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
             )
             for one in found
         ),
+        "No unsent mail.",
     )
 
 
@@ -76,7 +64,7 @@ def mails(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
 @folder_option
 def retry(mail: tuple[int, ...], folder: Path | None) -> None:
     """Send unsent mails again."""
-    ledger = _open(folder)
+    ledger, _ = open_chosen(folder)
     for identifier in mail:
         click.echo(f"mail {identifier} will be sent: {ledger.mails.retry(identifier).subject}")
 
@@ -89,7 +77,7 @@ def mail(folder: Path | None) -> None:
     Exit status 75 asks the mail server to try again.
     """
     try:
-        settings = load_settings(chosen_folder(folder) / SETTINGS)
+        settings = load_settings(settings_file(folder))
         given = sys.stdin.buffer.read(MAIL_MAX)
         click.echo(execute(open_service_ledger(settings), settings, given), err=True)
     except UserError as error:

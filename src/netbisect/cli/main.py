@@ -95,8 +95,9 @@ class _LazyGroup(click.Group):
             where = error.filename or _UNNAMED.get(error.errno or 0)
             if where is None:
                 raise
-            with contextlib.suppress(OSError):
-                sys.stdout.close()  # otherwise Python writes again at exit
+            if error.filename is None:
+                with contextlib.suppress(OSError):
+                    sys.stdout.close()  # otherwise Python writes again at exit
             click.echo(f"Error: {where}: {error.strerror}.", err=True)
             sys.exit(3 if sys.argv[1:2] == ["request"] else _ERROR_STATUS)  # there, 2 is a result
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 
@@ -30,17 +29,10 @@ def metrics(folder: Path, output: Path | None) -> None:
         click.echo(text, nl=False)
         return
     try:
-        _write(output, text)
+        with tempfile.TemporaryDirectory(prefix=".netbisect-", dir=output.parent) as beside:
+            work = Path(beside, output.name)
+            work.write_text(text)
+            work.chmod(0o644)  # read by another user
+            work.replace(output)
     except OSError as error:
         raise click.ClickException(f"{output} cannot be written: {error.strerror}") from error
-
-
-def _write(output: Path, text: str) -> None:
-    handle, work = tempfile.mkstemp(prefix=".netbisect-", dir=output.parent)
-    try:
-        with os.fdopen(handle, "w") as stream:
-            stream.write(text)
-        Path(work).chmod(0o644)  # read by another user
-        Path(work).replace(output)
-    finally:
-        Path(work).unlink(missing_ok=True)

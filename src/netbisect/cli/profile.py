@@ -10,9 +10,8 @@ import click
 from netbisect.bisect.model.jobs import ProfileJob
 from netbisect.bisect.model.results import Unfinished
 from netbisect.steps.policy import profiles
-from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_history, open_service_ledger
-from netbisect.steps.service.options import folder_option
+from netbisect.steps.service.options import folder_option, settings_file
 from netbisect.steps.service.settings import Settings, load
 from netbisect.store.db.records import JobRecord
 from netbisect.store.git.resolve import commit_named
@@ -47,7 +46,7 @@ def profile(
     """
     if len(revisions) > _MOST:
         raise click.UsageError("expected one or two revisions")
-    settings, lab = load((folder or Path()) / control.SETTINGS)
+    settings, lab = load(settings_file(folder))
     testbed = lab.testbed(testbed_name)
     if scenario is not None and scenario not in testbed.scenarios:
         raise FileError(

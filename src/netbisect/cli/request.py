@@ -18,12 +18,7 @@ from netbisect.reports.documents.openapi import MOST_LISTED
 from netbisect.reports.model import types
 from netbisect.reports.pages import requests
 from netbisect.reports.render import words
-from netbisect.steps.policy.request_spec import (
-    BISECT,
-    COMPARE,
-    PRIORITIES,
-    SERIES,
-)
+from netbisect.steps.policy.request_spec import BISECT, COMPARE, PRIORITIES, SERIES
 from netbisect.steps.queries import request_answer
 from netbisect.steps.requests.api import REFUSALS
 from netbisect.steps.requests.client_options import RequestClient, client_options
@@ -163,14 +158,9 @@ def _read(given: tuple[str, ...]) -> tuple[api.PatchBody, ...]:
         base, _, name = text.rpartition("=")
         if base and Path(text).is_file():  # a file name that contains `=`
             base, name = "", text
-        try:
-            with Path(name).open("rb") as stream:
-                diff = base64.b64encode(stream.read(MOST_BYTES + 1)).decode()
-                found.append(api.PatchBody(base64=diff, base=base))
-        except OSError as error:
-            raise click.ClickException(
-                f"--patch {name}: cannot be read: {error.strerror}"
-            ) from error
+        with Path(name).open("rb") as stream:
+            diff = base64.b64encode(stream.read(MOST_BYTES + 1)).decode()
+        found.append(api.PatchBody(base64=diff, base=base))
     return tuple(found)
 
 
@@ -323,9 +313,6 @@ def list_requests(client: RequestClient, *, mine: bool, everything: bool, as_jso
     if as_json:
         print_json([json_schema.as_plain(one) for one in found])
         return
-    if not found:
-        click.echo("No requests." if everything else "No open requests.")
-        return
     rows = (
         (
             one.number,
@@ -336,7 +323,8 @@ def list_requests(client: RequestClient, *, mine: bool, everything: bool, as_jso
         )
         for one in found
     )
-    print_table(("number", "since", "who", "what", "state"), rows, 120)
+    empty = "No requests." if everything else "No open requests."
+    print_table(("number", "since", "who", "what", "state"), rows, empty, 120)
 
 
 @request.command(epilog="Example: netbisect request show 7 --json")
@@ -418,4 +406,4 @@ def audit(client: RequestClient, after: int, limit: int, *, as_json: bool) -> No
         what = f"{one.what} {number}" if number else one.what
         detail = one.data.get("why") or one.data.get("for") or ""
         rows.append((one.number, words.moment(one.at), one.who, one.via, one.origin, what, detail))
-    print_table(("", "when", "who", "by", "from", "what", ""), rows)
+    print_table(("", "when", "who", "by", "from", "what", ""), rows, "No entries.")

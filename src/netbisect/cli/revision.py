@@ -14,9 +14,8 @@ from netbisect.cli.listing import json_option, print_json
 from netbisect.reports.documents.api import RevisionMatches
 from netbisect.reports.render import words
 from netbisect.steps.queries.revision import answer, refusal
-from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_history
-from netbisect.steps.service.options import folder_option
+from netbisect.steps.service.options import folder_option, settings_file
 from netbisect.steps.service.settings import load
 from netbisect.store.git.grammar import RevisionError
 from netbisect.store.git.resolve import resolve
@@ -51,7 +50,7 @@ def revision(
 
     The exit status is 1 if a name is unknown and 2 if it is ambiguous; the candidates are listed.
     """
-    settings, lab = load((folder or Path()) / control.SETTINGS)
+    settings, lab = load(settings_file(folder))
     history = open_history(settings, lab)
     if not no_fetch or not history.is_clone():
         history.update()

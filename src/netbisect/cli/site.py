@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from netbisect.reports.render import words
-from netbisect.steps.service.options import check_one_of, database_options
-from netbisect.steps.service.settings import SETTINGS, load
+from netbisect.steps.service.options import database_options, settings_file
+from netbisect.steps.service.settings import load
 from netbisect.steps.site.folder import finish, replacing
 from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.database import StoreError, database_exists
@@ -34,7 +34,6 @@ def site(
     The pages need no server and no JavaScript. The new folder replaces the old one when it is
     complete. A folder OUT that is not such a site is refused.
     """
-    check_one_of(folder, database)
     source = _source(folder, database)
     from netbisect.steps.site.run import write  # noqa: PLC0415 - loads slowly
 
@@ -48,8 +47,9 @@ def site(
 
 
 def _source(folder: Path | None, database: str | None) -> SiteSource:
+    path = settings_file(folder, database)
     if database is None:
-        settings, lab = load((folder or Path()) / SETTINGS)
+        settings, lab = load(path)
         return SiteSource(settings.database, lab, settings)
     if not database_exists(database):
         raise StoreError(f"there is no database {database}")

@@ -7,13 +7,19 @@ from typing import Any
 
 import click
 
-from netbisect.cli.listing import day, json_option, print_json, print_table
+from netbisect.cli.listing import (
+    day,
+    json_option,
+    print_fields,
+    print_json,
+    print_table,
+    without_subcommand,
+)
 from netbisect.login import login_name
 from netbisect.reports.render import words
 from netbisect.steps.scheduler.quarantine import quarantine_testbed
-from netbisect.steps.service.control import SETTINGS
 from netbisect.steps.service.database_thread import open_service_ledger
-from netbisect.steps.service.options import chosen_folder, folder_option
+from netbisect.steps.service.options import folder_option, settings_file
 from netbisect.steps.service.settings import Settings, load
 from netbisect.store.db.records import Quarantine
 from netbisect.store.ledger import Ledger
@@ -23,7 +29,7 @@ _by_option = click.option("--by", default=login_name, help="Author (default: you
 
 
 def _open(folder: Path | None) -> tuple[Settings, Lab, Ledger]:
-    settings, lab = load(chosen_folder(folder) / SETTINGS)
+    settings, lab = load(settings_file(folder))
     return settings, lab, open_service_ledger(settings)
 
 
@@ -33,18 +39,12 @@ def _open(folder: Path | None) -> tuple[Settings, Lab, Ledger]:
 )
 @folder_option
 @json_option
-@click.pass_context
-def testbeds(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
+@without_subcommand
+def testbeds(folder: Path | None, *, as_json: bool) -> None:
     """List testbeds, quarantine one, or release it.
 
     Without a subcommand, lists the testbeds of the lab file with their states and queued jobs.
     """
-    if ctx.invoked_subcommand is not None:
-        if as_json:
-            raise click.UsageError(
-                f"--json here applies to the list, not to {ctx.invoked_subcommand!r}"
-            )
-        return
     _, lab, ledger = _open(folder)
     rows = _rows(lab, ledger)
     if as_json:
@@ -52,7 +52,7 @@ def testbeds(ctx: click.Context, folder: Path | None, *, as_json: bool) -> None:
         return
     names = ("testbed", "state", "since", "jobs", "why", "owner")
     days = ({**row, "since": day(row["since"])} for row in rows)
-    print_table(names, ([row[name] for name in names] for row in days))
+    print_table(names, ([row[name] for name in names] for row in days), "No testbeds.")
 
 
 def _rows(lab: Lab, ledger: Ledger) -> list[dict[str, Any]]:
@@ -140,10 +140,7 @@ def history(name: str, folder: Path | None, *, as_json: bool) -> None:
     found = ledger.quarantines.of_testbed(lab.testbed(name).name)
     if as_json:
         fields = ("since", "fault", "why", "by", "released_at", "released_by", "note", "refused")
-        print_json([{field: getattr(one, field) for field in fields} for one in found])
-        return
-    if not found:
-        click.echo(f"{name} was never in quarantine.")
+        print_fields(found, *fields)
         return
     print_table(
         ("from", "to", "why", "quarantined by", "released by", "note"),
@@ -151,4 +148,5 @@ def history(name: str, folder: Path | None, *, as_json: bool) -> None:
             (day(one.since), day(one.released_at), _why(one), one.by, one.released_by, one.note)
             for one in found
         ),
+        f"{name} was never in quarantine.",
     )

@@ -12,21 +12,13 @@ from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import WIDTH
 from netbisect.steps.requests import tokens
 from netbisect.steps.requests.validation import USER_NAME, is_user_name
-from netbisect.steps.service.control import SETTINGS
-from netbisect.steps.service.database_thread import open_service_ledger
-from netbisect.steps.service.options import folder_option
+from netbisect.steps.service.options import folder_option, open_chosen
 from netbisect.steps.service.rights import RIGHTS, Right, parse_rights
-from netbisect.steps.service.settings import load_settings
-from netbisect.store.ledger import Ledger
 
 
 @click.group("token", epilog="Example: netbisect token list")
 def token() -> None:
     """Create, list and revoke API tokens."""
-
-
-def _ledger(folder: Path | None) -> Ledger:
-    return open_service_ledger(load_settings((folder or Path()) / SETTINGS))
 
 
 def _rights(_: click.Context, __: click.Parameter, text: str) -> frozenset[Right]:
@@ -64,8 +56,9 @@ def create(
     who: str, rights: frozenset[Right], days: int, folder: Path | None, *, for_ever: bool
 ) -> None:
     """Create a token for WHO and print it; it cannot be printed again."""
+    ledger, _ = open_chosen(folder)
     made, text = tokens.create(
-        _ledger(folder), who, rights, by=login_name(), days=None if for_ever else days
+        ledger, who, rights, by=login_name(), days=None if for_ever else days
     )
     end = "never expires" if made.expires_at is None else f"expires {words.day(made.expires_at)}"
     click.echo(
@@ -80,7 +73,7 @@ def create(
 @folder_option
 def list_tokens(folder: Path | None, *, as_json: bool) -> None:
     """List all tokens, including expired ones, without their secrets."""
-    ledger = _ledger(folder)
+    ledger, _ = open_chosen(folder)
     found = ledger.tokens.all()
     if as_json:
         fields = ("who", "rights", "created_by", "created_at", "expires_at", "revoked_at")
@@ -88,16 +81,13 @@ def list_tokens(folder: Path | None, *, as_json: bool) -> None:
             [{"number": one.id} | {field: getattr(one, field) for field in fields} for one in found]
         )
         return
-    if not found:
-        click.echo("No tokens.")
-        return
     rows = []
     for one in found:
         state = "" if one.counts(ledger.clock()) else "expired"
         state = state if one.revoked_at is None else "revoked"
         rights = ", ".join(one.rights)
         rows.append((one.id, one.who, rights, day(one.created_at), day(one.expires_at), state))
-    print_table(("number", "who", "rights", "since", "until", ""), rows, WIDTH)
+    print_table(("number", "who", "rights", "since", "until", ""), rows, "No tokens.", WIDTH)
 
 
 @token.command(epilog="Example: netbisect token revoke 3")
@@ -105,5 +95,5 @@ def list_tokens(folder: Path | None, *, as_json: bool) -> None:
 @folder_option
 def revoke(number: int, folder: Path | None) -> None:
     """Revoke a token."""
-    taken = _ledger(folder).tokens.revoke(number, by=login_name())
+    taken = open_chosen(folder)[0].tokens.revoke(number, by=login_name())
     click.echo(f"Token {number} of {words.clean(taken.who)} is revoked.")

@@ -206,7 +206,7 @@ def test_a_closed_alert_is_not_withdrawn(address: str, ledger: Ledger) -> None:
         (["mute", "1", "--why", "x", "--until", "soon"], "'soon' is not a date such as 2026-12-31"),
         (["mute", "1", "--why", "x", "--until", "2026-02-30"], "'2026-02-30' is not a date"),
         (["mute", "1", "--why", "x", "--until", "2020-01-01"], "2020-01-01 is not after today, 2"),
-        (["--all", "show", "1"], "apply to the list, not to 'show'"),
+        (["--all", "show", "1"], "--all here applies to the list, not to 'show'"),
         (["forget", "1"], "No such command 'forget'"),
     ],
 )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -14,7 +15,6 @@ from netbisect.cli.input import MAX_SUGGESTIONS, suggestion
 from netbisect.cli.input.detection import of_database
 from netbisect.reports.documents.netbenches_study import FlameGraph, Study
 from netbisect.reports.model.compared import ComparedScenario, Set
-from netbisect.reports.render.ministat import Variant
 from netbisect.reports.render.ministat_input import read_points
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.netbenches import files
@@ -44,7 +44,7 @@ class StudyFile:
     scenario: tuple[StudyScenario, ...]
     conditions: tuple[str, ...] = ()
     flame_graphs: dict[str, str] = field(default_factory=dict)
-    variant: str = Variant.CURRENT.value
+    variant: Literal["2013", "2015", "2017", "current"] = "current"
     width: int = 74
     confidence: float = 95.0
 
@@ -77,7 +77,7 @@ def scenarios_of(study: StudyFile, folder: Path) -> tuple[ComparedScenario, ...]
     """The scenarios of a study file with the values of their files.
 
     Raises:
-        click.ClickException: a file cannot be read.
+        OSError, click.ClickException: See `set_of`.
     """
     return tuple(
         ComparedScenario(
@@ -93,12 +93,11 @@ def set_of(name: str, path: Path) -> Set:
     """A set from a file with one value per line, as for ministat.
 
     Raises:
-        click.ClickException: It cannot be read, or has fewer than three values.
+        OSError: It cannot be read.
+        click.ClickException: It has fewer than three values.
     """
     try:
         return Set(name, read_points(path.read_bytes(), str(path)), path.name)
-    except OSError as error:
-        raise click.ClickException(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise click.ClickException(
             f"{error}; expected one rate in packets per second per line"
@@ -109,12 +108,10 @@ def flame_graph_of(name: str, path: Path) -> FlameGraph:
     """A flame graph from its file.
 
     Raises:
-        click.ClickException: It cannot be read, or is not an SVG file.
+        OSError: It cannot be read.
+        click.ClickException: It is not an SVG file.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise click.ClickException(f"{path}: cannot be read: {error.strerror}") from error
+    content = path.read_bytes()
     if path.suffix.lower() != ".svg" or b"<svg" not in content:
         raise click.ClickException(f"{path}: not an SVG file")
     return FlameGraph(name, re.sub(r"[^A-Za-z0-9_.+-]+", "-", path.name), content)

@@ -40,7 +40,8 @@ def of_files(files: Sequence[str]) -> DetectionInput:
     """The series of files of histories or measurements; `-` is standard input.
 
     Raises:
-        click.ClickException: A file cannot be read, no file contains a series, or histories and
+        OSError: A file cannot be read.
+        click.ClickException: No file contains a series, or histories and
             measurements are mixed.
     """
     histories, measurements = Histories(), Measurements()
@@ -61,7 +62,8 @@ def read_measurements(name: str) -> Measurements:
     """The measurements of a file or folder.
 
     Raises:
-        click.ClickException: It cannot be read, or contains no measurements.
+        OSError: It cannot be read.
+        click.ClickException: It contains no measurements.
     """
     measurements = Measurements()
     _read(name, measurements)
@@ -85,8 +87,6 @@ def _read(name: str, measurements: Measurements, histories: Histories | None = N
                 return False
             measurements.read(lines, shown)
             return True
-    except OSError as error:
-        raise click.ClickException(f"{name}: {error.strerror}") from error
     except ValueError as error:
         raise click.ClickException(str(error)) from error
 

@@ -17,7 +17,7 @@ from netbisect.reports.documents.csv import COLUMNS, as_csv
 
 
 def samples(filled: Any, *arguments: str) -> Result:
-    return netbisect("samples", "--csv", "--database", filled.url, *arguments)
+    return netbisect("samples", "--database", filled.url, *arguments)
 
 
 def parse(text: str) -> list[dict[str, str]]:
