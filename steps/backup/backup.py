@@ -27,7 +27,7 @@ from netbisect.store.db.database import sqlite_file
 from netbisect.workers.config.lab import Lab
 
 FORMAT = 3
-"""Number of the format; incremented by incompatible changes. Format 2 had digests of its files."""
+"""Number of the format; incremented by incompatible changes."""
 ABOUT, LEDGER, BUILDBOT = "about.json", "ledger", "buildbot"
 BUILDBOTS = "state.sqlite"
 """Buildbot's database, as master.cfg names it."""
@@ -84,7 +84,7 @@ def _gather(
         databases[folder / BUILDBOTS] = work / BUILDBOT
     schema = snapshots.copy(databases)
     version = importlib.metadata.version("netbisect")
-    about = {"format": FORMAT, "netbisect": version, "ledger": "sqlite", "schema": schema}
+    about = {"format": FORMAT, "netbisect": version, "schema": schema}
     (work / ABOUT).write_text(json.dumps(about, indent=1))
     named = list(_named(folder, settings, lab))
     for one in named:

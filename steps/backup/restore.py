@@ -18,8 +18,6 @@ from netbisect.store.db.database import sqlite_file
 from netbisect.workers.build.artifacts import whole_tar
 
 _FOLDERS = ("folder", "state")
-_DIGESTS = "digests.json"
-"""Last member of archives of format 2."""
 
 
 def restore(archive: Path, folder: Path) -> Settings:
@@ -91,21 +89,16 @@ def _is_expected(name: str) -> bool:
     parts = PurePosixPath(name).parts
     if ".." in parts or name != "/".join(parts):
         return False
-    return name in {ABOUT, LEDGER, BUILDBOT, _DIGESTS} or (len(parts) > 1 and parts[0] in _FOLDERS)
+    return name in {ABOUT, LEDGER, BUILDBOT} or (len(parts) > 1 and parts[0] in _FOLDERS)
 
 
 def _check_about(data: object) -> None:
     match data:
-        case {"format": int(number), "schema": str(schema), "netbisect": str(version), **more}:
-            if number > FORMAT or not snapshots.is_known(schema):
+        case {"format": int(number), "schema": str(schema), "netbisect": str(version)}:
+            if number != FORMAT or not snapshots.is_known(schema):
                 raise control.ServiceError(
                     f"this version cannot read the backup: it is of netbisect {version}, schema "
                     f"{schema}"
-                )
-            if {more.get("ledger"), more.get("buildbot", "sqlite")} != {"sqlite"}:
-                raise control.ServiceError(
-                    "netbisect restore takes SQLite databases; for PostgreSQL, use pg_restore(1) "
-                    "as docs/operations.md describes"
                 )
         case _:
             raise ValueError(f"{ABOUT} has no format")
