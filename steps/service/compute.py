@@ -40,7 +40,7 @@ class ComputeProcess:
         self.on_timeout: Callable[[str], object] = lambda _: None
         """Called with the name of a call that exceeded the limit."""
         self._lock = threading.Lock()
-        self._closed = False
+        self.closed = False
         self._pool: ProcessPoolExecutor | None = None
 
     def call(self, module: str, function: str, *args: Any, **kwargs: Any) -> Any:
@@ -67,19 +67,9 @@ class ComputeProcess:
                 _log.warning("%s: the compute process died and is restarted", name)
         raise AssertionError("unreachable")
 
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
-    @property
-    def pid(self) -> int | None:
-        """Process ID of the child, or None."""
-        pool = self._pool
-        return next(iter(pool._processes or {}), None) if pool else None  # noqa: SLF001 - no public API
-
     def close(self) -> None:
         """Ends the child process and rejects further calls."""
-        self._closed = True
+        self.closed = True
         self.kill()
 
     def kill(self, pool: ProcessPoolExecutor | None = None) -> None:
@@ -101,7 +91,7 @@ class ComputeProcess:
 
     def _started(self) -> ProcessPoolExecutor:
         with self._lock:
-            if self._closed:
+            if self.closed:
                 raise StoppingError("the service is stopping")
             if self._pool is None:
                 spawn = multiprocessing.get_context("spawn")

@@ -17,13 +17,12 @@ from typing import NoReturn
 
 from netbisect.errors import UserError
 from netbisect.steps.service import private_files, stalls, tls
-from netbisect.steps.service.database_thread import open_history
+from netbisect.steps.service.database_thread import open_history, open_ledger
 from netbisect.steps.service.secrets import make_passwords, worker_passwords
 from netbisect.steps.service.settings import SETTINGS as SETTINGS  # noqa: PLC0414 - re-exported
 from netbisect.steps.service.settings import MailSettings, Settings, load
 from netbisect.steps.service.shipped_files import fill_template
-from netbisect.store.db.database import StoreError, open_database
-from netbisect.store.db.schema import migrate
+from netbisect.store.db.database import StoreError
 from netbisect.store.git.history import History, HistoryError
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.toml import FileError
@@ -111,11 +110,7 @@ def _passwords(settings: Settings, lab: Lab) -> str:
 
 def _database(settings: Settings) -> Iterator[StartCheck]:
     try:
-        engine = open_database(settings.database)
-        try:
-            migrate(engine)
-        finally:
-            engine.dispose()
+        open_ledger(settings.database).engine.dispose()
         yield StartCheck("database", True, settings.database)
     except StoreError as error:
         yield StartCheck("database", False, str(error))
@@ -257,13 +252,13 @@ def prepare_start(
         raise ServiceError(f"the master in {folder} is already running")
     if shutil.disk_usage(folder).free < _FREE_BYTES:
         raise ServiceError(f"the disk of {folder} has less than {_FREE_BYTES >> 20} MiB free")
-    private_files.restrict(folder, load(folder / SETTINGS)[0])
+    settings, _ = load(folder / SETTINGS)
+    private_files.restrict(folder, settings)
     for check in check_folder(folder):
         if not check.good and (check.what == _CONFIG or not check.needed):
             _progress(check.found)
         elif check.failed and not (supervised and check.what == _FETCH):
             raise ServiceError(check.found)
-    settings, _ = load(folder / SETTINGS)
     if not (folder / TAC).is_file():
         (folder / TAC).write_text(fill_template(TAC))
     (folder / _PID).unlink(missing_ok=True)  # of a master that was killed

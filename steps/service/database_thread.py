@@ -35,15 +35,13 @@ class DatabaseThread:
         self._lock = defer.DeferredLock()
         self._ledger: Ledger | None = None
 
-    async def do(self, work: Callable[[Ledger], T], seconds: float = 0.0) -> T:
+    async def do(self, work: Callable[[Ledger], T]) -> T:
         """Runs `work` in a thread, again after a lost connection, and returns its result.
 
-        Args:
-            work: The call; must not use the reactor.
-            seconds: Time limit of the call; see `WatchedWait`.
+        It must not use the reactor.
         """
         async with self._lock:
-            with WatchedWait(f"the ledger ({_name(work)})", seconds):
+            with WatchedWait(f"the ledger ({_name(work)})"):
                 call = partial(self._with_ledger, work)
                 result: T = await threads.deferToThread(retried_when_lost, call)
         return result

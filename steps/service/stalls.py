@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import socket
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -87,17 +85,7 @@ def add(state: Path, stall: Stall) -> None:
     before = read(state)
     counts = {**before.counts, stall.ended: before.counts[stall.ended] + 1}
     latest = [asdict(one) for one in [*before.latest, stall][-_KEPT:]]
-    with _replacing(state / _NAME) as work:
+    with tempfile.TemporaryDirectory(prefix=f".{_NAME}-", dir=state) as folder:
+        work = Path(folder, _NAME)
         work.write_text(json.dumps({"counts": counts, "latest": latest}, indent=1) + "\n")
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    os.close(handle)
-    work = Path(name)
-    try:
-        yield work
-        work.replace(path)
-    finally:
-        work.unlink(missing_ok=True)
+        work.replace(state / _NAME)
