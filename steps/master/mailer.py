@@ -134,7 +134,7 @@ class Mailer(BuildbotService):
     name = MAILER_NAME
 
     def reconfigService(
-        self, settings: Settings, lab: Lab | None = None, scheduler: str = "", **kwargs: Any
+        self, settings: Settings, lab: Lab, scheduler: str, **kwargs: Any
     ) -> defer.Deferred[None]:
         """Takes new settings; the master that runs `scheduler` sends the mails."""
         self.settings = settings
@@ -220,12 +220,9 @@ class Mailer(BuildbotService):
 
     async def _write_digest(self) -> None:
         """Puts the digest into the outbox; an error in it delays no other mail."""
-        lab = self.lab
-        if lab is None:
-            return
         try:
             await database_thread(self.settings).do(
-                lambda ledger: post_digest(ledger, self.settings, lab)
+                lambda ledger: post_digest(ledger, self.settings, self.lab)
             )
         except Exception:  # noqa: BLE001
             log.err(None, "the digest; it is retried")

@@ -84,7 +84,9 @@ class MailerTest(IdleMaster):
             pass
         self.settings = Settings(
             branches=("main",),
-            mail=MailSettings(("people@lab.invalid",), "netbisect@lab.invalid", port=port),
+            mail=MailSettings(
+                ("people@lab.invalid",), "netbisect@lab.invalid", digest=False, port=port
+            ),
             database=f"sqlite:///{folder.name}/netbisect.sqlite",
             tick=0.1,
         )
@@ -108,7 +110,9 @@ class MailerTest(IdleMaster):
             self.server = None
 
     async def start_master(self) -> None:
-        await self.start_idle(self.folder, services=[mailer.Mailer(settings=self.settings)])
+        await self.start_idle(
+            self.folder, services=[mailer.Mailer(settings=self.settings, lab=None, scheduler="")]
+        )
 
     async def sent(self) -> None:
         while self.ledger.mails.waiting():

@@ -319,7 +319,9 @@ class BisectSchedulerTest(RealMaster):
     @case
     async def test_a_master_without_its_claim_does_nothing(self) -> None:
         """For example, another master took the claim during a pause of this master."""
-        await self.start(services=[Mailer(settings=self.settings, scheduler=SCHEDULER_NAME)])
+        await self.start(
+            services=[Mailer(settings=self.settings, lab=self.lab, scheduler=SCHEDULER_NAME)]
+        )
         mailer = self.master.service_manager.namedServices[Mailer.name]
         await mailer.look()  # waits for the pass that the start began
         schedulers = self.master.db.schedulers
