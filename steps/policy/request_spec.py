@@ -7,7 +7,6 @@ from typing import Final
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.reports.documents.api import AskBody
-from netbisect.steps.service.rights import User
 from netbisect.workers.build.patches import Patch
 
 COMPARE: Final = "compare"
@@ -35,7 +34,6 @@ class ResolvedRequest:
     """A valid request, with revisions and testbeds resolved."""
 
     body: AskBody
-    user: User
     branch: str
     subjects: tuple[str, ...]
     """Keys as in `bisect/model/revision_key.py`; for a search its ends."""

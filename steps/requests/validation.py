@@ -71,7 +71,6 @@ def resolve_request(
     margin = settings.min_effect_percent if body.margin_percent is None else body.margin_percent
     return ResolvedRequest(
         body=body,
-        user=user,
         branch=branch,
         subjects=subjects,
         commits=tuple(named.commits.values()),

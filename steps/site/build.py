@@ -31,7 +31,6 @@ from netbisect.steps.queries import documents, progress
 from netbisect.steps.queries.changes import of_alert, of_job
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.site.folder import put
-from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.series import SeriesHistory
@@ -70,16 +69,16 @@ class PagesOfTestbed:
 class PageBuilder:
     """Renders pages; each method returns files by name."""
 
-    def __init__(self, source: SiteSource, ledger: Ledger, alerts: AlertIndex) -> None:
+    def __init__(self, lab: LabContext, ledger: Ledger, alerts: AlertIndex) -> None:
         """Indexes the alerts.
 
         Args:
-            source: Source of the pages.
-            ledger: Database of the source.
+            lab: Lab of the pages, and settings of their service.
+            ledger: Database.
             alerts: Alerts of the run.
         """
         self.ledger = ledger
-        self.lab = LabContext(source.lab, source.home)
+        self.lab = lab
         self.documents = documents.DocumentQueries(self.ledger, self.lab, url="")
         self.alerts = alerts
         self.lines = {

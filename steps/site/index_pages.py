@@ -33,7 +33,14 @@ from netbisect.steps.site.build import PageBuilder
 from netbisect.steps.site.folder import Pair
 
 K = TypeVar("K", bound=Hashable)
-NAMES = ("index", "alerts", "searches", "testbeds", "compare", "health")
+_PAGES = {
+    "index": pages.index,
+    "alerts": pages.alerts,
+    "testbeds": pages.testbeds,
+    "compare": pages.compare,
+    "health": pages.health,
+}
+NAMES = (*_PAGES, "searches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +78,7 @@ class IndexPages:
         if name == "searches":
             running = [one for one in self.overview.running if one.kind in JOB_KINDS]
             return pages.searches(running, list(self._ended()))
-        return {
-            "index": pages.index,
-            "alerts": pages.alerts,
-            "testbeds": pages.testbeds,
-            "compare": pages.compare,
-            "health": pages.health,
-        }[name](self.overview)
+        return _PAGES[name](self.overview)
 
     def by_testbed(self) -> Mapping[str, Sequence[SeriesDocument]]:
         """The series of each testbed, by its page."""

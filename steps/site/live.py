@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from netbisect.bisect.model.entities import Commit
@@ -14,39 +14,40 @@ from netbisect.reports.site.files import LISTED, pair_page, revision_page, serie
 from netbisect.reports.site.frame import File, Page, Serving
 from netbisect.reports.site.overview import Overview, RunningJob
 from netbisect.reports.site.pages import RequestListing
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.service import stalls
-from netbisect.steps.service.settings import MOST_BOOTS
+from netbisect.steps.service.database_thread import open_service_ledger
+from netbisect.steps.service.settings import MOST_BOOTS, Settings
 from netbisect.steps.service.web_settings import NO_LOGIN
 from netbisect.steps.site import revision_names
 from netbisect.steps.site.build import AlertIndex, PageBuilder
 from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.steps.site.index_pages import NAMES, IndexPages, overview
 from netbisect.steps.site.requests import profile_files, request_files
-from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.database import NotFoundError, retried_when_lost
 from netbisect.store.git.grammar import RevisionError
 from netbisect.store.git.mirror import HistoryError
 from netbisect.store.git.resolve import commit_named
 from netbisect.store.ledger import Ledger
+from netbisect.workers.config.lab import Lab, load_lab
 
 _PATIENCE = 0.5
 """Seconds that a page waits for series; the next request reads further ones."""
-_ALERT = re.compile(r"alert-([0-9]{1,9})[.]")
-_JOB = re.compile(r"(?:comparison|bisection)-([0-9]{1,9})[.]")
-_REQUEST = re.compile(r"request-([0-9]{1,9})[.]")
-_PROFILE = re.compile(r"profile-([0-9]{1,9})[.]")
+_NUMBERED = re.compile(r"(alert|bisection|comparison|profile|request)-([0-9]{1,9})[.]")
 _REVISION = re.compile(r"revision-([0-9A-Za-z_-]{1,50})[.]html")
 _PAIR = re.compile(r"compare-([0-9A-Za-z_-]{1,50})[.]([0-9A-Za-z_-]{1,50})[.]html")
 _Place = tuple[str, str]
-_Maker = Callable[[int], dict[str, File]]
 
 
 class LivePages:
     """The pages of one ledger, up to date at every request."""
 
-    def __init__(self, source: SiteSource, ledger: Ledger, patience: float = _PATIENCE) -> None:
-        self.source = source
+    def __init__(
+        self, settings: Settings, lab: Lab, ledger: Ledger, patience: float = _PATIENCE
+    ) -> None:
+        self.settings = settings
+        self.lab = lab
         self.ledger = ledger
         self.patience = patience
         self._event = -1
@@ -58,13 +59,12 @@ class LivePages:
     def file(self, name: str) -> str | None:
         """A page or another file; None if there is none of this name."""
         found = self._file(name)
-        return found.html(_serving(self.source)) if isinstance(found, Page) else found
+        return found.html(_serving(self.settings)) if isinstance(found, Page) else found
 
     def _file(self, name: str) -> File | None:
         self._refresh()
-        for pattern, page in self._by_number():
-            if found := pattern.match(name):
-                return self._numbered(page, int(found[1])).get(name)
+        if found := _NUMBERED.match(name):
+            return self._numbered(found[1], int(found[2])).get(name)
         if name == "requests.html":
             return pages.requests(
                 [
@@ -75,25 +75,25 @@ class LivePages:
                 ]
             )
         if name == "new-request.html":
-            return _new_request(self.source)
+            return _new_request(self.settings, self.lab)
         if name.startswith("series-"):
             return self._one_series(name)
         return self._of_many(name)
 
-    def _numbered(self, files: _Maker, number: int) -> Mapping[str, File]:
+    def _numbered(self, kind: str, number: int) -> Mapping[str, File]:
+        """The files about an alert, a job or a request; none if there is none of this number."""
         try:
-            return files(number)
+            match kind:
+                case "alert":
+                    return self.builder.alert(number)
+                case "profile":
+                    return profile_files(self.builder, self.settings, number)
+                case "request":
+                    return request_files(self.builder, self.settings, self.lab, number)
+                case _:
+                    return self.builder.job(number)
         except (NotFoundError, KeyError):
             return {}
-
-    def _by_number(self) -> tuple[tuple[re.Pattern[str], _Maker], ...]:
-        """The names of files with a number, and what makes the files of a number."""
-        return (
-            (_ALERT, self.builder.alert),
-            (_JOB, self.builder.job),
-            (_REQUEST, lambda number: request_files(self.builder, self.source, number)),
-            (_PROFILE, lambda number: profile_files(self.builder, self.source, number)),
-        )
 
     def _one_series(self, name: str) -> File | None:
         page = f"{name.rpartition('.')[0]}.html"
@@ -136,9 +136,7 @@ class LivePages:
             if tree is None:
                 raise
             try:
-                home = self.source.home
-                branch = home.branches[0] if home else ""
-                return commit_named(tree, name, default_branch=branch)
+                return commit_named(tree, name, default_branch=self.settings.branches[0])
             except (RevisionError, HistoryError):
                 raise error from None
 
@@ -167,13 +165,12 @@ class LivePages:
                 [self.builder.document(one).latest_only(LISTED) for one in found],
             )
         every = [one for _, found in self._series.values() for one in found]
-        home = self.source.home
         return overview(
             self.builder,
             sorted(every, key=lambda one: one.name),
             list(self._jobs()),
             self.ledger.clock(),
-            stalls=stalls.read(home.state).recent if home else (),
+            stalls=stalls.read(self.settings.state).recent,
             unread=len(stale),
         )
 
@@ -202,7 +199,9 @@ class LivePages:
         event = self.ledger.events.last()
         if event != self._event:
             self.alerts = AlertIndex.of(self.ledger)
-            self.builder = PageBuilder(self.source, self.ledger, self.alerts)
+            self.builder = PageBuilder(
+                LabContext(self.lab, self.settings), self.ledger, self.alerts
+            )
             self._event = event
 
     def _jobs(self) -> list[RunningJob]:
@@ -222,49 +221,45 @@ _pages: list[LivePages] = []
 """Pages of the last request."""
 
 
-def file(source: SiteSource, name: str) -> str | None:
+def file(settings: Settings, name: str) -> str | None:
     """A page of the service or another file; None if there is none of this name."""
-    return retried_when_lost(lambda: _pages_of(source).file(name))
+    return retried_when_lost(lambda: _pages_of(settings).file(name))
 
 
-def search(source: SiteSource, names: Sequence[str]) -> tuple[str, str]:
+def search(settings: Settings, names: Sequence[str]) -> tuple[str, str]:
     """The file about one or two revisions; or "" and why there is none."""
     try:
-        return retried_when_lost(lambda: _pages_of(source).search(names)), ""
+        return retried_when_lost(lambda: _pages_of(settings).search(names)), ""
     except SiteRevisionError as error:
         return "", str(error)
 
 
-def message(source: SiteSource, title: str, text: str, **options: Any) -> str:
+def message(settings: Settings, title: str, text: str, **options: Any) -> str:
     """A page with a sentence; `options` as in `frame.message`."""
-    return frame.message(title, text, **options).html(_serving(source))
+    return frame.message(title, text, **options).html(_serving(settings))
 
 
-def _new_request(source: SiteSource) -> Page | None:
-    home, lab = source.home, source.lab
-    if home is None or lab is None:
-        return None
+def _new_request(settings: Settings, lab: Lab) -> Page:
     return pages.new_request(
         [(one.name, one.scenarios) for one in lab.testbeds],
-        home.branches,
-        boots=home.requests.boots,
+        settings.branches,
+        boots=settings.requests.boots,
         most_boots=MOST_BOOTS,
-        margin=home.min_effect_percent,
-        hours=home.requests.hours,
+        margin=settings.min_effect_percent,
+        hours=settings.requests.hours,
     )
 
 
-def _serving(source: SiteSource) -> Serving:
+def _serving(settings: Settings) -> Serving:
     """Links to Buildbot's own pages."""
-    web = source.home.web if source.home else None
-    if web is None:
-        return Serving("")
+    web = settings.web
     logins = web.login.kind != NO_LOGIN
     login = f"{web.url}auth/login?redirect=/netbisect" if logins else ""
     return Serving(f"{web.url}#/builders", login)
 
 
-def _pages_of(source: SiteSource) -> LivePages:
-    if not _pages or _pages[0].source != source:
-        _pages[:] = [LivePages(source, source.ledger())]
+def _pages_of(settings: Settings) -> LivePages:
+    lab = load_lab(settings.lab)
+    if not _pages or (_pages[0].settings, _pages[0].lab) != (settings, lab):
+        _pages[:] = [LivePages(settings, lab, open_service_ledger(settings))]
     return _pages[0]

@@ -15,20 +15,21 @@ from netbisect.steps.queries.request_files import addresses
 from netbisect.steps.queries.request_status import RequestQueries
 from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.numeric import measurement
+from netbisect.steps.service.settings import Settings
 from netbisect.steps.site.build import PageBuilder
-from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import JobRecord
+from netbisect.workers.config.lab import Lab
 
 
-def request_files(builder: PageBuilder, source: SiteSource, number: int) -> dict[str, File]:
+def request_files(
+    builder: PageBuilder, settings: Settings, lab: Lab, number: int
+) -> dict[str, File]:
     """The page of a request, by its file.
 
     Raises:
         NotFoundError: There is none.
     """
-    ledger, settings, lab = builder.ledger, source.home, source.lab
-    if settings is None or lab is None:
-        return {}
+    ledger = builder.ledger
     records = ledger.requests.jobs(number)
     found = RequestQueries(ledger, settings, lab, open_history(settings, lab)).of(number)
     page = request_pages.page(
@@ -77,7 +78,7 @@ def _narrowing(builder: PageBuilder, job: MeasureJob, evidence: Evidence) -> lis
     ]
 
 
-def profile_files(builder: PageBuilder, source: SiteSource, number: int) -> dict[str, File]:
+def profile_files(builder: PageBuilder, settings: Settings, number: int) -> dict[str, File]:
     """The page of a profile job, by its file; nothing for another job.
 
     Raises:
@@ -85,12 +86,12 @@ def profile_files(builder: PageBuilder, source: SiteSource, number: int) -> dict
     """
     ledger, record = builder.ledger, builder.ledger.jobs.get(number)
     job = record.job
-    if source.home is None or not isinstance(job, ProfileJob):
+    if not isinstance(job, ProfileJob):
         return {}
     page = request_pages.profile(
         number,
         f"{builder.lab.title(job.scenarios[0])} on {job.testbed}",
-        profiles.compared(ledger, source.home.trial_logs, record) if record.result else None,
+        profiles.compared(ledger, settings.trial_logs, record) if record.result else None,
         ledger.commits.label,
     )
     return {f"profile-{number}.html": page}

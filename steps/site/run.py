@@ -61,7 +61,7 @@ def write(
     ]
     alerts = AlertIndex.of(ledger)
     counted = ledger.samples.counts()
-    builder = PageBuilder(source, ledger, alerts)
+    builder = PageBuilder(source.context(), ledger, alerts)
     if processes is None:
         processes = os.cpu_count() or 1 if len(counted) >= _WORTH_IT else 1
     series = _made(_parts(ledger, counted, alerts), builder, folder, processes, source)
@@ -132,7 +132,7 @@ def _joined(found: Iterable[Sequence[SeriesDocument]]) -> list[SeriesDocument]:
 def _begin(source: SiteSource, folder: Path, alerts: AlertIndex) -> None:
     """In a child process."""
     compute.prepare_child()
-    _child[:] = [(PageBuilder(source, source.ledger(), alerts), folder)]
+    _child[:] = [(PageBuilder(source.context(), source.ledger(), alerts), folder)]
 
 
 def _make(part: PagesOfTestbed) -> list[SeriesDocument]:

@@ -1,12 +1,12 @@
-"""Source of a site; quick to import."""
+"""Source of a site."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from netbisect.steps.queries.lab_context import LabContext
+from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import Settings
-from netbisect.store.db.database import open_database
-from netbisect.store.db.schema import migrate
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 
@@ -20,12 +20,14 @@ class SiteSource:
     home: Settings | None = None
     """Settings of the service; None without one."""
 
+    def context(self) -> LabContext:
+        """The lab of the pages."""
+        return LabContext(self.lab, self.home)
+
     def ledger(self) -> Ledger:
         """The ledger in the database, which is migrated first.
 
         Raises:
             StoreError: The database cannot be used.
         """
-        engine = open_database(self.database)
-        migrate(engine)
-        return Ledger(engine)
+        return open_ledger(self.database)

@@ -77,7 +77,6 @@ class WebPlugin(Application):
         super().setConfiguration(config)
         children: dict[bytes, resource.Resource] = {
             b"": Redirect(b"index.html"),
-            b"dashboard": Redirect(b"index.html"),  # the address in earlier releases
             b"search": pages.SearchResource(self),
             b"reports": RequestFiles(self, ()),
             b"api": api.ApiResource(self),

@@ -22,7 +22,7 @@ from twisted.web.guard import BasicCredentialFactory
 
 from netbisect.steps.requests.rate_limit import LoginBackoff
 from netbisect.steps.service import web_settings
-from netbisect.steps.service.rights import Right
+from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.secrets import read_password
 from netbisect.steps.service.settings import LOGIN, Settings
 from netbisect.steps.service.watchdog import run_in_thread
@@ -175,6 +175,13 @@ def user_rights(settings: Settings, user: dict[str, Any]) -> frozenset[Right]:
         return frozenset()
     rights = rights_from_rules(settings.web.people, who) | {Right.READ}
     return frozenset(Right) if Right.ADMIN in rights else rights
+
+
+def logged_in_user(master: Any, settings: Settings, request: Any) -> User | None:
+    """The user of the session of a request, or None."""
+    info = master.www.getUserInfos(request)
+    name, origin = user_name(info), str(request.getClientAddress().host)
+    return User(name, user_rights(settings, info), "form", origin) if name else None
 
 
 def make_authz(settings: Settings) -> Any:

@@ -21,12 +21,10 @@ from netbisect.steps.service.compute import RemoteModule
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.settings import Settings
-from netbisect.steps.site.source import SiteSource
-from netbisect.steps.web.login import user_name, user_rights
+from netbisect.steps.web.login import logged_in_user
 from netbisect.steps.web.responses import ProtectedResource, fail, is_same_origin, send
 from netbisect.store.db.database import StoreError
 from netbisect.store.ledger import Ledger
-from netbisect.workers.config.lab import load_lab
 
 _live = RemoteModule("netbisect.steps.site.live")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}[.](html|json|svg)")
@@ -53,11 +51,6 @@ def page_resource(application: Application, name: str) -> PageResource:
     return next(kinds, PageResource)(application, name)
 
 
-def source_of(settings: Settings) -> SiteSource:
-    """Source of the pages of a service."""
-    return SiteSource(settings.database, load_lab(settings.lab), settings)
-
-
 async def _in_turn(work: Callable[[], Any]) -> Any:
     """Runs a call of the compute process in a thread, after those before it."""
     async with _one_at_a_time:
@@ -68,7 +61,7 @@ async def _send_message(
     request: Request, settings: Settings, title: str, text: str, **options: Any
 ) -> None:
     """Sends a page with a sentence; `options` as in `frame.message`."""
-    page = await _in_turn(lambda: _live.message(source_of(settings), title, text, **options))
+    page = await _in_turn(lambda: _live.message(settings, title, text, **options))
     send(request, "text/html", page)
 
 
@@ -96,7 +89,7 @@ class PageResource(ProtectedResource):
 
     async def respond(self, request: Request) -> None:
         settings = self.settings
-        text = await _in_turn(lambda: _live.file(source_of(settings), self.name))
+        text = await _in_turn(lambda: _live.file(settings, self.name))
         if text is None:
             why = f"There is no page {self.name}."
             await _refuse(request, http.NOT_FOUND, settings, why)
@@ -139,14 +132,11 @@ class FormResource(PageResource):
             FormError: The form is from another server.
             MissingRightError: The user may not.
         """
-        info = self.application.master.www.getUserInfos(request)
-        name = user_name(info)
-        if not name:
+        user = logged_in_user(self.application.master, self.settings, request)
+        if user is None:
             raise LoginNeededError(f"{self.doing} needs a login")
         if not is_same_origin(request, self.settings.web.url):
             raise FormError("cross-origin request")
-        origin = str(request.getClientAddress().host)
-        user = User(name, user_rights(self.settings, info), "form", origin)
         user.require(Right.ASK, self.doing)
         return user
 
@@ -261,7 +251,7 @@ class SearchResource(ProtectedResource):
         given = (request.args or {}).get(b"q", [b""])[:2]
         names = [one.decode("utf-8", "replace")[:_LONGEST] for one in given]
         settings = self.settings
-        page, why = await _in_turn(lambda: _live.search(source_of(settings), names))
+        page, why = await _in_turn(lambda: _live.search(settings, names))
         if page:
             _redirect(request, page)
         else:

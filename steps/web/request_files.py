@@ -8,9 +8,7 @@ from pathlib import Path
 from buildbot.www.plugin import Application
 from twisted.web import resource
 from twisted.web.server import Request
-from twisted.web.util import Redirect
 
-from netbisect.steps.web.pages import is_page
 from netbisect.steps.web.responses import ProtectedResource, send_bytes, send_not_found
 
 _FOLDER = re.compile(r"request-[1-9][0-9]{0,8}\Z")
@@ -36,8 +34,6 @@ class RequestFiles(ProtectedResource):
 
     def getChild(self, path: bytes, request: Request) -> resource.Resource:
         name = path.decode(errors="replace")
-        if not self.parts and is_page(name):
-            return Redirect(f"../{name}".encode())  # the address in mails of earlier releases
         return RequestFiles(self.application, (*self.parts, name))
 
     async def respond(self, request: Request) -> None:

@@ -11,7 +11,6 @@ from netbisect.bisect.model.jobs import NightlyJob, ProfileJob
 from netbisect.bisect.model.results import NightlyResult, ProfileResult, Unfinished
 from netbisect.steps.policy import profiles
 from netbisect.steps.site.live import LivePages
-from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import ActionStage, JobRecord
 
 OTHER = "b" * 40
@@ -25,8 +24,7 @@ class ProfilesTest(RealMaster):
         )
 
     def page(self, record: JobRecord) -> str:
-        source = SiteSource(self.settings.database, lab=self.lab, home=self.settings)
-        text = LivePages(source, self.ledger).file(f"profile-{record.id}.html")
+        text = LivePages(self.settings, self.lab, self.ledger).file(f"profile-{record.id}.html")
         assert text is not None
         return text
 

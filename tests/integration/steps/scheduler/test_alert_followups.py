@@ -33,7 +33,6 @@ from netbisect.steps.scheduler.followups import Followups, open_nights
 from netbisect.steps.service import control
 from netbisect.steps.service.settings import SearchSettings, load
 from netbisect.steps.site.live import LivePages
-from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import ActionStage, Alert, JobRecord, Outcome
 from netbisect.store.git.history import History, HistoryError
 from netbisect.store.ledger import Ledger
@@ -278,8 +277,7 @@ def profiled(alerts: Alerts, record: JobRecord, folded: dict[str, str]) -> None:
 
 
 def page_of(alerts: Alerts, alert: Alert) -> str:
-    source = SiteSource("", lab=alerts.lab, home=alerts.settings)
-    text = LivePages(source, alerts.ledger).file(f"alert-{alert.id}.html")
+    text = LivePages(alerts.settings, alerts.lab, alerts.ledger).file(f"alert-{alert.id}.html")
     assert text is not None
     return text
 

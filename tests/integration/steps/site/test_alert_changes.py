@@ -17,12 +17,12 @@ from netbisect.reports.mail import alerts, digest
 from netbisect.steps.policy.alert_actions import change_mail
 from netbisect.steps.queries.changes import of_alert
 from netbisect.steps.queries.digest import gather
+from netbisect.steps.queries.documents import DocumentQueries
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load
-from netbisect.steps.site.build import AlertIndex, PageBuilder
 from netbisect.steps.site.live import LivePages
-from netbisect.steps.site.source import SiteSource
 
 RETEST, VERIFIED = "-3.9 %", "-4.4 %"
 
@@ -36,10 +36,10 @@ def places(service_folder: Path, filled: Path, tmp_path: Path) -> dict[str, str]
     ledger = open_ledger(url)
     found = ledger.alerts.all()[-1]
     assert (found.change.basis, found.retest[0].ln_ratio) == (ChangeBasis.VERIFIED, -0.04)
-    source = SiteSource(url, lab=lab, home=settings)
-    live = LivePages(source, ledger, patience=math.inf)
-    builder = PageBuilder(source, ledger, AlertIndex.of(ledger))
-    case = of_alert(builder.lab, ledger, found, found.opened_at)
+    live = LivePages(settings, lab, ledger, patience=math.inf)
+    context = LabContext(lab, settings)
+    queries = DocumentQueries(ledger, context, url="")
+    case = of_alert(context, ledger, found, found.opened_at)
     assert case is not None
     pages = {
         name: live.file(name) or ""
@@ -53,8 +53,8 @@ def places(service_folder: Path, filled: Path, tmp_path: Path) -> dict[str, str]
         "subject": alerts.mail(case).subject,
         "reply": change_mail("olga", "because")(found),
         "digest": digest.mail(document).text,
-        "feed": builder.documents.atom(),
-        "status": status.as_text(builder.documents.status(everything=True)),
+        "feed": queries.atom(),
+        "status": status.as_text(queries.status(everything=True)),
         "list": netbisect("alerts", "--all", "--database", url).output,
     }
     return pages | texts

@@ -25,7 +25,6 @@ from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load
 from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.steps.site.live import LivePages
-from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.records import ActionStage, AlertSeries, JobRecord
 
 HOSTILE = "]]> <script>alert(1)</script> \x07 \u202e & \"'"
@@ -40,8 +39,7 @@ class LiveCase:
         self.ledger = open_ledger(self.settings.database)
         self.now = max(one.latest for one in self.ledger.samples.counts().values()) + 3600
         self.ledger.clock = lambda: self.now
-        source = SiteSource(self.settings.database, lab=lab, home=self.settings)
-        self.pages = LivePages(source, self.ledger, patience=math.inf)
+        self.pages = LivePages(self.settings, lab, self.ledger, patience=math.inf)
         self.names = sorted({one.scenario for one in self.ledger.series.names()})
 
     def index(self) -> str:
@@ -267,7 +265,7 @@ def test_unknown_names_have_no_page(live: LiveCase, name: str) -> None:
 
 def test_an_empty_database_has_pages(service_folder: Path, url: str) -> None:
     settings, lab = load(service_folder / control.SETTINGS)
-    pages = LivePages(SiteSource(url, lab=lab, home=settings), open_ledger(url))
+    pages = LivePages(settings, lab, open_ledger(url))
     text = Page(pages.file("index.html")).text
 
     assert "No night yet." in text

@@ -65,15 +65,15 @@ class WebTest(ApiMaster):
         assert "confidence" in texts[1]
 
     @case
-    async def test_documents_feed_badges_and_dashboard_are_served(self) -> None:
+    async def test_documents_feed_badges_and_overview_are_served(self) -> None:
         self.learn()
         await self.serve()
-        assert "No night yet." in await self.text("plugins/netbisect/dashboard")
+        assert "No night yet." in await self.text("plugins/netbisect/")
         await self.closed(self.add_night(GOOD, boots=1))
         await self.check_documents()
         await self.check_missing()
         await self.check_caching()
-        page = await self.text("plugins/netbisect/dashboard")  # redirects to the overview
+        page = await self.text("plugins/netbisect/")  # redirects to the overview
 
         assert "1 of 1 series measured, none missing." in page
         assert "learning" in page
