@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from netbisect.reports.documents import api, openapi
+from netbisect.reports.documents import api
 from netbisect.reports.documents.openapi import (
     MOST_LETTERS,
     MOST_NAMES,
@@ -38,11 +38,9 @@ def parse_body(content: bytes, kind: type[T]) -> T:
     """Parses a body.
 
     Raises:
-        CallError: It is not JSON, or too large.
+        CallError: It is not JSON.
         InvalidRequestError: Fields are missing, unknown or invalid.
     """
-    if len(content) > openapi.MOST_BODY_BYTES:
-        raise CallError(413, f"expected at most {openapi.MOST_BODY_BYTES:,} bytes")
     data = _json(content)
     if not isinstance(data, dict):
         raise CallError(400, "expected a JSON object")

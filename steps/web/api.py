@@ -22,7 +22,7 @@ from netbisect.steps.requests.rate_limit import RateLimiter
 from netbisect.steps.requests.service import RequestService
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.rights import MissingRightError, User, parse_rights
-from netbisect.steps.web.login import user_name, user_rights
+from netbisect.steps.web.login import logged_in_user
 from netbisect.steps.web.responses import ProtectedResource, is_same_origin, send
 from netbisect.store.db.database import DatabaseError, NotFoundError, StoreError
 from netbisect.store.git.history import HistoryError
@@ -46,7 +46,7 @@ class ApiResource(ProtectedResource):
 
     def __init__(self, application: Application) -> None:
         super().__init__(application)
-        self._limiter: RateLimiter | None = None
+        self._limiter = RateLimiter(self.settings.web.calls_per_minute)
         self._tries = RateLimiter(_TRIES_PER_MINUTE)
 
     def render(self, request: Request) -> int:
@@ -55,8 +55,6 @@ class ApiResource(ProtectedResource):
         return int(server.NOT_DONE_YET)
 
     async def respond(self, request: Request) -> None:
-        closed = request.notifyFinish()
-        closed.addErrback(lambda _: None)
         try:
             document, status = await self._dispatch(request)
         except CallError as error:
@@ -67,8 +65,6 @@ class ApiResource(ProtectedResource):
             log.err(None, "netbisect's API")
             refusal = api.Refusal(error="internal error; see the log of the service", faults={})
             document, status = json_schema.as_plain(refusal), 500
-        if closed.called:
-            return
         request.setResponseCode(status)
         send(request, _JSON, json.dumps(document, indent=2, allow_nan=False) + "\n")
 
@@ -97,9 +93,6 @@ class ApiResource(ProtectedResource):
     async def _caller(self, request: Request) -> User | None:
         """Returns the user, or None for anonymous calls; applies the rate limit."""
         user = await self._user(request)
-        most = self.settings.web.calls_per_minute
-        if self._limiter is None or self._limiter.per_minute != most:
-            self._limiter = RateLimiter(most)
         wait = self._limiter.wait(user.name if user else ("", _origin(request)))
         if wait:
             raise _too_often("calls", wait)
@@ -110,9 +103,7 @@ class ApiResource(ProtectedResource):
         origin = _origin(request)
         shown = request.getHeader("authorization")
         if shown is None:
-            info = self.application.master.www.getUserInfos(request)
-            name = user_name(info)
-            return User(name, user_rights(self.settings, info), "form", origin) if name else None
+            return logged_in_user(self.application.master, self.settings, request)
         scheme, _, text = shown.partition(" ")
         found = await self.query(lambda ledger: tokens.authenticate(ledger, text.strip()))
         if scheme.lower() != "bearer" or found is None:
@@ -150,7 +141,7 @@ class ApiResource(ProtectedResource):
                 raise _unauthorized("asking needs a login or a token")
             _check_sender(request, caller, self.settings.web.url)
             assert request.content is not None
-            content = request.content.read(openapi.MOST_BODY_BYTES + 1)
+            content = request.content.read()
             result = await self._run(
                 lambda ledger: write_json(self._service(ledger), caller, verb, number, content),
                 write=True,

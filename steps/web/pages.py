@@ -22,7 +22,7 @@ from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.settings import Settings
 from netbisect.steps.web.login import logged_in_user
-from netbisect.steps.web.responses import ProtectedResource, fail, is_same_origin, send
+from netbisect.steps.web.responses import ProtectedResource, fail, has_gone, is_same_origin, send
 from netbisect.store.db.database import StoreError
 from netbisect.store.ledger import Ledger
 
@@ -75,9 +75,10 @@ async def _refuse(
 
 
 def _redirect(request: Request, page: str) -> None:
-    request.setResponseCode(http.SEE_OTHER)
-    request.setHeader(b"location", page.encode())
-    request.finish()
+    if not has_gone(request):
+        request.setResponseCode(http.SEE_OTHER)
+        request.setHeader(b"location", page.encode())
+        request.finish()
 
 
 class PageResource(ProtectedResource):

@@ -82,6 +82,11 @@ def fail(failure: Any, request: Request) -> None:
     send(request, "text/plain", f"{text}\n")
 
 
+def has_gone(request: Request) -> bool:
+    """Whether the client has closed the connection; a response would raise an exception."""
+    return request._disconnected  # noqa: SLF001 - Twisted's public way is an event
+
+
 def send(request: Request, media_type: str, text: str, *, seconds: int = 0) -> None:
     """Sends a text in UTF-8, or status 304.
 
@@ -96,7 +101,9 @@ def send(request: Request, media_type: str, text: str, *, seconds: int = 0) -> N
 
 
 def send_bytes(request: Request, content_type: str, content: bytes, *, seconds: int = 0) -> None:
-    """Sends a file; `content_type` is the whole header."""
+    """Sends a file, unless the client has gone; `content_type` is the whole header."""
+    if has_gone(request):
+        return
     request.setHeader(b"content-type", content_type.encode())
     for name, value in _HEADERS.items():
         request.setHeader(name, value)

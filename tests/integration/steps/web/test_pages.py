@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import subprocess
+import threading
 from typing import Any
 from unittest import mock
 
@@ -12,7 +13,7 @@ import treq
 from accessibility import CHROMIUM
 from api_master import DIFF, ORIGIN, ApiMaster
 from real_master import case
-from twisted.internet import threads
+from twisted.internet import defer, threads
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.jobs import MeasureJob
@@ -87,6 +88,29 @@ class PagesTest(ApiMaster):
             assert len(self.flushLoggedErrors(type(error))) == 1
 
     @case
+    async def test_a_page_whose_reader_has_gone_is_no_error(self) -> None:
+        await self.serve()
+        begun, gone = threading.Event(), threading.Event()
+
+        def slow(*_: object) -> str:
+            begun.set()
+            gone.wait(60)
+            return "late"
+
+        path = "plugins/netbisect/index.html"
+        with mock.patch.object(pages, "_live") as live:
+            live.file.side_effect = slow
+            waiting = defer.ensureDeferred(self.call("GET", path))
+            waiting.addErrback(lambda _: None)
+            await threads.deferToThread(begun.wait, 60)
+            waiting.cancel()
+            await self.call("GET", "plugins/netbisect/metrics")  # the master has seen the end
+            gone.set()
+            after = await self.call("GET", path)
+
+        assert await treq.text_content(after) == "late"
+
+    @case
     async def test_a_patch_is_requested_shown_and_cancelled_on_pages(self) -> None:
         await self.serve_ann("ask", "patch")
         fields = _REQUEST | {"subjects": "main", "branch": "main", "diff": DIFF}
@@ -104,7 +128,7 @@ class PagesTest(ApiMaster):
         address = "plugins/netbisect/request-1.html"
         assert (await self.submit(address, verb="extend", boots="2"))[0] == 303
         assert (await self.submit(address, verb="cancel", why="wrong patch"))[0] == 303
-        page = await self.page("reports/request-1.html")
+        page = await self.page("request-1.html")
         assert "wrong patch" in page
         assert '<meta http-equiv="refresh"' not in page
         assert ">Resume</button>" in page
