@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -127,12 +128,7 @@ def _terminal_width() -> int:
     """Columns of standard output, less two for the frame; 74 if it is not a terminal."""
     if not sys.stdout.isatty():
         return _WIDTH
-    columns = os.environ.get("COLUMNS", "")
-    if columns:
+    if columns := os.environ.get("COLUMNS", ""):
         number = re.match(r"\s*[+-]?\d+", columns)
         return int(number[0]) if number else 0
-    try:
-        found = os.get_terminal_size(sys.stdout.fileno()).columns
-    except OSError:
-        return _WIDTH
-    return found - 2 if found > 0 else _WIDTH
+    return shutil.get_terminal_size((_WIDTH + 2, 0)).columns - 2
