@@ -39,7 +39,7 @@ def _worker(folder: Path) -> None:
 
 def _lab(place: Path) -> None:
     hooks.in_lab(place)
-    sys.argv = ["lab", str(place / "lab" / "simulator.toml")]
+    sys.argv = ["lab", str(place / "lab" / "simulator.json")]
     sys.exit(lab())
 
 

@@ -226,7 +226,7 @@ class DemoService:
         self._wait_until_ready(name, self._begin(name, command))
 
     def _begin_lab(self) -> subprocess.Popen[bytes]:
-        simulator = str(self.place / "lab" / "simulator.toml")
+        simulator = str(self.place / "lab" / "simulator.json")
         return self._begin("lab", [sys.executable, "-m", "netbisect.demo.lab", simulator])
 
     def _create_workers(self, lab: Lab, port: int) -> dict[str, Path]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from lab_fixtures import RunningLab
 from programs import captured
 
 from netbisect.demo.lab import setup
-from netbisect.demo.lab.config import LabError, load
+from netbisect.demo.lab.config import LabError, load, save
 from netbisect.demo.lab.server import LabSimulator
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.toml import FileError
@@ -50,14 +50,13 @@ def test_setup_rejects_an_unknown_testbed(sample_tree: SampleTree, tmp_path: Pat
 @pytest.fixture
 def config(running_lab: RunningLab, tmp_path: Path) -> Path:
     """A copy of the configuration with other ports."""
-    text = running_lab.files.simulator.read_text()
     for name in ("machines", "ssh"):
         shutil.copytree(running_lab.files.place / name, tmp_path / name)
-    with setup.free_ports(len(re.findall(r"port = \d+", text))) as found:
-        ports = iter(found)
-        text = re.sub(r"port = \d+", lambda _: f"port = {next(ports)}", text)
-    path = tmp_path / "simulator.toml"
-    path.write_text(text)
+    original = load(running_lab.files.simulator)
+    with setup.free_ports(len(original.doors)) as ports:
+        doors = dict(zip(original.doors, ports, strict=True))
+    path = tmp_path / "simulator.json"
+    save(replace(original, doors=doors), path)
     return path
 
 
@@ -96,7 +95,7 @@ def start(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_port_in_use_is_reported(config: Path) -> None:
     with socket.socket() as other:
-        port = int(re.findall(r"switch_port = (\d+)", config.read_text())[0])
+        port = load(config).doors["power"]
         other.bind(("127.0.0.1", port))
         other.listen()
         done = start(str(config))
@@ -111,19 +110,14 @@ def test_port_in_use_is_reported(config: Path) -> None:
     ("right", "wrong", "message"),
     [
         ("C2558-i350", "C2758", "no profile 'C2758'; there is C2558-i350, L5630-82599, E5-2650-"),
-        (
-            'receiver_port = "vcxl1"',
-            'receiver_port = "cxl9"',
-            r"wires\[1\].receiver: there is no such machine and port",
-        ),
-        ('"e5-2650-rcv"', '"power"', "simulator.toml: name 'power': taken already"),
         ('"e5-2650-rcv"', '"new-name"', "new-name/host_key: cannot be read as an SSH host key: "),
+        ("doors", "ports", "simulator.json: no configuration of the lab: "),
     ],
-    ids=["profile", "wire", "name", "host key"],
+    ids=["profile", "host key", "key"],
 )
 def test_invalid_configuration_is_rejected(
     config: Path, right: str, wrong: str, message: str
 ) -> None:
     config.write_text(config.read_text().replace(right, wrong))
     with pytest.raises((FileError, LabError), match=message):
-        LabSimulator(load(config))
+        LabSimulator(load(config), config.parent)

@@ -1,4 +1,4 @@
-"""`python -m netbisect.demo.lab CONFIG.toml`: runs the simulated lab until SIGTERM or SIGINT."""
+"""`python -m netbisect.demo.lab CONFIG.json`: runs the simulated lab until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ async def _run(lab: LabSimulator) -> None:
 def main() -> int:
     """The command line; returns the exit status."""
     if len(sys.argv) != 2:
-        print("usage: python -m netbisect.demo.lab CONFIG.toml", file=sys.stderr)
+        print("usage: python -m netbisect.demo.lab CONFIG.json", file=sys.stderr)
         return 2
     try:
-        asyncio.run(_run(LabSimulator(load(Path(sys.argv[1])))))
+        path = Path(sys.argv[1]).resolve()
+        asyncio.run(_run(LabSimulator(load(path), path.parent)))
     except (FileError, LabError) as error:
         print(f"netbisect.demo.lab: {error}", file=sys.stderr)
         return 1

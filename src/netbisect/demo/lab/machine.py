@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from netbisect.demo.lab.clock import Clock
-from netbisect.demo.lab.config import HostConfig, PortConfig
 from netbisect.demo.lab.faults import InjectedFault
+from netbisect.demo.lab.testbeds import PortConfig
 
 Hook = Callable[[], Awaitable[None]]
 
@@ -69,7 +69,7 @@ class SimulatedMachine:
     model = "Intel(R) Xeon(R) CPU E3-1240 v5 @ 3.50GHz"
     processors = 4
 
-    def __init__(self, name: str, ports: tuple[PortConfig, ...], place: Path, clock: Clock) -> None:
+    def __init__(self, name: str, ports: Sequence[PortConfig], place: Path, clock: Clock) -> None:
         self.name = name
         self.ports = ports
         self.place = place
@@ -228,8 +228,8 @@ class SimulatedMachine:
 class Host(SimulatedMachine):
     """A generator or receiver, always up."""
 
-    def __init__(self, config: HostConfig, place: Path, clock: Clock) -> None:
-        super().__init__(config.name, config.ports, place, clock)
+    def __init__(self, name: str, ports: Sequence[PortConfig], place: Path, clock: Clock) -> None:
+        super().__init__(name, ports, place, clock)
         self.sysctls = {
             "hw.model": self.model,
             "hw.ncpu": str(self.processors),

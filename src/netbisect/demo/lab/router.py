@@ -12,12 +12,13 @@ from pathlib import Path
 
 from netbisect.demo.lab import kernel, panics
 from netbisect.demo.lab.clock import Clock
-from netbisect.demo.lab.config import PortConfig, RouterConfig, profile
+from netbisect.demo.lab.config import profile
 from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.machine import Counters, SimulatedMachine
 from netbisect.demo.lab.noise import RouterNoise
 from netbisect.demo.lab.partitions import DiskPartition, choose
 from netbisect.demo.lab.tables import DYNAMIC, Tables
+from netbisect.demo.lab.testbeds import PortConfig, SimulatedTestbed
 
 _GOOD = "kernel"
 """Kernel folder below /boot of loader.conf."""
@@ -27,6 +28,14 @@ _BUSY = 0.9
 """Relative speed beside another program."""
 _IPFW_SWITCHES = ("net.inet.ip.fw.enable", "net.inet6.ip6.fw.enable")
 _CLOCK = re.compile(r"@ ([0-9.]+)GHz")
+_SHUTDOWN_SECONDS = 5.0
+"""From the reboot command to the end of SSH."""
+_POST_SECONDS = 40.0
+"""From reset to the loader."""
+_BOOT_SECONDS = 70.0
+"""From the loader to ssh."""
+_PANIC_SECONDS = 15.0
+"""From a panic to the reboot."""
 _LOAD_SECONDS = 5.0
 """Seconds of traffic until a faulty kernel panics."""
 _JUMP_SECONDS = 3600.0
@@ -42,11 +51,6 @@ _FLOW_CONTROL = {"cxl": "pause_settings"}
 """By driver; others have `fc`."""
 
 
-def root_on_server(machines: Path, config: RouterConfig) -> Path:
-    """The root file system of a network-booted router, below the disk of its server."""
-    return machines / config.server / "disk" / "roots" / config.name
-
-
 @dataclass
 class Firewalls(Tables):
     """Loaded firewalls and their rules."""
@@ -60,11 +64,11 @@ class Firewalls(Tables):
 class SimulatedRouter(SimulatedMachine):
     """A FreeBSD router between a generator and a receiver."""
 
-    def __init__(self, config: RouterConfig, place: Path, clock: Clock, seed: int) -> None:
-        super().__init__(config.name, config.ports, place, clock)
-        self.config = config
-        self.profile = profile(config.profile)
-        self.noise = RouterNoise(self.profile, seed, config.name)
+    def __init__(self, bed: SimulatedTestbed, place: Path, clock: Clock, seed: int) -> None:
+        super().__init__(bed.dut, bed.router_ports, place, clock)
+        self.bed = bed
+        self.profile = profile(bed.profile)
+        self.noise = RouterNoise(self.profile, seed, self.name)
         self.model, self.processors = self.profile.model, self.profile.processors
         self.neighbours: dict[int, str] = {}
         """MAC addresses of the traffic hosts by position of the router's port."""
@@ -82,8 +86,6 @@ class SimulatedRouter(SimulatedMachine):
         self.serves_tcp = False
         self.busy_seconds = 0.0
         """Of all processors together since the boot."""
-        self.watchdog = 0.0
-        """Timeout of the watchdog in seconds; 0 if disabled."""
         self.partitions: list[DiskPartition] = []
         self.booted: DiskPartition | None = None
         self.root_writable = False
@@ -92,13 +94,12 @@ class SimulatedRouter(SimulatedMachine):
         self.running_environment = self.environment_once = ""
         self.labelled = False
         """Whether the label of the pool has the order of nextboot(8)."""
-        if config.root == "zfs":
+        if bed.root == "zfs":
             self._make_pool()
-        if config.root == "partitions":
-            folders = (self.disk, place / "upgrade")
+        if bed.root == "partitions":
             self.partitions = [
-                DiskPartition(index, f"BSDRP{number}", folder)
-                for number, (index, folder) in enumerate(zip((3, 4), folders, strict=True), 1)
+                DiskPartition(number + 2, f"BSDRP{number}", folder)
+                for number, folder in enumerate(bed.roots(place.parent), 1)
             ]
             self.partitions[0].attributes.add("bootme")
         self._counter = place / "boots"
@@ -124,9 +125,7 @@ class SimulatedRouter(SimulatedMachine):
             return self.booted.folder
         if self.environments:
             return self.environments[self.running_environment or "default"]
-        if self.config.server:
-            return root_on_server(self.place.parent, self.config)
-        return self.disk
+        return self.bed.roots(self.place.parent)[0]
 
     def read_only(self, name: str, folder: str = "/") -> bool:
         """A root on two partitions is mounted read-only."""
@@ -148,7 +147,7 @@ class SimulatedRouter(SimulatedMachine):
     async def power_cycle(self) -> None:
         """Cycles the power."""
         await self.stop()
-        self._next(self._boot(self.config.post_seconds))
+        self._next(self._boot(_POST_SECONDS))
 
     async def stop(self) -> None:
         """Shuts down and cancels pending actions."""
@@ -182,23 +181,21 @@ class SimulatedRouter(SimulatedMachine):
         self._task = asyncio.get_running_loop().create_task(what)
 
     async def _go_down(self) -> None:
-        await self.clock.sleep(self.config.shutdown_seconds * self._restless.uniform(0.5, 1.5))
+        await self.clock.sleep(_SHUTDOWN_SECONDS * self._restless.uniform(0.5, 1.5))
         await self.stop()
         self.say("Uptime: 5m0s\nRebooting...\n")
-        await self._boot(self.config.post_seconds)
+        await self._boot(_POST_SECONDS)
 
     async def _fail_soon(self, fault: InjectedFault) -> None:
         await self.clock.sleep(_LOAD_SECONDS)
         await self.stop()
-        wait = self.config.post_seconds
+        wait = _POST_SECONDS
         if fault is InjectedFault.PANICS_UNDER_LOAD:
             if not self._panics(panics.TRAP, "page fault", panics.FRAMES_UNDER_LOAD):
                 return
-            wait += self.config.panic_seconds
+            wait += _PANIC_SECONDS
         elif fault is InjectedFault.HANGS_UNDER_LOAD:
-            if not self.watchdog:
-                return
-            wait += self.watchdog
+            return
         await self._boot(wait)
 
     def _panics(self, before: str, message: str, frames: str) -> bool:
@@ -208,7 +205,7 @@ class SimulatedRouter(SimulatedMachine):
             self.say("KDB: enter: panic\n[ thread pid 0 tid 100000 ]\nStopped at kdb_enter\ndb> ")
             return False
         self.say(
-            f"Uptime: 1m0s\nAutomatic reboot in {self.config.panic_seconds:.0f} seconds - "
+            f"Uptime: 1m0s\nAutomatic reboot in {_PANIC_SECONDS:.0f} seconds - "
             "press a key on the console to abort\n"
         )
         return True
@@ -225,8 +222,8 @@ class SimulatedRouter(SimulatedMachine):
             await self.clock.sleep(1.0)
             if not self._panics("", image.panics[0], panics.FRAMES_AT_BOOT):
                 return
-            wait = self.config.panic_seconds + self.config.post_seconds
-        await self.clock.sleep(self.config.boot_seconds * self._restless.uniform(0.9, 1.1))
+            wait = _PANIC_SECONDS + _POST_SECONDS
+        await self.clock.sleep(_BOOT_SECONDS * self._restless.uniform(0.9, 1.1))
         await self._come_up(image)
 
     def _load(self) -> kernel.LoadedImage | None:
@@ -268,7 +265,7 @@ class SimulatedRouter(SimulatedMachine):
         if InjectedFault.IGNORES_NEXTBOOT in self.faults or not nextboot.is_file():
             return _GOOD, {}
         text = nextboot.read_text()
-        if not self.config.server:  # where the loader cannot write
+        if not self.bed.server:  # where the loader cannot write
             # Switched off before the kernel starts: a panic comes back to the good one.
             nextboot.write_text(text.replace('nextboot_enable="YES"', 'nextboot_enable="NO "'))
         settings = dict(re.findall(r'^([\w.]+)="(.*)"$', text, re.MULTILINE))
@@ -292,7 +289,7 @@ class SimulatedRouter(SimulatedMachine):
             return f"ufs:/dev/gpt/{self.booted.label}"
         if self.environments:
             return f"zfs:zroot/ROOT/{self.running_environment}"
-        return f"nfs:{self.config.server}:/{self.name}" if self.config.server else "ufs:/dev/ada0p2"
+        return f"nfs:{self.bed.server}:/{self.name}" if self.bed.server else "ufs:/dev/ada0p2"
 
     async def _come_up(self, image: kernel.LoadedImage) -> None:
         self.boots += 1
@@ -305,7 +302,7 @@ class SimulatedRouter(SimulatedMachine):
         self._hot = False
         self.firewalls = Firewalls()
         self.faults.discard(InjectedFault.OFF)
-        self.dumps, self.watchdog, self.root_writable = True, 0.0, False
+        self.dumps, self.root_writable = True, False
         self.programs.clear()
         self.serves_tcp, self.busy_seconds, self.encrypted = False, 0.0, 0
         self.lro.clear()
@@ -336,13 +333,13 @@ class SimulatedRouter(SimulatedMachine):
         self.say(f"\nFreeBSD/amd64 ({self.name}) (ttyu0)\n\nlogin: ")
         await self.start()
 
-    def _named_ports(self) -> tuple[PortConfig, ...]:
+    def _named_ports(self) -> list[PortConfig]:
         """The data ports by their names in the running kernel."""
         if InjectedFault.RENAMED_PORTS not in self.faults or self.folder == _GOOD:
-            return self.config.ports
-        return tuple(
-            replace(port, name=f"em{number}") for number, port in enumerate(self.config.ports)
-        )
+            return self.bed.router_ports
+        return [
+            replace(port, name=f"em{number}") for number, port in enumerate(self.bed.router_ports)
+        ]
 
     def sensors(self) -> dict[str, str]:
         """Adds clocks and temperatures to the common sysctls."""
@@ -405,7 +402,7 @@ class SimulatedRouter(SimulatedMachine):
 
         IPv6 has a fast path only without redirects: ip6_input() of sys/netinet6/ip6_input.c.
         """
-        way = [self.config.driver, "ether", "mbuf", "route"]
+        way = [self.bed.driver, "ether", "mbuf", "route"]
         if family == "inet4":
             return [*way, "ip4"]
         slow = self.sysctls["net.inet6.ip6.redirect"] != "0"
@@ -467,7 +464,7 @@ class SimulatedRouter(SimulatedMachine):
         nanoseconds = self._cost(places)
         if nanoseconds <= 0:
             return 0.0
-        level = self.config.speed * 1e9 / (nanoseconds * self.profile.nanoseconds)
+        level = 1e9 / (nanoseconds * self.profile.nanoseconds)
         text = "+".join(image.text for image in self._images)
         level *= _THROTTLED if self._hot else 1.0
         level *= self.queues() / self.processors

@@ -156,62 +156,70 @@ class SshServer:
 class LabSimulator:
     """All machines and their SSH servers."""
 
-    def __init__(self, config: LabConfig) -> None:
+    def __init__(self, config: LabConfig, place: Path) -> None:
+        """Prepares the machines; `place` is the folder of the configuration file."""
         self.config = config
+        self.place = place
+        machines = place / "machines"
         self.clock = Clock(config.compression)
         self._running = False
         self.routers = {
-            one.name: SimulatedRouter(one, config.state / one.name, self.clock, config.seed)
-            for one in config.routers
+            bed.dut: SimulatedRouter(bed, machines / bed.dut, self.clock, config.seed)
+            for bed in config.testbeds
         }
         self.hosts = {
-            one.name: Host(one, config.state / one.name, self.clock) for one in config.hosts
+            name: Host(name, ports, machines / name, self.clock)
+            for bed in config.testbeds
+            for name, ports in bed.hosts.items()
         }
         self.machines: dict[str, SimulatedMachine] = {**self.routers, **self.hosts}
         self.network = Network(
             SimulatedLink(
-                wire,
-                self.routers[wire.router],
-                self.hosts[wire.generator],
-                self.hosts[wire.receiver],
+                self.routers[bed.dut],
+                2 * number,
+                self.hosts[generator.host],
+                generator.port,
+                self.hosts[receiver.host],
+                receiver.port,
             )
-            for wire in config.wires
+            for bed in config.testbeds
+            for number, (generator, receiver) in enumerate(bed.pairs)
         )
         for link in self.network.links:
             link.introduce()
-        self.doors = {name: self._door(name, *door) for name, door in self._plans().items()}
+        self.doors = {name: self._door(name, table) for name, table in self._commands().items()}
 
-    def _plans(self) -> dict[str, tuple[int, Mapping[str, Command]]]:
-        """Port and commands by name."""
-        plans: dict[str, tuple[int, Mapping[str, Command]]] = {}
-        for router in self.config.routers:
+    def _commands(self) -> dict[str, Mapping[str, Command]]:
+        """Commands by name of the SSH server."""
+        found: dict[str, Mapping[str, Command]] = {
+            "power": {"cycle": self._cycle, "break": self._break, "mend": self._mend},
+            "console": {"attach": self._attach},
+        }
+        for name, router in self.routers.items():
             tables = {**FILES, **SYSTEM, **PROGRAMS, **START, **FIREWALLS, **ROUTES, **COUNTERS}
             tables |= {"sh": sh, **TUNNELS, **CLONES, **TABLES}
-            if router.root == "partitions":
+            if router.bed.root == "partitions":
                 tables |= DISKS
-            if router.root == "zfs":
+            if router.bed.root == "zfs":
                 tables |= ENVIRONMENTS
-            commands = _bound(tables, self.routers[router.name])
-            commands["pmcstat"] = partial(pmcstat, self.routers[router.name], self.network)
-            commands["wg"] = partial(wg, self.routers[router.name], self.network)
-            plans[router.name] = (router.port, commands)
-        for one in self.config.hosts:
-            host = self.hosts[one.name]
+            commands = _bound(tables, router)
+            commands["pmcstat"] = partial(pmcstat, router, self.network)
+            commands["wg"] = partial(wg, router, self.network)
+            found[name] = commands
+        for name, host in self.hosts.items():
             tables = {**FILES, **SYSTEM, **PROGRAMS, "sh": sh, **CLONES_OF_HOSTS}
             commands = _bound(tables, host)
             commands["wg"] = partial(wg, host, self.network)
             commands["iperf3"] = partial(iperf3, host, self.network)
             commands["pkt-gen"] = partial(pkt_gen, host, self.network)
-            plans[one.name] = (one.port, commands)
-        switch = {"cycle": self._cycle, "break": self._break, "mend": self._mend}
-        plans["power"] = (self.config.switch_port, switch)
-        plans["console"] = (self.config.console_port, {"attach": self._attach})
-        return plans
+            found[name] = commands
+        return found
 
-    def _door(self, name: str, port: int, commands: Mapping[str, Command]) -> SshServer:
-        key = self.config.state / name / "host_key"
+    def _door(self, name: str, commands: Mapping[str, Command]) -> SshServer:
+        key = self.place / "machines" / name / "host_key"
+        authorized_keys = self.place / "ssh" / "authorized_keys"
         try:
-            return SshServer(port, key, self.config.authorized_keys, commands)
+            return SshServer(self.config.doors[name], key, authorized_keys, commands)
         except (OSError, asyncssh.KeyImportError) as error:
             raise LabError(f"{key}: cannot be read as an SSH host key: {error}") from error
 

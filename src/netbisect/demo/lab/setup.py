@@ -5,7 +5,7 @@ consoles, as that of any lab. Below the folder:
 
     lab.toml           for netbisect
     ssh/               OpenSSH configuration, key and known hosts
-    simulator.toml     for `python -m netbisect.demo.lab`
+    simulator.json     for `python -m netbisect.demo.lab`
     machines/NAME/     disk and host key of each machine
     builder/           directory of the one builder; its first kernel is the known-good one
 """
@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import TextIO
 
 from netbisect.bisect.model.entities import Failure, Kernel
-from netbisect.demo.lab.config import LabError
+from netbisect.demo.lab.config import LabConfig, LabError, save
 from netbisect.demo.lab.tar import unpack
-from netbisect.demo.lab.testbeds import TESTBEDS, SimulatedTestbed, lab_toml, simulator_toml
+from netbisect.demo.lab.testbeds import TESTBEDS, SimulatedTestbed, lab_toml
 from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.config.lab import load_lab
 
@@ -62,7 +62,7 @@ class LabFiles:
     @property
     def simulator(self) -> Path:
         """The configuration of the simulated lab."""
-        return self.place / "simulator.toml"
+        return self.place / "simulator.json"
 
     @property
     def command(self) -> list[str]:
@@ -124,7 +124,7 @@ def _write(
     with free_ports(len(names) + 2) as ports:
         doors = dict(zip([*names, "power", "console"], ports, strict=True))
     _write_keys(place, doors)
-    (place / "simulator.toml").write_text(simulator_toml(beds, doors, compression, seed))
+    save(LabConfig(tuple(beds), doors, compression, seed), place / "simulator.json")
     lab = place / "lab.toml"
     lab.write_text(lab_toml(beds, repository, place / "ssh" / "config", KERNEL_CONFIG))
     kernel, archive = _first_kernel(lab, repository)

@@ -1,15 +1,34 @@
-"""The testbeds of the simulated lab and their two configuration files."""
+"""The testbeds of the simulated lab, and their lab file for netbisect."""
 
 from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
-_GIGABIT = "1000baseT <full-duplex>"
-_TEN_GIGABIT = "10Gbase-T <full-duplex>"
+_GIGABIT = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class PortConfig:
+    """A network port."""
+
+    name: str
+    mac: str
+    media: str
+
+    @property
+    def driver(self) -> str:
+        """The letters of the port name."""
+        return self.name.rstrip("0123456789")
+
+    @property
+    def device(self) -> str:
+        """The name in sysctl(8), such as `igb.2`."""
+        return f"{self.driver}.{self.name.removeprefix(self.driver)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +56,11 @@ class SimulatedTestbed:
     receiver: LinkEnd
     bits: float
     """Bits per second of the links."""
-    media: str
     scenarios: tuple[str, ...]
-    root: str = "disk"
-    """Settings of the router for the simulator."""
+    root: Literal["disk", "zfs", "partitions"] = "disk"
+    """Root file system of the router: disk, zfs, or two partitions."""
     server: str = ""
-    """Host of the root file system of the router."""
+    """Host of the root file system, if the router boots over the network."""
     deploy: str = ""
     """Keys of the DUT's table for the boot method."""
     more: tuple[tuple[LinkEnd, LinkEnd], ...] = ()
@@ -54,12 +72,22 @@ class SimulatedTestbed:
         return f"{self.name}-dut"
 
     @property
-    def hosts(self) -> dict[str, list[LinkEnd]]:
-        """The traffic hosts with their ports."""
-        hosts: dict[str, list[LinkEnd]] = {}
+    def router_ports(self) -> list[PortConfig]:
+        """The ports of the router."""
+        return [PortConfig(name, mac, self.media) for name, mac in self.ports]
+
+    @property
+    def hosts(self) -> dict[str, list[PortConfig]]:
+        """The other machines with their ports."""
+        hosts: dict[str, list[PortConfig]] = {self.server: []} if self.server else {}
         for end in itertools.chain(*self.pairs):
-            hosts.setdefault(end.host, []).append(end)
+            hosts.setdefault(end.host, []).append(PortConfig(end.port, end.mac, self.media))
         return hosts
+
+    @property
+    def media(self) -> str:
+        """Media of all ports."""
+        return f"{'1000base' if self.bits == _GIGABIT else '10Gbase-'}T <full-duplex>"
 
     @property
     def pairs(self) -> tuple[tuple[LinkEnd, LinkEnd], ...]:
@@ -69,7 +97,7 @@ class SimulatedTestbed:
     @property
     def machines(self) -> list[str]:
         """Names of all machines."""
-        return [self.dut, *self.hosts, *([self.server] if self.server else [])]
+        return [self.dut, *self.hosts]
 
     def roots(self, machines: Path) -> list[Path]:
         """The root file systems of the router, each with a known-good kernel."""
@@ -93,8 +121,7 @@ _C2558 = SimulatedTestbed(
     ports=(("igb2", "00:08:a2:09:33:da"), ("igb3", "00:08:a2:09:33:db")),
     generator=LinkEnd("c2558-gen", "igb2", "00:1b:21:c4:95:7a"),
     receiver=LinkEnd("c2558-gen", "igb3", "00:1b:21:c4:95:7b"),
-    bits=1e9,
-    media=_GIGABIT,
+    bits=_GIGABIT,
     scenarios=("inet4-forwarding", "inet6-forwarding", "inet4-pf-stateful", "inet4-ipfw-stateful"),
 )
 
@@ -126,8 +153,7 @@ TESTBEDS: dict[str, SimulatedTestbed] = {
             ports=(("cxl0", "00:07:43:2e:e5:92"), ("cxl1", "00:07:43:2e:e5:9a")),
             generator=LinkEnd("e5-2650-gen", "vcxl0", "00:07:43:2e:e4:72"),
             receiver=LinkEnd("e5-2650-rcv", "vcxl1", "00:07:43:2e:e4:7a"),
-            bits=1e10,
-            media=_TEN_GIGABIT,
+            bits=10 * _GIGABIT,
             scenarios=("inet4-forwarding",),
         ),
         SimulatedTestbed(
@@ -139,8 +165,7 @@ TESTBEDS: dict[str, SimulatedTestbed] = {
             ports=(("ix0", "00:1b:21:d3:8f:3e"), ("ix1", "00:1b:21:d3:8f:3f")),
             generator=LinkEnd("l5630-gen", "ix0", "00:1b:21:d4:0a:10"),
             receiver=LinkEnd("l5630-gen", "ix1", "00:1b:21:d4:0a:11"),
-            bits=1e10,
-            media=_TEN_GIGABIT,
+            bits=10 * _GIGABIT,
             scenarios=("inet4-forwarding",),
         ),
         replace(
@@ -180,7 +205,6 @@ TESTBEDS: dict[str, SimulatedTestbed] = {
                 "igb0 igb1 igb2 igb3",
                 "00:25:90:fb:1e:10 00:25:90:fb:1e:11 00:1b:21:c4:95:aa 00:1b:21:c4:95:ab",
             ),
-            root="network",
             server="boot-server",
             deploy='deploy = "pxe"\npxe = { server = "boot-server", root = "/roots/d1518-dut" }\n',
         ),
@@ -206,45 +230,6 @@ def _text(value: object) -> str:
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(_text, value))}]"
     return json.dumps(value, ensure_ascii=False)
-
-
-def simulator_toml(
-    beds: Sequence[SimulatedTestbed], doors: Mapping[str, int], compression: float, seed: int
-) -> str:
-    """The configuration of the simulated lab; `doors` are TCP ports by name."""
-    parts = [
-        (
-            'state = "machines"\nauthorized_keys = "ssh/authorized_keys"\n'
-            f"switch_port = {doors['power']}\nconsole_port = {doors['console']}\n"
-            f"compression = {float(compression)}\nseed = {seed}\n"
-        )
-    ]
-    for bed in beds:
-        parts.append(
-            f'[[routers]]\nname = "{bed.dut}"\nport = {doors[bed.dut]}\n'
-            f'profile = "{bed.profile}"\ndriver = "{bed.driver}"\n'
-            f'root = "{bed.root}"\nserver = "{bed.server}"\n'
-            f"ports = [{', '.join(_port(name, mac, bed.media) for name, mac in bed.ports)}]\n"
-        )
-        if bed.server:
-            parts.append(
-                f'[[hosts]]\nname = "{bed.server}"\nport = {doors[bed.server]}\nports = []\n'
-            )
-        for host, ends in bed.hosts.items():
-            ports = ", ".join(_port(end.port, end.mac, bed.media) for end in ends)
-            parts.append(f'[[hosts]]\nname = "{host}"\nport = {doors[host]}\nports = [{ports}]\n')
-        parts += [
-            f'[[wires]]\nrouter = "{bed.dut}"\n'
-            f'generator = "{generator.host}"\ngenerator_port = "{generator.port}"\n'
-            f'receiver = "{receiver.host}"\nreceiver_port = "{receiver.port}"\n'
-            f"bits = {bed.bits}\ningress = {2 * number}\negress = {2 * number + 1}\n"
-            for number, (generator, receiver) in enumerate(bed.pairs)
-        ]
-    return "\n".join(parts)
-
-
-def _port(name: str, mac: str, media: str) -> str:
-    return f'{{ name = "{name}", mac = "{mac}", media = "{media}" }}'
 
 
 _HEAD = """\

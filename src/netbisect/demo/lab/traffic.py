@@ -12,7 +12,6 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from netbisect.demo.lab.config import Wire
 from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.machine import Host
 from netbisect.demo.lab.router import SimulatedRouter
@@ -92,12 +91,15 @@ def schedule(
 
 @dataclass(slots=True)
 class SimulatedLink:
-    """A wire and its traffic."""
+    """Generator port -> router -> receiver port, and their traffic."""
 
-    wire: Wire
     router: SimulatedRouter
+    ingress: int
+    """Position of the router's port."""
     generator: Host
+    generator_port: str
     receiver: Host
+    receiver_port: str
     flows: list[Flow] = field(default_factory=list)
     """Of the last senders; several send at the same time from a ring each."""
     outage: tuple[float, float] | None = None
@@ -107,12 +109,16 @@ class SimulatedLink:
     peers: tuple[SimulatedLink, ...] = ()
     """All links of its router; each receiver gets an equal share of their flows."""
 
+    @property
+    def egress(self) -> int:
+        """Position of the router's port."""
+        return self.ingress + 1
+
     def introduce(self) -> None:
         """Sets addresses, and the neighbours of the router, like static entries in rc.conf."""
-        wire = self.wire
         for position, host, port in (
-            (wire.ingress, self.generator, wire.generator_port),
-            (wire.egress, self.receiver, wire.receiver_port),
+            (self.ingress, self.generator, self.generator_port),
+            (self.egress, self.receiver, self.receiver_port),
         ):
             host.addresses[port] = [f"inet 198.{18 + position}.0.1 netmask 0xffffff00"]
             mac = next(one.mac for one in host.ports if one.name == port)
@@ -121,7 +127,7 @@ class SimulatedLink:
     def line_rate(self, size: int) -> float:
         """Line rate for packets of `size` bytes, in packets per second."""
         share = _SLOW if InjectedFault.SLOW_SENDER in self.generator.faults else 1.0
-        return share * self.wire.bits / (8 * (size + _OVERHEAD_BYTES))
+        return share * self.router.bed.bits / (8 * (size + _OVERHEAD_BYTES))
 
     @property
     def fade(self) -> float:
@@ -131,8 +137,8 @@ class SimulatedLink:
     def bounce(self, host: Host, port: str) -> None:
         """Opens or closes a port for netmap: the link goes down and up at both ends."""
         host.link_changed(port, "DOWN", "UP")
-        sends = (host.name, port) == (self.generator.name, self.wire.generator_port)
-        position = self.wire.ingress if sends else self.wire.egress
+        sends = (host.name, port) == (self.generator.name, self.generator_port)
+        position = self.ingress if sends else self.egress
         self.router.link_changed(self.router.ports[position].name, "DOWN", "UP")
 
     def send(self, flow: Flow) -> None:
@@ -142,7 +148,7 @@ class SimulatedLink:
         if self._any(InjectedFault.LINK_FLAPS):
             start = flow.seconds[0].begin + _FLAP_AFTER
             self.outage = start, start + _FLAP
-            self.bounce(self.generator, self.wire.generator_port)
+            self.bounce(self.generator, self.generator_port)
         self.router.bear_load(flow.flows)
 
     def sent(self, flow: Flow) -> None:
@@ -152,10 +158,10 @@ class SimulatedLink:
         room = capacity * self.busy(0, end)
         forwarded = min(total, round(room * total / max(1.0, self.packets(0, end))))
         self.router.forward(flow.family, forwarded)
-        ports = (self.router.ports[one] for one in (self.wire.ingress, self.wire.egress))
+        ports = (self.router.ports[one] for one in (self.ingress, self.egress))
         ingress, egress = (self.router.counters[port.name] for port in ports)
-        generator = self.generator.counters[self.wire.generator_port]
-        receiver = self.receiver.counters[self.wire.receiver_port]
+        generator = self.generator.counters[self.generator_port]
+        receiver = self.receiver.counters[self.receiver_port]
         generator.sent += total
         # As Intel's drivers do: what the router had no room for is an error, too.
         ingress.received += forwarded
@@ -183,7 +189,7 @@ class SimulatedLink:
         router = self.router
         capacity = router.capacity("inet4")
         lost = not self.answers or self._any(InjectedFault.CABLE_OUT) or not capacity
-        if lost or mac != router.ports[self.wire.ingress].mac:
+        if lost or mac != router.ports[self.ingress].mac:
             return 0.0
         return 2 * (_ON_THE_WAY + 1e9 * router.queues() / capacity)
 
@@ -193,7 +199,7 @@ class SimulatedLink:
     @property
     def entering(self) -> list[Flow]:
         """The flows that the router takes from the generator."""
-        port = self.router.ports[self.wire.ingress]
+        port = self.router.ports[self.ingress]
         if InjectedFault.CABLE_OUT in self.generator.faults:
             return []
         return [flow for flow in self.flows if flow.destination_mac == port.mac]
@@ -226,14 +232,14 @@ class Network:
 
     def from_generator(self, host: str, port: str) -> SimulatedLink | None:
         """The link of a generator port."""
-        ends = {(link.wire.generator, link.wire.generator_port): link for link in self.links}
+        ends = {(link.generator.name, link.generator_port): link for link in self.links}
         return ends.get((host, port))
 
     def through(self, router: str) -> SimulatedLink | None:
         """The link through a router."""
-        return next((link for link in self.links if link.wire.router == router), None)
+        return next((link for link in self.links if link.router.name == router), None)
 
     def to_receiver(self, host: str, port: str) -> SimulatedLink | None:
         """The link of a receiver port."""
-        ends = {(link.wire.receiver, link.wire.receiver_port): link for link in self.links}
+        ends = {(link.receiver.name, link.receiver_port): link for link in self.links}
         return ends.get((host, port))

@@ -141,7 +141,7 @@ def _handshake(link: SimulatedLink | None, endpoint: str) -> str:
     """The endpoint if the receiver listens there, or ""."""
     if link is None:
         return ""
-    addresses = link.receiver.addresses[link.wire.receiver_port]
+    addresses = link.receiver.addresses[link.receiver_port]
     ports = [one.endpoint for one in link.receiver.clones.values()]
     listens = {f"{line.split()[1]}{port}" for line in addresses for port in ports}
     return endpoint if endpoint in listens else ""

@@ -141,7 +141,7 @@ def _samples(
 
 def _stacks(router: SimulatedRouter, family: str) -> Iterator[tuple[tuple[str, ...], int]]:
     """The functions of a packet with their callers and costs."""
-    below: tuple[str, ...] = (*_BELOW[:-1], f"{router.config.driver}_{_BELOW[-1]}")
+    below: tuple[str, ...] = (*_BELOW[:-1], f"{router.bed.driver}_{_BELOW[-1]}")
     functions = router.functions(family)
     for place in dict.fromkeys(one.place for one in functions):
         here = [one for one in functions if one.place == place]

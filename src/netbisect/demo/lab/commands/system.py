@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from netbisect.demo.lab.machine import Program, SimulatedMachine
+from netbisect.demo.lab.machine import SimulatedMachine
 from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import CommandFailedError, Shell, named
 
@@ -142,13 +142,9 @@ def dumpon(router: SimulatedRouter, _: Shell, arguments: list[str]) -> None:
     router.dumps = False
 
 
-def watchdogd(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
-    """`watchdogd -t SECONDS`."""
-    del shell
-    if not router.config.watchdog:
-        raise CommandFailedError("watchdogd: patting the dog: Operation not supported")
-    router.programs.add(Program("watchdogd"))
-    router.watchdog = float(arguments[1])
+def watchdogd(_router: SimulatedRouter, _shell: Shell, _arguments: list[str]) -> None:
+    """`watchdogd -t SECONDS`, of a machine without a watchdog."""
+    raise CommandFailedError("watchdogd: patting the dog: Operation not supported")
 
 
 def dmesg(machine: SimulatedMachine, shell: Shell, _: list[str]) -> None:

@@ -48,8 +48,8 @@ async def iperf3(host: Host, network: Network, shell: Shell, arguments: list[str
     # Segments in twos go through the stack at once.
     if not (tso if "--reverse" in arguments else router.ports[0].name in router.lro):
         stack *= 2
-    places = [router.config.driver, "ether", "mbuf", *stack]
-    wire = link.wire.bits * _SEGMENT_BITS / _FRAME_BITS
+    places = [router.bed.driver, "ether", "mbuf", *stack]
+    wire = router.bed.bits * _SEGMENT_BITS / _FRAME_BITS
     return await _client(router, shell, arguments, places, wire)
 
 
