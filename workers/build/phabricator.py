@@ -6,14 +6,13 @@ messages contain no part of the answer.
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import re
-import string
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from typing import IO
 
 from netbisect.workers.build.patches import MOST_BYTES, Patch, PatchError, read
 
@@ -25,17 +24,7 @@ _LONGEST = 120.0
 _BLOCK = 1 << 16
 _PORTS = {"http": 80, "https": 443}
 
-
-_MOST_REDIRECTS = 5
-_REDIRECTS = (301, 302, 303, 307, 308)
-_HANDLERS = (
-    urllib.request.ProxyHandler,
-    urllib.request.HTTPHandler,
-    urllib.request.HTTPSHandler,
-    urllib.request.HTTPErrorProcessor,
-    urllib.request.HTTPDefaultErrorHandler,
-)
-"""urllib handlers without redirects."""
+_MOST_REDIRECTS = 4
 
 
 def _server_of(address: str) -> tuple[str, str | None, int | None]:
@@ -61,9 +50,12 @@ def fetch(review: str, template: str) -> Patch:
     if not _REVIEW.match(review):
         raise PatchError(f"{review!r}: the name of a review expected, such as D5180")
     address = template.replace("{review}", review)
-    host = urllib.parse.urlsplit(address).netloc
+    request = urllib.request.Request(  # noqa: S310 - the lab file allows http and https only
+        address, headers={"User-Agent": "netbisect", "Accept": "text/plain, */*"}
+    )
+    host = request.host
     try:
-        with _open(host, address) as answer:
+        with urllib.request.build_opener(_SameServer).open(request, timeout=_SILENCE) as answer:
             data = _all_of(host, answer)
     except PatchError as error:
         raise PatchError(f"{review}: {error}") from error
@@ -81,46 +73,39 @@ def fetch(review: str, template: str) -> Patch:
     return read(review, data)
 
 
-def _open(host: str, address: str) -> http.client.HTTPResponse:
-    """Opens an address; follows redirects on the same server.
+class _SameServer(urllib.request.HTTPRedirectHandler):
+    """Follows redirects on the same server; raises PatchError for others, or too many."""
 
-    Raises:
-        HTTPError: error of the server.
-        PatchError: redirect to another server, or too many.
-    """
-    opener = urllib.request.OpenerDirector()
-    for handler in _HANDLERS:
-        opener.add_handler(handler())
-    for _ in range(_MOST_REDIRECTS):
-        request = urllib.request.Request(  # noqa: S310 - the lab file allows http and https only
-            address, headers={"User-Agent": "netbisect", "Accept": "text/plain, */*"}
-        )
-        try:
-            answer: http.client.HTTPResponse = opener.open(request, timeout=_SILENCE)
-        except urllib.error.HTTPError as error:
-            if error.code not in _REDIRECTS or "location" not in error.headers:
-                raise
-            error.close()
-            address = _next(host, address, error.headers["location"])
-        else:
-            return answer
-    raise PatchError(f"{host} redirects more than {_MOST_REDIRECTS - 1} times")
+    def http_error_302(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+    ) -> http.client.HTTPResponse | None:
+        fp.close()  # urllib would read all of it
+        return super().http_error_302(req, fp, code, msg, headers)
 
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
-def _next(host: str, address: str, place: str) -> str:
-    """The target of a redirect.
-
-    Raises:
-        PatchError: on another server.
-    """
-    with contextlib.suppress(ValueError):
-        new = urllib.parse.quote(urllib.parse.urljoin(address, place), safe=string.punctuation)
-        if _server_of(new) == _server_of(address):
-            return new
-    raise PatchError(
-        f"{host} redirects to another server, which is not followed; expected a review_url whose "
-        "server has the diff itself"
-    )
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        if _server_of(newurl) != _server_of(req.full_url):
+            raise PatchError(
+                f"{req.host} redirects to another server, which is not followed; expected a "
+                "review_url whose server has the diff itself"
+            )
+        if sum(getattr(req, "redirect_dict", {}).values()) >= _MOST_REDIRECTS:
+            raise PatchError(f"{req.host} redirects more than {_MOST_REDIRECTS} times")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _all_of(host: str, answer: http.client.HTTPResponse) -> bytes:
