@@ -86,7 +86,7 @@ class KernelBuild:
         except OSError as error:  # a full disk, or a folder of another user
             where = error.filename or self.builder.directory
             why = f"builder {self.builder.name}: {where}: {error.strerror}"
-            return LabFault.of(Fault.BUILDER, why).failure(self.name, started)
+            return LabFault(Fault.BUILDER, why).failure(self.name, started)
 
     # ---------------------------------------------------------------------------- the stages
 
@@ -113,7 +113,7 @@ class KernelBuild:
         clean = version.removesuffix("-dirty") if self.overlays or self.patches else version
         commit = clean.rpartition("-")[2]
         if not commit or not self.revision.startswith(commit):
-            raise LabFault.of(
+            raise LabFault(
                 Fault.STALE_BUILD,
                 f"the kernel that was built says it is {version or 'nothing'}, "
                 f"not {self.revision[:12]}: a stale object directory or a wrong checkout",

@@ -92,7 +92,7 @@ def _wait_for_builder(builder: Builder, own: TextIO, say: Callable[[str], None])
     while not _take(own):
         who = f"{_content(own) or 'another process builds'} in {builder.directory}"
         if time.monotonic() > end:
-            raise LabFault.of(
+            raise LabFault(
                 Fault.BUILDER,
                 f"builder {builder.name}: {who}; it had not ended after {builder.build_timeout} s",
             )
@@ -113,7 +113,7 @@ def _end_leftover(builder: Builder, shared: TextIO, say: Callable[[str], None]) 
         if session.isdigit():
             end_session(int(session))
         if time.monotonic() > end:
-            raise LabFault.of(
+            raise LabFault(
                 Fault.BUILDER,
                 f"builder {builder.name}: processes of a killed build in {builder.directory} "
                 f"(session {session or 'unknown'}) do not end",

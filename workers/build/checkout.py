@@ -53,12 +53,12 @@ class Checkout:
             self._git(revision, "fetch", "--force", self.source.repository, heads)
             if not self.has(revision):
                 why = f"revision {revision[:12]} is on no branch of {self.source.repository}"
-                raise LabFault.of(Fault.CHECKOUT, why)
+                raise LabFault(Fault.CHECKOUT, why)
         self._git(revision, "checkout", "--quiet", "--force", "--detach", revision)
         self._git(revision, "clean", "-qfdx")
         if self.git_says("rev-parse", "HEAD") != revision or self.git_says("status", "--porcelain"):
             why = f"the tree in {self.tree} is not revision {revision[:12]} after the checkout"
-            raise LabFault.of(Fault.CHECKOUT, why)
+            raise LabFault(Fault.CHECKOUT, why)
 
     def _clone(self, revision: str) -> None:
         """Clones into a temporary folder, then renames it."""
@@ -101,7 +101,7 @@ class Checkout:
         self.say(f"applying {name} to {revision[:12]}")
         self.patched = True
         if self.commands.run(["git", "apply", *arguments], cwd=self.tree) != 0:
-            raise LabFault.of(Fault.DOES_NOT_BUILD, f"{why}: {self.commands.last_line()}")
+            raise LabFault(Fault.DOES_NOT_BUILD, f"{why}: {self.commands.last_line()}")
 
     def git_says(self, *arguments: str) -> str:
         """Output of git in the tree; "" if it fails.
@@ -130,4 +130,4 @@ class Checkout:
         status = self.commands.run(command, _GIVES_UP, cwd=where, limit=limit)
         if status != 0:
             why = f"`git {arguments[0]}` failed for revision {revision[:12]}"
-            raise LabFault.of(Fault.CHECKOUT, f"{why}: {self.commands.last_line()}")
+            raise LabFault(Fault.CHECKOUT, f"{why}: {self.commands.last_line()}")

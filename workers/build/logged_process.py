@@ -134,7 +134,7 @@ class LoggedCommands:
             raise self._fault(f"{command[0]} cannot be run: {error.strerror}") from error
 
     def _fault(self, why: str) -> LabFault:
-        return LabFault.of(Fault.BUILDER, f"builder {self.builder.name}: {why}")
+        return LabFault(Fault.BUILDER, f"builder {self.builder.name}: {why}")
 
     def tail(self) -> str:
         """Last lines of the log, which may be large."""

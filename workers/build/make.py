@@ -167,7 +167,7 @@ class Make:
         if any(self.builder.kernels.glob("*/")):
             raise self._failed(why)
         who = f"builder {self.builder.name} has built no kernel yet, and cannot build its tools"
-        raise LabFault.of(Fault.BUILDER, f"{who}: {why}")
+        raise LabFault(Fault.BUILDER, f"{who}: {why}")
 
     def _make_toolchain(self, of: str) -> bool:
         self.commands.say("kernel-toolchain")
@@ -229,7 +229,7 @@ class Make:
         status = self.commands.run([*command, *arguments], environment, cwd=self.checkout.tree)
         if status is None:
             limit = self.builder.build_timeout
-            raise LabFault.of(Fault.BUILD_HANGS, f"the build had not ended after {limit} s")
+            raise LabFault(Fault.BUILD_HANGS, f"the build had not ended after {limit} s")
         return status == 0
 
     def _failed(self, why: str) -> LabFault:

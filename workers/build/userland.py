@@ -123,7 +123,7 @@ class Userland:
         if not self.checkout.has(revision):
             repository = self.checkout.source.repository
             why = f"userland {revision[:12]} of the lab file is on no branch of {repository}"
-            raise LabFault.of(Fault.USAGE, why, stage=Stage.BUILD)
+            raise LabFault(Fault.USAGE, why, stage=Stage.BUILD)
         listed = self.checkout.git_says("ls-tree", "-r", "--name-only", revision, "--", *paths)
         names = [name for name in listed.splitlines() if name.endswith(".h")]
         return {name: self.checkout.git_gives("show", f"{revision}:{name}") for name in names}

@@ -99,7 +99,7 @@ class BootMethod(ABC):
 
     def unfit(self, why: str) -> LabFault:
         """The fault of a machine that this method cannot boot."""
-        return LabFault.of(Fault.UNFIT, f"{self.machine.address} {why}")
+        return LabFault(Fault.UNFIT, f"{self.machine.address} {why}")
 
     def root(self) -> str:
         """Root file system of the running kernel, as vfs.root.mountfrom, or ""."""

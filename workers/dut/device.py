@@ -172,7 +172,7 @@ class DeviceUnderTest:
             why = "the router restarted in the middle of a run, without a panic on its console"
             if self.testbed.dut.watchdog:
                 why = f"{why}: it lost its power, or its watchdog has ended a hang"
-        raise LabFault.of(fault, why, console_excerpt(panic, output))
+        raise LabFault(fault, why, console_excerpt(panic, output))
 
     # -------------------------------------------------------------------------------- booting
 
@@ -288,7 +288,7 @@ class DeviceUnderTest:
             raise boot_fault(Fault.WRONG_KERNEL, why, self._tap.output())
         why = self.boot_method.prove(running, folder) or mismatch(running, kernel, contents)
         if why:
-            raise LabFault.of(Fault.WRONG_KERNEL, why)
+            raise LabFault(Fault.WRONG_KERNEL, why)
 
     def _guard(self, order: str) -> None:
         """Marks this boot and starts the watchdog.
@@ -341,7 +341,7 @@ class DeviceUnderTest:
                 f"{self.machine.address} comes up on {back.directory}{where}, "
                 f"not on its known-good kernel {self.testbed.dut.known_good}"
             )
-            raise LabFault.of(Fault.NO_GOOD_KERNEL, why)
+            raise LabFault(Fault.NO_GOOD_KERNEL, why)
         return back
 
     def _cycle_silent(self, stage: Stage, since: str = "", mark: str = "") -> RunningKernel:
@@ -360,19 +360,19 @@ class DeviceUnderTest:
         self._release(stage)
         if self.testbed.power is None:
             why = f"{self.machine.address} does not answer, and the lab file names no power switch"
-            raise LabFault.of(Fault.POWER_SWITCH, why, stage=stage)
+            raise LabFault(Fault.POWER_SWITCH, why, stage=stage)
         self.machine.forget_connection()
         self._tap.note("power cycle")
         why = power.cycle(self.testbed.power)
         if why:
             why = f"the power switch of {self.testbed.name} failed: {why}"
-            raise LabFault.of(Fault.POWER_SWITCH, why, stage=stage)
+            raise LabFault(Fault.POWER_SWITCH, why, stage=stage)
         running = self._wait(stage, mark)
         if running is None:
             address = self.machine.address
             silence = self._silence or "it has not restarted"
             why = f"{address} does not come back after a power cycle: {silence}"
-            raise LabFault.of(Fault.UNREACHABLE, why, stage=stage)
+            raise LabFault(Fault.UNREACHABLE, why, stage=stage)
         return running
 
 
@@ -388,4 +388,4 @@ def _check_passed_on(running: RunningKernel, tunables: Mapping[str, str]) -> Non
             state = "is missing" if found is None else f"is {found!r}"
             why = f"the tunable {name}, ordered as {value!r}, {state} in the kernel's environment"
             why = f"{why}: look for another file of the loader that sets it"
-            raise LabFault.of(Fault.UNFIT, why)
+            raise LabFault(Fault.UNFIT, why)

@@ -82,7 +82,7 @@ def install_kernel(place: BootFolder, kernel: Kernel, archive: Path) -> tuple[st
             timeout=_SEND_TIMEOUT,
         )
     if _hashes(arrived) != contents.hashes:
-        raise LabFault.of(Fault.DEPLOYMENT, f"{target} on {machine.address} is not what was sent")
+        raise LabFault(Fault.DEPLOYMENT, f"{target} on {machine.address} is not what was sent")
     machine.run(["kldxref", work], ["mv", work, target], ["sync"])
     return folder, contents
 
@@ -123,7 +123,7 @@ def _make_room(place: BootFolder, folder: str, needed: int) -> None:
             f"{place.boot} on {place.machine.address} has {free >> 20} MiB free; "
             f"{math.ceil(needed / (1 << 20))} are needed, and no test kernel is left to remove"
         )
-        raise LabFault.of(Fault.DISK_FULL, why)
+        raise LabFault(Fault.DISK_FULL, why)
 
 
 def _remove(place: BootFolder, folders: list[str]) -> int:

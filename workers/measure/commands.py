@@ -126,8 +126,8 @@ def failed_preparation(command: HostCommand, error: CommandError, scenario: str)
     """The fault of a failed `prepare`: the kernel's if the DUT refused it, else the lab's."""
     why = f"{scenario}: prepare on the {command.on} failed: {_reason(error)}"
     if command.on == "dut" and error.status not in (None, _NOT_FOUND):
-        return LabFault.of(Fault.SCENARIO, why, error.output)
-    return LabFault.of(Fault.COMMAND, why, error.output, stage=Stage.BENCH)
+        return LabFault(Fault.SCENARIO, why, error.output)
+    return LabFault(Fault.COMMAND, why, error.output, stage=Stage.BENCH)
 
 
 def numbers(output: str, metrics: Iterable[MetricTable]) -> dict[str, float]:

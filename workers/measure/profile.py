@@ -13,6 +13,7 @@ from pathlib import Path
 
 from netbisect.bisect.model import profile_stacks, serialization
 from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Profile, Reaction, Stage
+from netbisect.bisect.model.faults import Fault
 from netbisect.workers.config.scenario import Scenario
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.dut import freebsd_tools
@@ -101,7 +102,9 @@ class ProfileOrder:
         for fact in facts:
             if isinstance(fact, Failure) and (not sound or fact.reaction is not Reaction.SKIP):
                 reaction = fact.reaction if sound else Reaction.QUARANTINE
-                raise LabFault.from_failure(fact, reaction)
+                raise LabFault(
+                    Fault(fact.fault), fact.why, fact.log, stage=fact.stage, reaction=reaction
+                )
         boot = next((fact for fact in facts if isinstance(fact, Boot)), None)
         return self._look(connections, boot, say) if boot is not None else None
 

@@ -155,7 +155,7 @@ class TrafficRunner:
             if not self._wait_for(flows.sending, flows.receiving, _flowing):
                 dry = [one.who for one in flows.receiving if not _flowing(one.output)]
                 why = f"{' and '.join(dry) or 'the receiver'} sees no packets"
-                raise LabFault.of(Fault.NO_TRAFFIC, why, stage=Stage.BENCH)
+                raise LabFault(Fault.NO_TRAFFIC, why, stage=Stage.BENCH)
             yield flows
             _stop(flows.sending)
             _stop(flows.receiving)
@@ -238,7 +238,7 @@ class TrafficRunner:
             port, beyond = self._find(part), testbed.wires[part]
             macs = port.mac, testbed.ports[beyond][1].mac or self._find(beyond).mac
             if why := lacking_rings(self._machines[part], port.name, len(traffic.mix)):
-                raise LabFault.of(Fault.SCENARIO, f"{scenario.name}: {testbed.roles[part]}: {why}")
+                raise LabFault(Fault.SCENARIO, f"{scenario.name}: {testbed.roles[part]}: {why}")
             for ring, (size, share) in enumerate(traffic.sizes.items()):
                 rate = offered * share / number
                 one, place, sender, mark = traffic, port.name, host, ""
@@ -294,7 +294,7 @@ def traffic_of(scenario: Scenario) -> Traffic:
     """
     if scenario.traffic is None:
         why = f"{scenario.name} has no [traffic]; expected a scenario that pkt-gen sends"
-        raise LabFault.of(Fault.SCENARIO, why)
+        raise LabFault(Fault.SCENARIO, why)
     return scenario.traffic
 
 

@@ -277,7 +277,7 @@ def _fault_of(sample: Sample) -> LabFault:
     why = "; ".join(sample.problems) or "no packet was received"
     fault = fault_of_run(sample.problems) if sample.problems else Fault.NO_TRAFFIC
     assert RULES[fault].stage is Stage.BENCH
-    return LabFault.of(fault, f"no sample: {why}")
+    return LabFault(fault, f"no sample: {why}")
 
 
 def find_faults(testbed: Testbed, connections: Connections) -> Iterator[LabFault]:
@@ -296,4 +296,4 @@ def find_faults(testbed: Testbed, connections: Connections) -> Iterator[LabFault
             if found.status not in ("", "active"):
                 where = f"{testbed.roles[part]} ({found.name})"
                 why = f"{where} has no link on the known-good kernel: {found.status}"
-                yield LabFault.of(Fault.NO_LINK, why)
+                yield LabFault(Fault.NO_LINK, why)

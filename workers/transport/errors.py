@@ -7,7 +7,6 @@ import re
 import time
 import uuid
 from collections.abc import Iterator
-from typing import Self
 
 from netbisect.bisect.model.entities import Failure, Reaction, Stage
 from netbisect.bisect.model.faults import RULES, Fault
@@ -29,37 +28,25 @@ class LabFault(Exception):  # noqa: N818 - a fault of the lab, in the lab's own 
 
     def __init__(
         self,
-        stage: Stage,
-        reaction: Reaction,
+        fault: Fault,
         why: str,
         log: str = "",
-        fault: Fault | None = None,
+        *,
+        stage: Stage | None = None,
+        reaction: Reaction | None = None,
     ) -> None:
+        """`stage` is needed if the fault's rule has none; `reaction` replaces that of the rule."""
         super().__init__(why)
-        self.stage = stage
-        self.reaction = reaction
-        self.why = why
-        self.log = log
-        self.fault = fault
-
-    @classmethod
-    def of(cls, fault: Fault, why: str, log: str = "", *, stage: Stage | None = None) -> Self:
-        """The fault with the reaction of its rule; `stage` is needed if the rule has none."""
         rule = RULES[fault]
         place = rule.stage or stage
         assert place is not None, f"where did {fault} strike?"
-        return cls(place, rule.reaction, why, log, fault)
-
-    @classmethod
-    def from_failure(cls, failure: Failure, reaction: Reaction) -> Self:
-        """The fault of a recorded failure."""
-        fault = Fault(failure.fault) if failure.fault else None
-        return cls(failure.stage, reaction, failure.why, failure.log, fault)
-
-    @property
-    def tries(self) -> int:
+        self.fault = fault
+        self.why = why
+        self.log = log
+        self.stage = place
+        self.reaction = reaction or rule.reaction
+        self.tries = rule.tries
         """Attempts, including the first one."""
-        return RULES[self.fault].tries if self.fault else 1
 
     def failure(
         self, revision: str, started: float, *, testbed: str = "", scenario: str = "", log: str = ""
@@ -76,7 +63,7 @@ class LabFault(Exception):  # noqa: N818 - a fault of the lab, in the lab's own 
             testbed=testbed,
             scenario=scenario,
             log=self.log or log,
-            fault=self.fault or "",
+            fault=self.fault,
         )
 
 
@@ -116,7 +103,7 @@ def lab_fault(stage: Stage, error: MachineError, fault: Fault = Fault.COMMAND) -
         fault = Fault.HOST_KEY
     elif stage is Stage.DEPLOY and _NO_ROOM in log:
         fault = Fault.DISK_FULL
-    return LabFault.of(fault, str(error), log, stage=stage)
+    return LabFault(fault, str(error), log, stage=stage)
 
 
 def bench_fault(error: MachineError, testbed: Testbed) -> LabFault:
@@ -146,7 +133,7 @@ def build_fault(output: str, why: str) -> LabFault:
     """The fault of a failed build: the host's if its log shows that, else the revision's."""
     found = _BAD_BUILDER.search(output)
     if found is None:
-        return LabFault.of(Fault.DOES_NOT_BUILD, why)
+        return LabFault(Fault.DOES_NOT_BUILD, why)
     start = output.rfind("\n", 0, found.start()) + 1
     line = output[start:].partition("\n")[0].strip()
-    return LabFault.of(Fault.BUILDER, f"the build host cannot build it: {line}")
+    return LabFault(Fault.BUILDER, f"the build host cannot build it: {line}")

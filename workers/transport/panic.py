@@ -125,8 +125,8 @@ def boot_fault(fault: Fault, why: str, output: str) -> LabFault:
     """The fault, or a panic at boot if the console shows one."""
     panic = find_panic(output)
     if panic is not None:
-        return LabFault.of(Fault.PANIC_AT_BOOT, panic.message, console_excerpt(panic, output))
-    return LabFault.of(fault, why, console_excerpt(None, output))
+        return LabFault(Fault.PANIC_AT_BOOT, panic.message, console_excerpt(panic, output))
+    return LabFault(fault, why, console_excerpt(None, output))
 
 
 def prompt_suffix(output: str) -> str:

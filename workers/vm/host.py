@@ -54,5 +54,5 @@ def switch_on(testbed: Testbed) -> bool:
         started = vm.start(testbed.vm)
         furnish(testbed.vm, testbed.line_rate_pps)
     except (vm.VmError, OSError) as error:
-        raise LabFault.of(Fault.POWER_SWITCH, f"{testbed.name}: {error}") from error
+        raise LabFault(Fault.POWER_SWITCH, f"{testbed.name}: {error}") from error
     return started
