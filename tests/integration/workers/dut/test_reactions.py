@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -265,20 +264,6 @@ def test_documentation_lists_the_faults() -> None:
         )
         for fault, rule in RULES.items()
     ]
-
-
-def test_every_raise_names_its_fault() -> None:
-    unnamed = [
-        f"{path.name}:{node.lineno}"
-        for path in sorted((HERE.parent / "workers").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Raise)
-        and isinstance(node.exc, ast.Call)
-        and isinstance(node.exc.func, ast.Name)
-        and node.exc.func.id == "LabFault"
-    ]
-
-    assert not unnamed
 
 
 @pytest.mark.parametrize("fault", parameters(TRIALS))
