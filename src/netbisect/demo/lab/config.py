@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -20,42 +20,21 @@ class LabError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class BootNoise:
-    """Noise between boots; its standard deviation differs between images."""
-
-    median: float
-    log_sd: float
-
-
-@dataclass(frozen=True, slots=True)
-class SpeedModes:
-    """Two speeds, chosen at boot."""
-
-    chance: float = 0.0
-    gap: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Outlier:
-    """An outlier boot."""
-
-    chance: float = 0.0
-    depth: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class MachineProfile:
-    """A kind of machine; deviations in percent of the level."""
+    """A kind of machine, as profiles.toml explains it."""
 
     model: str
     processors: int
     nanoseconds: float
-    boot: BootNoise
+    boot_median: float
+    boot_log_sd: float
     second: float
     memory: float
     image: float
-    modes: SpeedModes = field(default_factory=SpeedModes)
-    outlier: Outlier = field(default_factory=Outlier)
+    outlier_chance: float
+    outlier_depth: float
+    mode_chance: float = 0.0
+    mode_gap: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

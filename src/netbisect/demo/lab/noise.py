@@ -34,15 +34,15 @@ class RouterNoise:
         profile = self.profile
         of_image = _draws(self.seed, self.router, "image", image, scenario)
         factor = 1 + of_image.gauss(0, profile.image / 100)
-        log_sd = of_image.gauss(0, profile.boot.log_sd)
-        sd = profile.boot.median * min(math.exp(log_sd), _WILDEST)
-        if _draws(self.seed, self.router, "mode", boot).random() < profile.modes.chance:
-            factor *= 1 - profile.modes.gap / 100
+        log_sd = of_image.gauss(0, profile.boot_log_sd)
+        sd = profile.boot_median * min(math.exp(log_sd), _WILDEST)
+        if _draws(self.seed, self.router, "mode", boot).random() < profile.mode_chance:
+            factor *= 1 - profile.mode_gap / 100
         of_boot = _draws(self.seed, self.router, "boot", boot, image, scenario)
         factor *= 1 + of_boot.gauss(0, sd / 100)
         outlier = _draws(self.seed, self.router, "outlier", boot)
-        if outlier.random() < profile.outlier.chance:
-            depth = outlier.expovariate(1 / profile.outlier.depth)
+        if outlier.random() < profile.outlier_chance:
+            depth = outlier.expovariate(1 / profile.outlier_depth)
             factor *= 1 - min(depth, 90) / 100
         return factor
 
