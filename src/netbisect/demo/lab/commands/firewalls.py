@@ -71,12 +71,14 @@ def _of_the_base(router: SimulatedRouter, module: str) -> str:
         return ""
 
 
-async def pfctl(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
-    """`pfctl -q -e`, `-d`, `-F all`, `-f -`, `-T add -f -`, `-T test ...`, `-s rules|info`."""
-    await _pfctl(router, shell, arguments, _of_the_base(router, "pf"))
+async def pfctl(
+    router: SimulatedRouter, shell: Shell, arguments: list[str], spoken: str | None = None
+) -> None:
+    """`pfctl -q -e`, `-d`, `-F all`, `-f -`, `-T add -f -`, `-T test ...`, `-s rules|info`.
 
-
-async def _pfctl(router: SimulatedRouter, shell: Shell, arguments: list[str], spoken: str) -> None:
+    `spoken` is as in `LoadedImage`, by default that of the base system.
+    """
+    spoken = _of_the_base(router, "pf") if spoken is None else spoken
     found, words = getopt.getopt(arguments, "dF:ef:o:qs:T:t:v")
     options = dict(found)
     rules = (await shell.stdin.read()).decode().splitlines() if "-f" in options else []
@@ -124,14 +126,11 @@ def _must_match(router: SimulatedRouter, spoken: str) -> None:
         raise CommandFailedError("pfctl: DIOCADDRULE: Inappropriate ioctl for device")
 
 
-async def ipfw(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
-    """`ipfw -q COMMAND`, or `ipfw -q /dev/stdin` with commands."""
-    await _ipfw_of(router, shell, arguments, _of_the_base(router, "ipfw"))
-
-
-async def _ipfw_of(
-    router: SimulatedRouter, shell: Shell, arguments: list[str], spoken: str
+async def ipfw(
+    router: SimulatedRouter, shell: Shell, arguments: list[str], spoken: str | None = None
 ) -> None:
+    """`ipfw -q COMMAND`, or `ipfw -q /dev/stdin` with commands; `spoken` as of `pfctl`."""
+    spoken = _of_the_base(router, "ipfw") if spoken is None else spoken
     lines = [arguments]
     if arguments[-1] == "/dev/stdin":
         lines = [line.split() for line in (await shell.stdin.read()).decode().splitlines()]
@@ -195,12 +194,10 @@ async def run_file(router: SimulatedRouter, shell: Shell, words: list[str]) -> i
         spoken = kernel.read(path).spoken
     except NotBootableError:
         raise CommandFailedError(f"sh: {words[0]}: Exec format error", _NOT_EXECUTABLE) from None
-    if path.name == "pfctl":
-        await _pfctl(router, shell, words[1:], spoken)
-    elif path.name == "ipfw":
-        await _ipfw_of(router, shell, words[1:], spoken)
-    else:
+    program = {"pfctl": pfctl, "ipfw": ipfw}.get(path.name)
+    if program is None:
         return await shell.execute([path.name, *words[1:]])
+    await program(router, shell, words[1:], spoken)
     return 0
 
 
