@@ -42,8 +42,6 @@ class InjectedFault(StrEnum):
     """The SSH host key differs, as after a reinstallation."""
     SLOW_SENDER = "slow-sender"
     """The generator sends three fifths of the line rate."""
-    FADING_SENDER = "fading-sender"
-    """The generator sends slightly less every second."""
     PKT_GEN_CRASHES = "pkt-gen-crashes"
     """A thread of pkt-gen dies during the run."""
     RENAMED_PORTS = "renamed-ports"

@@ -29,9 +29,7 @@ class Counters:
 
     received: int = 0
     received_errors: int = 0
-    dropped: int = 0
     sent: int = 0
-    send_errors: int = 0
     damaged: int = 0
     """Frames with a wrong CRC, included in the errors."""
 

@@ -82,7 +82,6 @@ class SimulatedRouter(SimulatedMachine):
         self._runs = itertools.count()
         self._served: Path | None = None
         self._hot = False
-        self.dumps = True
         self.serves_tcp = False
         self.busy_seconds = 0.0
         """Of all processors together since the boot."""
@@ -302,7 +301,7 @@ class SimulatedRouter(SimulatedMachine):
         self._hot = False
         self.firewalls = Firewalls()
         self.faults.discard(InjectedFault.OFF)
-        self.dumps, self.root_writable = True, False
+        self.root_writable = False
         self.programs.clear()
         self.serves_tcp, self.busy_seconds, self.encrypted = False, 0.0, 0
         self.lro.clear()

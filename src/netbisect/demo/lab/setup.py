@@ -99,7 +99,6 @@ def prepare(
         raise LabError(f"no such testbed: {', '.join(unknown)}; there is {', '.join(TESTBEDS)}")
     if place.exists() and any(place.iterdir()):
         raise LabError(f"{place} is not empty: a lab is written into a folder of its own")
-    existed = place.exists()
     place = place.resolve()
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -112,8 +111,6 @@ def prepare(
         )
     except BaseException:
         shutil.rmtree(place)
-        if existed:
-            place.mkdir()
         raise
 
 

@@ -21,8 +21,6 @@ _OVERHEAD_BYTES = 24
 _RAMP = 0.36
 """Share of the rate in the first second of a sender."""
 _SLOW = 0.6
-_FADE = 0.001
-"""Share of its rate that a fading sender loses per second."""
 _FLAP_AFTER, _FLAP = 12.0, 3.0
 """Seconds of traffic until the link goes down, and duration."""
 _DAMAGE = 0.001
@@ -73,10 +71,8 @@ class Flow:
         return max(0.0, min(end, second.end, self.stopped) - max(begin, second.begin))
 
 
-def schedule(
-    start: float, count: int, pps: float, noise: random.Random, fade: float = 0.0
-) -> Iterable[Second]:
-    """The seconds of a sender of `count` packets at `pps`, decreasing if it fades."""
+def schedule(start: float, count: int, pps: float, noise: random.Random) -> Iterable[Second]:
+    """The seconds of a sender of `count` packets at `pps`."""
     left, begin, share = count, start, _RAMP
     while left > 0:
         length = 1.0 + noise.uniform(0.0004, 0.0014)
@@ -86,7 +82,6 @@ def schedule(
             return
         yield Second(begin, begin + length, packets)
         left, begin, share = left - packets, begin + length, 1.0
-        pps *= 1 - fade
 
 
 @dataclass(slots=True)
@@ -128,11 +123,6 @@ class SimulatedLink:
         """Line rate for packets of `size` bytes, in packets per second."""
         share = _SLOW if InjectedFault.SLOW_SENDER in self.generator.faults else 1.0
         return share * self.router.bed.bits / (8 * (size + _OVERHEAD_BYTES))
-
-    @property
-    def fade(self) -> float:
-        """Share of its rate that the sender loses per second."""
-        return _FADE if InjectedFault.FADING_SENDER in self.generator.faults else 0.0
 
     def bounce(self, host: Host, port: str) -> None:
         """Opens or closes a port for netmap: the link goes down and up at both ends."""

@@ -170,7 +170,7 @@ class _Run:
         pps = link.line_rate(self.size)
         pps = min(pps, int(self.options.get("-R", "0")) or pps)
         count = int(self.options["-n"])
-        seconds = tuple(schedule(start, count, pps, self.noise, link.fade))
+        seconds = tuple(schedule(start, count, pps, self.noise))
         ranges = [pktgen_options.parse_range(self.options.get(end, "")) for end in ("-s", "-d")]
         flows = math.prod(one.flows for one in ranges if one)
         mac = self.options.get("-D", "")

@@ -101,30 +101,26 @@ def netstat(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> No
             sent = machine.clones[name].sent
             shell.out(f"{name[:5]} 1500 <Link#7>  {name}  0     0     0 {sent:8}     0     0\n")
         return
-    rows = []
-    for number, port in enumerate(machine.ports, 1):
-        counters = machine.counters[port.name]
-        if port.name == name:
-            rows.append(
-                {
-                    "name": name,
-                    "flags": "0x1008843",
-                    "mtu": 1500,
-                    "network": f"<Link#{number}>",
-                    "address": port.mac,
-                    "received-packets": counters.received,
-                    "received-errors": counters.received_errors,
-                    "dropped-packets": counters.dropped,
-                    "received-bytes": counters.received * 60,
-                    "sent-packets": counters.sent,
-                    "send-errors": counters.send_errors,
-                    "sent-bytes": counters.sent * 60,
-                    "collisions": 0,
-                }
-            )
-    if not rows:
+    numbers = {port.name: number for number, port in enumerate(machine.ports, 1)}
+    if name not in numbers:
         raise CommandFailedError(f"netstat: {name}: unknown interface")
-    shell.out(json.dumps({"statistics": {"interface": rows}}))
+    counters = machine.counters[name]
+    row = {
+        "name": name,
+        "flags": "0x1008843",
+        "mtu": 1500,
+        "network": f"<Link#{numbers[name]}>",
+        "address": machine.ports[numbers[name] - 1].mac,
+        "received-packets": counters.received,
+        "received-errors": counters.received_errors,
+        "dropped-packets": 0,
+        "received-bytes": counters.received * 60,
+        "sent-packets": counters.sent,
+        "send-errors": 0,
+        "sent-bytes": counters.sent * 60,
+        "collisions": 0,
+    }
+    shell.out(json.dumps({"statistics": {"interface": [row]}}))
 
 
 def pciconf(machine: SimulatedMachine, shell: Shell, _: list[str]) -> None:

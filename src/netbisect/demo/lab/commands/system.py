@@ -60,17 +60,9 @@ def sysctl(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> int
 
 
 def uname(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
-    """`uname -v`, `uname -a`."""
+    """`uname -v`, `uname -r`."""
     version = machine.version
-    if arguments == ["-r"]:
-        shell.out(f"{version.split()[1]}\n")
-    elif arguments == ["-v"]:
-        shell.out(f"{version}\n")
-    elif arguments == ["-a"]:
-        release = version.split()[1]
-        shell.out(f"FreeBSD {machine.name} {release} {version} amd64\n")
-    else:
-        shell.out("FreeBSD\n")
+    shell.out(f"{version.split()[1] if arguments == ['-r'] else version}\n")
 
 
 def kenv(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
@@ -93,18 +85,11 @@ def kenv(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
 
 
 def date(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
-    """The time; `-u +%s` is the real time, the rest is lab time."""
-    if arguments == ["+%s"]:
-        shell.out(f"{machine.clock.now():.0f}\n")
-        return
-    if arguments == ["-u", "+%s"]:
-        shell.out(f"{time.time():.0f}\n")
-        return
-    now = time.gmtime(machine.clock.now())
-    shell.out(time.strftime("%a %b %e %H:%M:%S UTC %Y\n", now))
+    """`date +%s`, the time of the lab; `date -u +%s`, the real one."""
+    shell.out(f"{time.time() if '-u' in arguments else machine.clock.now():.0f}\n")
 
 
-def nextboot(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> None:
+def nextboot(router: SimulatedRouter, _shell: Shell, arguments: list[str]) -> None:
     """`nextboot -e NAME=VALUE -k KERNEL`, `nextboot -D`."""
     place = router.path("nextboot.conf", "/boot")
     if router.read_only("nextboot.conf", "/boot"):
@@ -115,16 +100,11 @@ def nextboot(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> Non
         return
     lines = ['nextboot_enable="YES"']
     for option, value in zip(arguments[::2], arguments[1::2], strict=True):
-        if option == "-e":
-            name, _, text = value.partition("=")
-            lines.append(f'{name}="{text}"')
-        elif option == "-k":
-            if not router.path(value, "/boot").is_dir():
-                raise CommandFailedError(f"Error: /boot/{value} doesn't exist. Use -f to override.")
-            lines.append(f'kernel="{value}"')
-        else:
-            shell.err("Usage: nextboot [-e variable=value] [-f] [-k kernel] [-o options]\n")
-            raise CommandFailedError("       nextboot -D")
+        if option == "-k" and not router.path(value, "/boot").is_dir():
+            raise CommandFailedError(f"Error: /boot/{value} doesn't exist. Use -f to override.")
+        setting = f"kernel={value}" if option == "-k" else value
+        name, _, text = setting.partition("=")
+        lines.append(f'{name}="{text}"')
     place.write_text("\n".join(lines) + "\n")
     router.labelled = True
 
@@ -135,11 +115,10 @@ def shutdown(router: SimulatedRouter, shell: Shell, _: list[str]) -> None:
     router.reboot()
 
 
-def dumpon(router: SimulatedRouter, _: Shell, arguments: list[str]) -> None:
+def dumpon(_router: SimulatedRouter, _shell: Shell, arguments: list[str]) -> None:
     """`dumpon off`."""
     if arguments != ["off"]:
         raise CommandFailedError("usage: dumpon off")
-    router.dumps = False
 
 
 def watchdogd(_router: SimulatedRouter, _shell: Shell, _arguments: list[str]) -> None:
