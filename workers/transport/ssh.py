@@ -182,16 +182,12 @@ class Machine:
             HostKeyError: unknown host key.
             CommandError: a command failed, or did not end within `timeout` seconds.
         """
-        return self._run_line(" && ".join(map(self._line, commands)), stdin, timeout)
+        line = " && ".join(map(self._line, commands))
+        with self._running_line(line, stdin, timeout) as read:
+            return read()
 
     def _line(self, command: Sequence[str]) -> str:
         return shlex.join([self.programs.get(command[0], command[0]), *command[1:]])
-
-    def _run_line(
-        self, line: str, stdin: bytes | IO[bytes] | None = None, timeout: float | None = None
-    ) -> str:
-        with self._running_line(line, stdin, timeout) as read:
-            return read()
 
     @contextlib.contextmanager
     def _running_line(

@@ -44,8 +44,11 @@ def test_guarded_key_allows_only_netbisect_commands(guarded: Server, dut: Machin
         with pytest.raises(CommandError, match="not allowed for traffic"):
             dut.run(command)
     for line in ("uname -v; id", "uname -v\nid"):
-        with pytest.raises(CommandError, match="not allowed for traffic"):
-            dut._run_line(line)
+        with (
+            pytest.raises(CommandError, match="not allowed for traffic"),
+            dut._running_line(line) as read,
+        ):
+            read()
     client = ["ssh", "-F", str(guarded.folder / "ssh_config")]
     login = subprocess.run([*client, "-T", "dut"], input=b"id\n", capture_output=True, check=False)
     assert (login.returncode, login.stdout) == (126, b"")
