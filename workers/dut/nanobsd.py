@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from netbisect.workers.config.dut import Dut
 from netbisect.workers.dut.base import BootMethod, nextboot_conf
@@ -22,12 +21,6 @@ _MOUNT = "/tmp/netbisect.root"  # noqa: S108 - on the DUT, whose only user is ro
 _FSCK_TIMEOUT = 300.0
 _PARTITION = re.compile(r"\s+\d+\s+\d+\s+(?P<disk>\S+?)p(?P<index>\d+)\s+(?P<label>\S+)")
 """A line of `gpart show -lp`: begin, length, provider, label."""
-
-
-@dataclass(frozen=True)
-class _Partition:
-    disk: str
-    index: str
 
 
 class NanoBsdBoot(BootMethod):
@@ -51,7 +44,7 @@ class NanoBsdBoot(BootMethod):
         with self.writable(self.root()) as boot:
             self.write_atomically(f"{boot}/nextboot.conf", nextboot_conf(folder, environment))
         good, test = self._partitions()
-        self.machine.run(_gpart("set", "bootme", good), _gpart("set", "bootonce", test), ["sync"])
+        self.machine.run(_gpart("set", "bootme", *good), _gpart("set", "bootonce", *test), ["sync"])
 
     def prove(self, running: RunningKernel, folder: str) -> str:
         """Compares the root partition, then the file."""
@@ -67,9 +60,9 @@ class NanoBsdBoot(BootMethod):
         """Removes the boot attributes of the test partition."""
         good, test = self._partitions()
         self.machine.run(
-            _gpart("set", "bootme", good),
-            _gpart("unset", "bootonce", test),
-            _gpart("unset", "bootme", test),
+            _gpart("set", "bootme", *good),
+            _gpart("unset", "bootonce", *test),
+            _gpart("unset", "bootme", *test),
         )
 
     @contextlib.contextmanager
@@ -97,10 +90,10 @@ class NanoBsdBoot(BootMethod):
         finally:
             run(["sync"], ["umount", _MOUNT])
 
-    def _partitions(self) -> tuple[_Partition, _Partition]:
-        """The good and the test partition."""
+    def _partitions(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Index and disk of the good and of the test partition."""
         found = {
-            match["label"]: _Partition(match["disk"], match["index"])
+            match["label"]: (match["index"], match["disk"])
             for line in self.machine.run(["gpart", "show", "-lp"]).splitlines()
             if (match := _PARTITION.match(line))
         }
@@ -111,8 +104,8 @@ class NanoBsdBoot(BootMethod):
         return found[self._layout.good], found[self._layout.test]
 
 
-def _gpart(verb: str, attribute: str, partition: _Partition) -> list[str]:
-    return ["gpart", verb, "-a", attribute, "-i", partition.index, partition.disk]
+def _gpart(verb: str, attribute: str, index: str, disk: str) -> list[str]:
+    return ["gpart", verb, "-a", attribute, "-i", index, disk]
 
 
 def _label(root: str) -> str:
