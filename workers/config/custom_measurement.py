@@ -68,14 +68,8 @@ class MetricTable:
     def __post_init__(self) -> None:
         letters = "lower-case letters, digits and '-', such as cpu"
         check_form(self, "name", metric.NAME, letters, optional=False)
-        check(
-            metric.UNIT.match(self.unit),
-            f"unit {self.unit!r} of {self.name}: expected letters such as ns or bit/s, or %",
-        )
-        check(
-            self.better in ("higher", "lower"),
-            f"better {self.better!r} of {self.name}: expected 'higher' or 'lower'",
-        )
+        check_form(self, "unit", metric.UNIT, "letters such as ns or bit/s, or %", optional=False)
+        check_choice(self, "better", ("higher", "lower"))
         check_form(self, "path", _PATH, "keys such as end.sum_received.bits_per_second")
 
     @property

@@ -55,8 +55,8 @@ def test_titles_name_the_metric(folder: Path) -> None:
     ("right", "wrong", "message"),
     [
         ('unit = "%"\n', "", "metrics[0].unit: this key is missing"),
-        ('unit = "%"', 'unit = "per cent"', "unit 'per cent' of cpu: expected letters"),
-        ('"lower"', '"less"', "better 'less' of cpu: expected 'higher' or 'lower'"),
+        ('unit = "%"', 'unit = "per cent"', "metrics[0]: unit 'per cent': expected letters"),
+        ('"lower"', '"less"', "metrics[0]: better 'less': expected 'higher' or 'lower'"),
         ('name = "speed"', 'name = "cpu"', "two metrics are named 'cpu'"),
         ('on = "dut"', 'on = "router"', "on 'router': expected dut, generator, receiver"),
         ('file = "measure.sh"', "", "expected either run or file"),
