@@ -13,13 +13,13 @@ from buildbot.process.results import FAILURE, SUCCESS
 from buildbot.steps.worker import CompositeStepMixin
 from twisted.python.failure import Failure
 
-from netbisect.bisect.model.revision_key import OVERLAY_MARK
+from netbisect.bisect.model.revision_key import OVERLAY_MARK, PATCH_MARK
 from netbisect.steps.master.lab_step import KERNEL_PROPERTY
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
 from netbisect.steps.service.watchdog import run_in_thread
 from netbisect.workers.build.artifacts import ARCHIVE, FACT, LOG, ArtefactError, ArtefactStore
-from netbisect.workers.build.patches import PatchError, PatchStore, is_mark
+from netbisect.workers.build.patches import PatchError, PatchStore
 from netbisect.workers.config.validation import format_size
 
 INCOMING = ".incoming-"
@@ -174,7 +174,7 @@ class SendPatches(BuildStep):
         """Sends them each time, which repairs incomplete files; they are small."""
         _, *fixes = self.getProperty("kernel_config").split(OVERLAY_MARK)
         try:
-            sources = [self.store.get(mark) for mark in fixes if is_mark(mark)]
+            sources = [self.store.get(mark) for mark in fixes if PATCH_MARK.match(mark)]
         except (PatchError, OSError) as error:
             self.descriptionDone = [str(error)]
             return int(FAILURE)

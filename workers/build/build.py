@@ -21,13 +21,13 @@ from pathlib import Path
 from netbisect.bisect.model.entities import Failure, Kernel
 from netbisect.bisect.model.evidence import split_kernel_name
 from netbisect.bisect.model.faults import Fault
-from netbisect.bisect.model.revision_key import OVERLAY_MARK
+from netbisect.bisect.model.revision_key import OVERLAY_MARK, PATCH_MARK
 from netbisect.workers.build.artifacts import ArtefactStore
 from netbisect.workers.build.checkout import Checkout
 from netbisect.workers.build.identity import identity_of, version_of
 from netbisect.workers.build.logged_process import LoggedCommands
 from netbisect.workers.build.make import Make
-from netbisect.workers.build.patches import PatchStore, is_mark
+from netbisect.workers.build.patches import PatchStore
 from netbisect.workers.build.userland import Needs, Userland
 from netbisect.workers.config.builder import Builder, Source
 from netbisect.workers.transport.errors import LabFault
@@ -64,9 +64,10 @@ class KernelBuild:
         self.revision, self.layout = split_kernel_name(revision)
         self.config = config
         self.conf, *fixes = config.split(OVERLAY_MARK)
-        self.overlays = [source.overlay(name) for name in fixes if not is_mark(name)]
+        marks = [name for name in fixes if PATCH_MARK.match(name)]
+        self.overlays = [source.overlay(name) for name in fixes if name not in marks]
         patches = PatchStore(builder.patches)
-        self.patches = [(patches.load(name), patches.get(name)) for name in fixes if is_mark(name)]
+        self.patches = [(patches.load(mark), patches.get(mark)) for mark in marks]
         suffix = f"-layout{self.layout}" if self.layout else ""
         self.log = builder.directory / "logs" / f"{revision[:12]}-{config}{suffix}.log"
         self.kernels = ArtefactStore(builder.kernels)

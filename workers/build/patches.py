@@ -13,8 +13,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from netbisect.bisect.model.revision_key import PATCH_MARK
-
 MOST_BYTES = 10 << 20
 """Size limit; only vendor imports are larger."""
 BY_HAND = "patch"
@@ -210,8 +208,3 @@ class PatchStore:
     def _sound(place: Path, mark: str) -> bool:
         found = hashlib.sha256(place.read_bytes()).hexdigest()
         return found.startswith(mark.rpartition("-")[2])
-
-
-def is_mark(name: str) -> bool:
-    """Whether a name is the mark of a patch, not an overlay."""
-    return PATCH_MARK.match(name) is not None

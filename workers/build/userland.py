@@ -72,8 +72,8 @@ class Userland:
     make: Make
     needs: Needs
 
-    def add_to(self, stage: Path) -> list[str]:
-        """Builds the required programs into the kernel's folder; returns their names.
+    def add_to(self, stage: Path) -> None:
+        """Builds the required programs into the kernel's folder.
 
         Raises:
             LabFault: build failure, or unknown revision of a DUT's programs.
@@ -86,7 +86,6 @@ class Userland:
             built = self.make.program(_PLACES[name][0])
             (stage / FOLDER).mkdir(exist_ok=True)
             shutil.copy2(built, stage / FOLDER / name)
-        return names
 
     def differing(self) -> list[str]:
         """Programs whose structures differ from those of a DUT."""
