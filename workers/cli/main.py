@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import click
 
 from netbisect.bisect.model import serialization
-from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Reaction
+from netbisect.bisect.model.entities import Boot, Failure, Kernel, Reaction
 from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.workers.build import phabricator, userland
 from netbisect.workers.build.artifacts import ArtefactError
@@ -161,16 +161,10 @@ def trial(
 
 
 def _run_trial(lab: Lab, work: TrialRunner) -> int:
-    emitted: list[Fact] = []
-
-    def emit_and_keep(fact: Fact) -> None:
-        emitted.append(fact)
-        options.emit(fact)
-
     with _connections(lab) as connections:
-        if not work.run(connections, emit_and_keep, options.say):
+        if not work.run(connections, options.emit, options.say):
             return options.EXIT_LAB
-    return options.EXIT_UNMEASURABLE if any(isinstance(fact, Failure) for fact in emitted) else 0
+    return options.EXIT_UNMEASURABLE if any(isinstance(fact, Failure) for fact in work.facts) else 0
 
 
 @netbisect_lab.command(

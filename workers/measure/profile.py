@@ -90,22 +90,16 @@ class ProfileOrder:
         """
         for kind in ("folded", "json"):
             (self.logs / file_of(self.scenario.name, kind)).unlink(missing_ok=True)
-        facts: list[Fact] = []
-
-        def tell(fact: Fact) -> None:
-            facts.append(fact)
-            emit(fact)
-
         scenarios = [self.scenario]
         trial = TrialRunner(self.testbed, self.kernel, self.archive, scenarios, self.logs, runs=0)
-        sound = trial.run(connections, tell, say)
-        for fact in facts:
+        sound = trial.run(connections, emit, say)
+        for fact in trial.facts:
             if isinstance(fact, Failure) and (not sound or fact.reaction is not Reaction.SKIP):
                 reaction = fact.reaction if sound else Reaction.QUARANTINE
                 raise LabFault(
                     Fault(fact.fault), fact.why, fact.log, stage=fact.stage, reaction=reaction
                 )
-        boot = next((fact for fact in facts if isinstance(fact, Boot)), None)
+        boot = next((fact for fact in trial.facts if isinstance(fact, Boot)), None)
         return self._look(connections, boot, say) if boot is not None else None
 
     def _look(self, connections: Connections, boot: Boot, say: Callable[[str], None]) -> Profile:

@@ -78,6 +78,8 @@ class TrialRunner:
     logs: Path
     runs: int = 1
     """Runs per scenario; 0 only boots. Scenarios alternate, so runs of one scenario are apart."""
+    facts: list[Fact] = field(default_factory=list, init=False)
+    """All reported ones."""
     _connections: Connections = field(init=False)
     _emit: Callable[[Fact], None] = field(init=False)
     _say: Callable[[str], None] = field(init=False)
@@ -108,6 +110,10 @@ class TrialRunner:
                 if self._first is None and not self._own_tunables:
                     return True  # the kernel does not boot: no tunable was tried
         return True
+
+    def _report(self, fact: Fact) -> None:
+        self.facts.append(fact)
+        self._emit(fact)
 
     @property
     def _own_tunables(self) -> Mapping[str, Scalar]:
@@ -149,7 +155,7 @@ class TrialRunner:
         """
         if fault is not None and fault.reaction is Reaction.QUARANTINE:
             for doubt, at, scenario in self._doubtful:
-                self._emit(self._failure(doubt, at, scenario))
+                self._report(self._failure(doubt, at, scenario))
             return False
         if fault is None or fault.fault is Fault.SCENARIO:
             assert boot is not None
@@ -163,10 +169,10 @@ class TrialRunner:
                 found = next(find_faults(self.testbed, self._connections), None)
         except LabFault as error:
             self._say(f"{self.testbed.name}: {error.why}")
-            self._emit(self._failure(error, started))
+            self._report(self._failure(error, started))
             fault = error
         for doubt, at, scenario in self._doubtful:
-            self._emit(self._failure(found or doubt, at, scenario))
+            self._report(self._failure(found or doubt, at, scenario))
         return Reaction.QUARANTINE not in (fault.reaction, found and found.reaction)
 
     # --------------------------------------------------------------------------------- booting
@@ -188,12 +194,12 @@ class TrialRunner:
                     # Other scenarios have other tunables.
                     failed = self._scenarios if self._own_tunables else [None]
                     for scenario in failed:
-                        self._emit(self._failure(fault, started, scenario))
+                        self._report(self._failure(fault, started, scenario))
                     return fault
             else:
                 if self._first is None:
                     self._first = boot
-                    self._emit(boot)
+                    self._report(boot)
                 self._say(f"{name}: up after {boot.seconds:.1f} s")
                 self._clocks.router = self._router.boottime
                 return boot
@@ -231,7 +237,7 @@ class TrialRunner:
                 if fault.fault in _IN_DOUBT:
                     self._doubtful.append((fault, started, scenario))
                 else:
-                    self._emit(self._failure(fault, started, scenario))
+                    self._report(self._failure(fault, started, scenario))
                 return fault
             time.sleep(self.testbed.timing.pause)
 
@@ -247,8 +253,8 @@ class TrialRunner:
         assert self._first is not None
         for conditions, one in measured:
             sample = replace(one, boot=self._first.id, problems=(*one.problems, *jumps))
-            self._emit(conditions)
-            self._emit(sample)
+            self._report(conditions)
+            self._report(sample)
             if not sample.valid:
                 return _fault_of(sample)
             self._say(f"{self.testbed.name}: {_measured(sample)}")
