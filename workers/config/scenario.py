@@ -235,7 +235,7 @@ class Scenario:
             title=title,
             tunables=self.tunables | own.tunables,
             sysctls=self.sysctls | own.sysctls,
-            optional={key: self.optional[key] for key in self.optional.keys() - own.sysctls.keys()},
+            optional={key: self.optional[key] for key in self.optional if key not in own.sysctls},
         )
 
     @property
@@ -367,7 +367,7 @@ def _over_base(
     except FileError as error:
         raise FileError(f"{path}: base: {error}") from error
     below = toml.strict_converter().unstructure(scenario)
-    inherited = {key: below[key] for key in below.keys() - {"name", "title"} if below[key]}
+    inherited = {key: below[key] for key in below if below[key] and key not in ("name", "title")}
     merged = {
         key: {**inherited.get(key, {}), **data[key]}
         for key in _MERGED

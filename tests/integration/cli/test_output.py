@@ -50,6 +50,7 @@ def test_unwritable_output_is_reported_in_one_sentence(
         ["bisect", "replay", LONG],
         ["detect", "--database", f"sqlite:///{LONG}"],
         ["report", "compare", "--set", "a=n", "--set", "b=n", "--title", "T", "-o", LONG],
+        ["report", "flamegraph", "stacks", "-o", LONG],
     ],
 )
 def test_a_file_that_the_system_refuses_is_reported_in_one_sentence(
@@ -57,6 +58,7 @@ def test_a_file_that_the_system_refuses_is_reported_in_one_sentence(
 ) -> None:
     """Files without read permission cause the same error, except for root."""
     (tmp_path / "n").write_text("1\n2\n3\n")
+    (tmp_path / "stacks").write_text("ether_input;ip_input 12\n")
     done = captured([NETBISECT, *arguments], cwd=tmp_path)
 
     assert done.returncode == 2

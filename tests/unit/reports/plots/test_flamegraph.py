@@ -140,8 +140,3 @@ def test_file_without_stacks_is_rejected(tmp_path: Path) -> None:
         tmp_path / "one", "-o", tmp_path / "out.svg", status=1
     )
     assert not (tmp_path / "out.svg").exists()
-
-
-def test_unwritable_folder_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "one").write_text("a 1\n")
-    assert "cannot be written" in run(tmp_path / "one", "-o", tmp_path / "no" / "x", status=1)
