@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import jsonschema
 import pytest
 from api_master import API, DIFF, ApiMaster
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from programs import netbisect
 from real_master import case
@@ -133,6 +133,7 @@ def checked(base: str, tokens: dict[str, str], examples: int) -> Callable[[], No
         suppress_health_check=list(HealthCheck),
     )
     @given(calls())
+    @example(("post", "/requests", "/requests", json.dumps(GOOD).encode(), "ask"))
     def holds(call: tuple[str, str, str, bytes | None, str]) -> None:
         method, path, address, content, who = call
         headers = {"content-type": "application/json"}
