@@ -20,11 +20,9 @@ from netbisect.bisect.model.evidence import (
 from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob, Job
 from netbisect.bisect.model.results import (
-    Move,
     Result,
     Trial,
 )
-from netbisect.bisect.search import engine
 
 _OUTLIER = (0.08, 0.03)
 """Mean and standard deviation of an outlier's drop, ln pps."""
@@ -165,7 +163,7 @@ def simulate_shared_job(
             others = tuple(one.trial for name, one in running.items() if name != testbed)
             running.pop(testbed, None)
             seen = InFlight(queue.left(), queue.has_room(others=bool(others)), testbed, others)
-            move = engine.next_move(job, evidence, lab.prices, seen)
+            move = plan.next_move(job, evidence, lab.prices, seen)
             if isinstance(move, Wait):
                 continue
             if not isinstance(move, Trial):
@@ -233,7 +231,9 @@ def simulate_job(
     start = lab.builds, lab.boots, lab.runs, lab.seconds
     trials: list[Trial] = []
     queue = _Builders(lab, builders)
-    while isinstance(move := _move(job, evidence, lab, queue), Trial):
+    while isinstance(
+        move := plan.next_move(job, evidence, lab.prices, InFlight(queue.left())), Trial
+    ):
         if kernel_name(move.revision, move.layout) not in evidence.kernels:
             queue.order(move.revision, move.layout)
             if builders > 1:
@@ -262,12 +262,6 @@ def simulate_job(
         lab.seconds - start[3],
         lab.runs - start[2],
     )
-
-
-def _move(job: Job, evidence: Evidence, lab: LabSimulation, queue: _Builders) -> Move | Wait:
-    if isinstance(job, BisectJob):
-        return engine.next_move(job, evidence, lab.prices, InFlight(queue.left()))
-    return plan.next_move(job, evidence, lab.prices)
 
 
 @dataclass(slots=True)
