@@ -126,7 +126,7 @@ RULES: dict[Fault, Rule] = {
         "Look at the DUT's disk.",
     ),
     Fault.DISK_FULL: Rule(
-        "the DUT's disk is full without test kernels, too",
+        "the DUT's disk is full even without test kernels",
         _DEPLOY,
         2,
         _QUARANTINE,
