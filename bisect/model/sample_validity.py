@@ -168,12 +168,12 @@ def _load(run: RunRecord) -> Iterator[str]:
     alone = {
         who: _load_of(who, run.offered_pps[who], run.offered[who], wanted[who]) for who in known
     }
-    # A slow generator sends its packets for longer than the others: they do not end early.
+    # The others end before a slow generator, which takes longer for the same packets.
     last = max((len(run.offered[who]) for who in known if not alone[who]), default=0)
     for who in known:
         rates = run.offered[who]
-        late = [*rates, *(last - len(rates)) * [0.0]]  # slow from its early end on
-        problem = alone[who] or _load_of(who, run.offered_pps[who], late, wanted[who])
+        padded = [*rates, *(last - len(rates)) * [0.0]]  # no packets after an early end
+        problem = alone[who] or _load_of(who, run.offered_pps[who], padded, wanted[who])
         if problem:
             yield problem
     total = sum(run.offered_pps.values())

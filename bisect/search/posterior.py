@@ -104,10 +104,10 @@ class JointPosterior:
 
     @property
     def bits(self) -> float:
-        """Entropy: the missing information."""
-        of = self.posterior
-        every = np.array([*of.chances.values(), of.none, of.two, of.drift])
-        return float(special.entr(every).sum()) / math.log(2)
+        """Entropy in bits."""
+        found = self.posterior
+        chances = np.array([*found.chances.values(), found.none, found.two, found.drift])
+        return float(special.entr(chances).sum()) / math.log(2)
 
 
 def posterior_of(job: BisectJob, evidence: Evidence) -> Posterior:

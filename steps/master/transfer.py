@@ -23,35 +23,35 @@ from netbisect.workers.build.patches import PatchError, PatchStore
 from netbisect.workers.config.validation import format_size
 
 INCOMING = ".incoming-"
-"""Beginning of the names of these folders."""
+"""Prefix of the names of folders with incomplete uploads."""
 _BLOCK = 1 << 18
 """Bytes per message to a worker."""
 
 
 def incoming_folder(store: Path) -> util.Interpolate:
-    """A folder in a store for what a build uploads; builds of other builders have its number."""
+    """Folder for the upload of a build; the number of a build is unique in its builder only."""
     return util.Interpolate(f"{store}/{INCOMING}%(prop:buildername)s-%(prop:buildnumber)s")
 
 
 def reason(error: object) -> str:
-    """The message of an error of the other host, without its type and traceback."""
+    """The message of a remote error, without the type of the error and the traceback."""
     return re.sub(r"\Ab'[\w.]+': ", "", str(error)).partition("\n")[0]
 
 
-class _NamesReason:
-    """A transfer whose summary has the reason for its failure, such as a full disk."""
+class _ReasonMixin:
+    """Adds the reason for a failed transfer, such as a full disk, to the summary of the step."""
 
     def addLogWithFailure(self, why: Failure, logprefix: str = "") -> Any:
-        """Called for an exception."""
+        """Called by Buildbot for an exception."""
         self.descriptionDone = [f"{self.name}: {reason(why.value)}"]  # type: ignore[attr-defined]
         return super().addLogWithFailure(why, logprefix)  # type: ignore[misc]
 
 
-class _FileDownload(_NamesReason, steps.FileDownload):
+class _FileDownload(_ReasonMixin, steps.FileDownload):
     pass
 
 
-class _MultipleFileUpload(_NamesReason, steps.MultipleFileUpload):
+class _MultipleFileUpload(_ReasonMixin, steps.MultipleFileUpload):
     pass
 
 

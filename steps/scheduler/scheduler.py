@@ -413,7 +413,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         return Unfinished(_failure(decision, end, note, tries))
 
     async def _end_of(self, decision: Action, buildset: int) -> tuple[BuildsetOutcome, str] | None:
-        """As `Buildsets.outcome`; a wrong lab file ends a decision only after a while."""
+        """As `Buildsets.outcome`, but a wrong lab file ends a decision after ten minutes only."""
         ended = await self.buildsets.outcome(buildset)
         wrong = ended is not None and ended[0] is BuildsetOutcome.USAGE
         return None if wrong and time.time() < decision.intended_at + _USAGE_SECONDS else ended

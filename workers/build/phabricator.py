@@ -84,7 +84,7 @@ class _SameServer(urllib.request.HTTPRedirectHandler):
         msg: str,
         headers: http.client.HTTPMessage,
     ) -> http.client.HTTPResponse | None:
-        fp.close()  # urllib would read all of it
+        fp.close()  # urllib would read all of it, or leave it open if the target is invalid
         return super().http_error_302(req, fp, code, msg, headers)
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
