@@ -81,12 +81,11 @@ class _Bench(simulate.LabSimulation):
 def play(world: World, lab: Lab) -> Outcome:
     """Runs the search to its verdict, after a retest of the ends if the world has one."""
     bench = _Bench(lab)
-    run = simulate.simulate_job if len(world.offsets) == 1 else simulate.simulate_shared_job
     job, known = _job(world, bench.names), _known(world, lab, bench)
     if world.retest:
         job, known = _retested(job, bench, known)
     if isinstance(job, BisectJob):
-        result = run(job, bench, known, world.builders).result
+        result = simulate.simulate_job(job, bench, known, world.builders).result
         verdict = _verdict(result, bench.position)
     else:
         verdict = job

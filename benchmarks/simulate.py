@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -137,53 +138,56 @@ class _RunningTrial:
     """A trial on one of several testbeds, and its observation."""
 
     trial: Trial
-    ends: float = math.inf
-    """Simulated time; infinite until its kernel is built."""
+    ends: float
+    """Simulated time of its end, or that of the build it waits for."""
     observation: Observation | None = None
+    """None until its kernel is built."""
 
 
-def simulate_shared_job(
-    job: BisectJob, lab: LabSimulation, evidence: Evidence | None = None, builders: int = 1
+def simulate_job(
+    job: Job, lab: LabSimulation, evidence: Evidence | None = None, builders: int = 1
 ) -> JobSimulation:
-    """As `simulate_job`, with all testbeds of the job.
+    """Runs a job to its result.
 
-    A testbed that waits for a kernel chooses its move again after every new fact. Trials running
-    at the end are discarded, but their boots count.
+    A testbed that waits for a kernel chooses its move again when the kernel is built; if the job
+    has several testbeds, after every new fact. Trials running at the end are discarded, but their
+    boots count.
+
+    Args:
+        job: Any job about revisions of `lab`.
+        lab: Its counters, clock and generator advance.
+        evidence: Earlier evidence; none by default.
+        builders: More than one prefetch kernels.
     """
     evidence = evidence or Evidence()
-    start = lab.builds, lab.boots, lab.runs, lab.seconds
+    before = copy(lab)
     trials: list[Trial] = []
     queue = _Builders(lab, builders)
     running: dict[str, _RunningTrial] = {}
+    testbeds = job.testbeds if isinstance(job, BisectJob) and job.others else ("",)
     while True:
-        for testbed in job.testbeds:
-            current = running.get(testbed)
-            if current is not None and current.observation is not None:
+        for testbed in testbeds:
+            if testbed in running and running[testbed].observation is not None:
                 continue
-            others = tuple(one.trial for name, one in running.items() if name != testbed)
             running.pop(testbed, None)
-            seen = InFlight(queue.left(), queue.has_room(others=bool(others)), testbed, others)
+            others = tuple(current.trial for current in running.values())
+            room = len(testbeds) == 1 or queue.has_room(others=bool(others))
+            seen = InFlight(queue.left(), room, testbed, others)
             move = plan.next_move(job, evidence, lab.prices, seen)
             if isinstance(move, Wait):
                 continue
             if not isinstance(move, Trial):
-                return JobSimulation(
-                    move,
-                    evidence,
-                    tuple(trials),
-                    lab.builds - start[0],
-                    lab.boots - start[1],
-                    lab.seconds - start[3],
-                    lab.runs - start[2],
-                )
-            running[testbed] = _begin(job, lab, evidence, move)
-            if running[testbed].observation is None:
-                queue.order(move.revision, move.layout)
-            else:
+                return _played(move, evidence, trials, before, lab)
+            if kernel_name(move.revision, move.layout) in evidence.kernels:
+                running[testbed] = _boot(job, lab, evidence, move)
                 trials.append(move)
-        if builders > 1:
-            queue.prefetch(job, evidence)
-        lab.seconds = min([*queue.done.values(), *(current.ends for current in running.values())])
+            else:
+                running[testbed] = _RunningTrial(move, queue.order(move.revision, move.layout))
+        queue.prefetch(job, evidence)
+        facts = [current.ends for current in running.values()]
+        if len(testbeds) > 1:
+            facts += queue.done.values()
+        lab.seconds = min(facts)
         evidence = queue.collect(evidence)
         for testbed, current in list(running.items()):
             if current.observation is not None and current.ends <= lab.seconds:
@@ -192,10 +196,8 @@ def simulate_shared_job(
                 del running[testbed]
 
 
-def _begin(job: BisectJob, lab: LabSimulation, evidence: Evidence, trial: Trial) -> _RunningTrial:
-    """Starts a trial if its kernel is built; its observation is hidden until it ends."""
-    if kernel_name(trial.revision, trial.layout) not in evidence.kernels:
-        return _RunningTrial(trial)
+def _boot(job: Job, lab: LabSimulation, evidence: Evidence, trial: Trial) -> _RunningTrial:
+    """Starts a trial whose kernel is built; its observation is hidden until it ends."""
     now = lab.seconds
     seen = lab.boot(
         evidence,
@@ -210,57 +212,21 @@ def _begin(job: BisectJob, lab: LabSimulation, evidence: Evidence, trial: Trial)
     return _RunningTrial(trial, ends, seen.observations[-1])
 
 
-def simulate_job(
-    job: Job,
+def _played(
+    result: Result,
+    evidence: Evidence,
+    trials: Sequence[Trial],
+    before: LabSimulation,
     lab: LabSimulation,
-    evidence: Evidence | None = None,
-    builders: int = 1,
 ) -> JobSimulation:
-    """Runs a job to its result.
-
-    As in a real lab, the move is computed again after each build. With one builder nothing is
-    prefetched.
-
-    Args:
-        job: Any job about revisions of `lab`.
-        lab: Its counters, clock and generator advance.
-        evidence: Earlier evidence; none by default.
-        builders: More than one prefetch kernels.
-    """
-    evidence = evidence or Evidence()
-    start = lab.builds, lab.boots, lab.runs, lab.seconds
-    trials: list[Trial] = []
-    queue = _Builders(lab, builders)
-    while isinstance(
-        move := plan.next_move(job, evidence, lab.prices, InFlight(queue.left())), Trial
-    ):
-        if kernel_name(move.revision, move.layout) not in evidence.kernels:
-            queue.order(move.revision, move.layout)
-            if builders > 1:
-                queue.prefetch(job, evidence)
-            evidence = queue.wait(evidence, kernel_name(move.revision, move.layout))
-            continue
-        if builders > 1:
-            queue.prefetch(job, evidence)
-        trials.append(move)
-        evidence = lab.boot(
-            evidence,
-            move.revision,
-            job.scenarios,
-            runs=move.runs,
-            layout=move.layout,
-            order=move.why,
-        )
-        evidence = queue.collect(evidence)
-    assert not isinstance(move, Wait), "no trial to wait for"
     return JobSimulation(
-        move,
+        result,
         evidence,
         tuple(trials),
-        lab.builds - start[0],
-        lab.boots - start[1],
-        lab.seconds - start[3],
-        lab.runs - start[2],
+        lab.builds - before.builds,
+        lab.boots - before.boots,
+        lab.seconds - before.seconds,
+        lab.runs - before.runs,
     )
 
 
@@ -281,32 +247,27 @@ class _Builders:
         """Whether a kernel may be ordered; `others` reserve the last builder."""
         return len(self.done) + (others and self.builders == 1) < self.builders
 
-    def order(self, revision: str, layout: int = 0) -> None:
-        """Starts a build as soon as a builder is free."""
+    def order(self, revision: str, layout: int = 0) -> float:
+        """Starts a build, unless it runs, as soon as a builder is free; returns its end."""
         name = kernel_name(revision, layout)
-        if name in self.done:
-            return
-        ends = sorted(self.done.values())
-        begin = self.lab.seconds
-        if len(ends) >= self.builders:
-            begin = max(begin, ends[-self.builders])
-        self.lab.builds += 1
-        self.done[name] = begin + self.lab.prices.of_kernel(layout)
+        if name not in self.done:
+            ends = sorted(self.done.values())
+            begin = self.lab.seconds
+            if len(ends) >= self.builders:
+                begin = max(begin, ends[-self.builders])
+            self.lab.builds += 1
+            self.done[name] = begin + self.lab.prices.of_kernel(layout)
+        return self.done[name]
 
     def prefetch(self, job: Job, evidence: Evidence) -> None:
-        """Prefetches a kernel on every idle builder."""
+        """Prefetches a kernel on every idle one of several builders."""
         idle = self.builders - len(self.done)
-        if idle > 0 and isinstance(job, BisectJob):
+        if self.builders > 1 and idle > 0 and isinstance(job, BisectJob):
             wanted = plan.revisions_to_prefetch(
                 job, evidence, self.lab.prices, idle, tuple(self.done)
             )
             for revision in wanted:
                 self.order(revision)
-
-    def wait(self, evidence: Evidence, name: str) -> Evidence:
-        """Advances the clock to the end of a build."""
-        self.lab.seconds = max(self.lab.seconds, self.done[name])
-        return self.collect(evidence)
 
     def collect(self, evidence: Evidence) -> Evidence:
         """The evidence with all finished kernels."""

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_fixtures import ends_built, proof, stepped
 
-from benchmarks.simulate import LabSimulation, simulate_shared_job
+from benchmarks.simulate import LabSimulation, simulate_job
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.in_flight import InFlight, Wait
@@ -76,7 +76,7 @@ def test_culprit_is_found_with_large_testbed_offsets() -> None:
     """The offsets of the testbeds exceed the effect."""
     simulated = lab(14, 1, {"dut2": 0.05, "dut3": -0.05})
     evidence = ends_built(simulated, 24)
-    played = simulate_shared_job(bisection(others=2), simulated, evidence, builders=2)
+    played = simulate_job(bisection(others=2), simulated, evidence, builders=2)
 
     assert isinstance(played.result, Culprit)
     assert played.result.revision == "r14"
@@ -87,7 +87,7 @@ def test_culprit_is_found_with_large_testbed_offsets() -> None:
 def test_testbed_offset_is_not_a_drop() -> None:
     """Only the fast testbed measured the good end."""
     simulated = lab(99, 4, {"dut2": EFFECT})
-    found = simulate_shared_job(bisection(), simulated, ends_built(simulated, 24)).result
+    found = simulate_job(bisection(), simulated, ends_built(simulated, 24)).result
 
     assert isinstance(found, NotReproduced)
 

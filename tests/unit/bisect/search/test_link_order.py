@@ -16,7 +16,6 @@ from benchmarks.simulate import (
     JobSimulation,
     LabSimulation,
     simulate_job,
-    simulate_shared_job,
 )
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices
@@ -112,7 +111,7 @@ def test_expensive_layouts_are_only_used_for_verification() -> None:
 def test_testbeds_share_layouts() -> None:
     job = replace(bisection(12), others={"apu2": NOISY})
     lab = lab_of(4, 12, 7, offsets={"apu2": 0.04})
-    done = simulate_shared_job(job, lab, ends_built(lab, 12), builders=2)
+    done = simulate_job(job, lab, ends_built(lab, 12), builders=2)
 
     assert isinstance(done.result, Culprit)
     assert done.result.revision == "r7"
