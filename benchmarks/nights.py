@@ -21,11 +21,11 @@ from functools import cache
 
 import click
 import numpy as np
-import ruptures
 
 from benchmarks.corpus import DATA
-from benchmarks.detection.lab import LEARNING, WITHIN, Change, Floats
+from benchmarks.detection.lab import LEARNING, WITHIN, Floats, plan_changes
 from benchmarks.detection.ours import Watch
+from benchmarks.detection.rules import pelt_cuts
 from netbisect.bisect.model.alert_state import AlertKind
 
 SERIES, NIGHTS, CHANGED = 72, 70, 24
@@ -39,10 +39,7 @@ _LEAST = 8
 
 @cache
 def stretches() -> tuple[tuple[Floats, ...], ...]:
-    """Boots of the images of each quiet stretch, ln ratios to its median.
-
-    PELT on the medians of the images (cost l2, penalty 6 sd² ln n) cuts the histories.
-    """
+    """Boots of the images of each quiet stretch between cuts of PELT, ln ratios to its median."""
     found = []
     for line in (DATA / "histories.jsonl").read_text().splitlines():
         one = json.loads(line)
@@ -51,10 +48,7 @@ def stretches() -> tuple[tuple[Floats, ...], ...]:
         if one["kind"] != "history" or len(images) < _LEAST:
             continue
         y = np.array([np.median(image) for image in images])
-        sd = float(np.median(np.abs(np.diff(y)))) / 0.6745 / math.sqrt(2)
-        search = ruptures.KernelCPD(kernel="linear", min_size=3).fit(y[:, None])
-        cuts = [0, *search.predict(pen=6 * max(sd, 1e-4) ** 2 * math.log(len(y)))]
-        for start, stop in itertools.pairwise(cuts):
+        for start, stop in itertools.pairwise([0, *pelt_cuts(y)]):
             if stop - start >= _LEAST:
                 middle = float(np.median(y[start:stop]))
                 found.append(tuple(image - middle for image in images[start:stop]))
@@ -68,10 +62,7 @@ class Lab:
         random = np.random.default_rng([seed, 3])
         self.nights = NIGHTS
         self.scatters = range(SERIES)
-        self.changes: dict[int, Change] = {}
-        for i in range(CHANGED):
-            night = int(random.integers(LEARNING, NIGHTS - WITHIN))
-            self.changes[i] = Change(night, math.log1p(-DROPS[i % len(DROPS)] / 100))
+        self.changes = plan_changes(random, NIGHTS, CHANGED, [drop / 100 for drop in DROPS])
         self._seed = seed
         self._images = [self._resampled(random) for _ in range(SERIES)]
 
@@ -127,7 +118,7 @@ def play(seed: int) -> Played:
     for series, change in lab.changes.items():
         soon = series in hits and hits[series] < change.night + WITHIN
         found.drops.append((round(-100 * math.expm1(change.ln_ratio)), soon))
-    found.boots = watch.boots
+    found.boots = watch.work["boots"]
     return found
 
 

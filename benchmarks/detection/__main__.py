@@ -13,9 +13,10 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -23,35 +24,15 @@ import click
 import numpy as np
 
 from benchmarks import corpus
-from benchmarks.detection import ours, page
+from benchmarks.detection import ours
 from benchmarks.detection.lab import BOOTS, LEARNING, WITHIN, Lab
 from benchmarks.detection.rules import RULES, Rule
+from benchmarks.report import PAGE, between
 
 OURS = "netbisect"
 CASES = ("unimodal", "bimodal", "model")
 _SERIES, _NIGHTS, _CHANGED = 300, 70, 48
-
-
-@dataclass
-class Row:
-    """One engine in one case."""
-
-    engine: str
-    case: str
-    labs: int
-    false_alerts: float = 0.0
-    """Per 300 series-nights."""
-    hits: dict[str, float] = field(default_factory=dict)
-    """Share of drops detected within 14 nights, by size of the drop in percent."""
-    delay_nights: float | None = None
-    """Median of the detected drops."""
-    localisation_nights: float | None = None
-    """Mean distance of the reported night from the true one."""
-    retest_boots: float = 0.0
-    """Boots per 300 series-nights."""
-    retests: float = 0.0
-    suspicious: float = 0.0
-    """Suspicious series per 300 series-nights."""
+_DROPS = ("2", "3", "5", "10")
 
 
 @dataclass
@@ -62,9 +43,8 @@ class Count:
     false: int = 0
     drops: list[tuple[float, int | None, int]] = field(default_factory=list)
     """Size in percent, delay (None: not detected) and location error in nights of each drop."""
-    boots: int = 0
-    retests: int = 0
-    suspicious: int = 0
+    work: Counter[str] = field(default_factory=Counter)
+    """Of `ours.Watch`."""
 
 
 def count(lab: Lab, alerts: list[tuple[int, int, int]]) -> Count:
@@ -107,32 +87,64 @@ def play_ours(kind: str, seed: int) -> Count:
     alerts = []
     for night in range(_NIGHTS):
         if night == LEARNING:
-            watch.boots = watch.retests = watch.suspicious = 0
+            watch.work.clear()
         alerts += [(night, series, since) for series, since in watch.night(night)]
     result = count(lab, alerts)
-    result.boots, result.retests = watch.boots, watch.retests
-    result.suspicious = watch.suspicious
+    result.work = watch.work
     return result
 
 
-def summary(engine: str, case: str, counts: list[Count]) -> Row:
-    """The row of an engine over all labs."""
+def summary(engine: str, case: str, counts: list[Count]) -> dict[str, Any]:
+    """The row of an engine over all labs.
+
+    False alerts, boots, retests and suspicious series per 300 series-nights; shares of the drops
+    detected within 14 nights, by size in percent; the median delay of the detected ones, and the
+    mean distance of the reported night from the true one.
+    """
     share = 300 / sum(one.series_nights for one in counts)
+    work = sum((one.work for one in counts), Counter())
     drops = [one for lab in counts for one in lab.drops]
-    row = Row(engine, case, len(counts))
-    row.false_alerts = round(share * sum(one.false for one in counts), 3)
+    hits = {}
     for size in sorted({round(size) for size, _, _ in drops}):
         found = [delay is not None for drop, delay, _ in drops if round(drop) == size]
-        row.hits[str(size)] = round(float(np.mean(found)), 3)
+        hits[str(size)] = round(float(np.mean(found)), 3)
     delays = [delay for _, delay, _ in drops if delay is not None]
-    if delays:
-        row.delay_nights = float(np.median(delays))
-        errors = [off for _, delay, off in drops if delay is not None]
-        row.localisation_nights = round(float(np.mean(errors)), 2)
-    row.retest_boots = round(share * sum(one.boots for one in counts), 1)
-    row.retests = round(share * sum(one.retests for one in counts), 2)
-    row.suspicious = round(share * sum(one.suspicious for one in counts), 2)
-    return row
+    errors = [off for _, delay, off in drops if delay is not None]
+    return {
+        "engine": engine,
+        "case": case,
+        "labs": len(counts),
+        "false_alerts": round(share * sum(one.false for one in counts), 3),
+        "hits": hits,
+        "delay_nights": float(np.median(delays)) if delays else None,
+        "localisation_nights": round(float(np.mean(errors)), 2) if delays else None,
+        "retest_boots": round(share * work["boots"], 1),
+        "retests": round(share * work["retests"], 2),
+        "suspicious": round(share * work["suspicious"], 2),
+    }
+
+
+def table(rows: Sequence[dict[str, Any]], seed: int) -> list[str]:
+    """The table of docs/benchmarks.md: lines of Markdown."""
+    labs = max((row["labs"] for row in rows), default=0)
+    lines = [
+        f"Seeds {seed} to {seed + labs - 1}: {labs} labs of each case.",
+        "",
+        (
+            "| case | rule | false alerts | 2 % | 3 % | 5 % | 10 % | delay (nights) "
+            "| error (nights) | boots of retests |"
+        ),
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for row in rows:
+        hits = " | ".join(f"{row['hits'].get(drop, float('nan')):.2f}" for drop in _DROPS)
+        delay = "-" if row["delay_nights"] is None else f"{row['delay_nights']:.0f}"
+        off = "-" if row["localisation_nights"] is None else f"{row['localisation_nights']:.2f}"
+        lines.append(
+            f"| `{row['case']}` | {row['engine']} | {row['false_alerts']:.2f} | {hits} | {delay} "
+            f"| {off} | {row['retest_boots']:.0f} |"
+        )
+    return lines
 
 
 @click.command(epilog="Example: python -m benchmarks.detection --case bimodal --labs 2 --json")
@@ -171,10 +183,10 @@ def main(
                 began = time.monotonic()
                 seeds = range(seed, seed + labs)
                 counts = list(pool.map(players[name], [case] * labs, seeds))
-                rows.append(asdict(summary(name, case, counts)))
+                rows.append(summary(name, case, counts))
                 click.echo(f"{case}: {name}, {time.monotonic() - began:.0f} s", err=True)
     if as_page:
-        page.write(rows, seed)
+        PAGE.write_text(between(PAGE.read_text(), "detection", table(rows, seed)))
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return

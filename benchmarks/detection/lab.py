@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +49,17 @@ class Change:
     ln_ratio: float
 
 
+def plan_changes(
+    random: np.random.Generator, nights: int, count: int, drops: Sequence[float]
+) -> dict[int, Change]:
+    """Drops (ratios) of the first `count` series, in random nights."""
+    found = {}
+    for i in range(count):
+        night = int(random.integers(LEARNING, nights - WITHIN))
+        found[i] = Change(night, math.log1p(-drops[i % len(drops)]))
+    return found
+
+
 class Lab:
     """A lab whose random numbers depend on the seed, and not on the order of calls."""
 
@@ -55,11 +67,7 @@ class Lab:
         random = np.random.default_rng([seed, 1])
         self.nights = nights
         self.scatters = [self._scatter(kind, random) for _ in range(series)]
-        self.changes: dict[int, Change] = {}
-        drops = (0.02, 0.03, 0.05, 0.10)
-        for i in range(changed):
-            night = int(random.integers(LEARNING, nights - WITHIN))
-            self.changes[i] = Change(night, math.log1p(-drops[i % len(drops)]))
+        self.changes = plan_changes(random, nights, changed, (0.02, 0.03, 0.05, 0.10))
         self.image = np.array([random.normal(0, s.image, nights) for s in self.scatters])
         self.night = np.array([random.normal(0, s.night, nights) for s in self.scatters])
         self._seed = seed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 
 from benchmarks.detection.lab import BOOTS, Lab
@@ -39,10 +40,8 @@ class Watch:
     """Screens and retests the nights of a lab."""
 
     lab: Lab
-    boots: int = 0
-    """Boots of retests."""
-    retests: int = 0
-    suspicious: int = 0
+    work: Counter[str] = field(default_factory=Counter)
+    """Boots of retests, retests and suspicious series."""
     alerts: list[tuple[int, int, AlertKind]] = field(default_factory=list)
     """Night, series and kind of all alerts; modes and drift once per series."""
 
@@ -67,8 +66,7 @@ class Watch:
                 self._alert_once(night, index, AlertKind.MODES)
             if trend.drift(one.levels, one.known) is not None:
                 self._alert_once(night, index, AlertKind.DRIFT)
-            if found.asks:
-                self.suspicious += 1
+            self.work["suspicious"] += found.asks
             if found.asks and screening.retest_decides(found, one.known):
                 suspicions[str(index)] = found
         for name in screening.retest_order(suspicions)[:_RETESTS]:
@@ -89,17 +87,15 @@ class Watch:
     def _retest(self, index: int, found: ScreenResult, night: int) -> int | None:
         """Retests a suspicion; returns the first changed night, or None if not confirmed."""
         one = self.series[index]
-        noise = estimate_noise(one.history[:-1])
-        name = str(index)
         job = CompareJob(
             "main",
-            name,
+            str(index),
             found.good,
             str(night),
             (_SCENARIO,),
             _SCENARIO,
             found.ln_ratio,
-            noise=noise,
+            noise=estimate_noise(one.history[:-1]),
             agreed=found.agreed,
             commits=30,
         )
@@ -115,7 +111,7 @@ class Watch:
     def _interleaved_boots(
         self, index: int, job: CompareJob, night: int
     ) -> Confirmed | NotConfirmed:
-        self.retests += 1
+        self.work["retests"] += 1
         observations: list[Observation] = []
         boots = {
             name: [
@@ -130,7 +126,7 @@ class Watch:
             if not isinstance(move, Trial):
                 assert isinstance(move, Confirmed | NotConfirmed)
                 return move
-            self.boots += 1
+            self.work["boots"] += 1
             name = move.revision
             count = sum(reading.revision == name for reading in observations)
             value = boots[name][count]

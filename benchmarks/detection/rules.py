@@ -55,15 +55,19 @@ def perfherder(nights: Sequence[Floats]) -> int | None:
     return at if good - bad > 7 * math.sqrt(one + other) and bad - good <= _TWO_PERCENT else None
 
 
+def pelt_cuts(y: Floats) -> list[int]:
+    """PELT of ruptures: cost l2, penalty 6 sd² ln n, sd from first differences; the end is last."""
+    sd = float(np.median(np.abs(np.diff(y)))) / 0.6745 / math.sqrt(2)
+    search = ruptures.KernelCPD(kernel="linear", min_size=3).fit(y[:, None])
+    return [int(cut) for cut in search.predict(pen=6 * max(sd, 1e-4) ** 2 * math.log(len(y)))]
+
+
 def pelt(nights: Sequence[Floats]) -> int | None:
-    """PELT of ruptures on medians: cost l2, penalty 6 sd² ln n, sd from first differences."""
+    """The last cut of PELT on medians."""
     if len(nights) < 6:
         return None
     y = np.array([np.median(night) for night in nights])
-    sd = float(np.median(np.abs(np.diff(y)))) / 0.6745 / math.sqrt(2)
-    search = ruptures.KernelCPD(kernel="linear", min_size=3).fit(y[:, None])
-    cuts = search.predict(pen=6 * max(sd, 1e-4) ** 2 * math.log(len(y)))[:-1]
-    return _last_drop(y, [int(cut) for cut in cuts])
+    return _last_drop(y, pelt_cuts(y)[:-1])
 
 
 def e_divisive(nights: Sequence[Floats]) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -62,16 +63,17 @@ def test_alert_without_a_drop_is_false() -> None:
 
 
 def test_rates_are_per_300_series_nights() -> None:
-    one = benchmark.Count(150, 1, [(3.0, 2, 1), (5.0, None, 0)], boots=30, retests=4, suspicious=6)
-    other = benchmark.Count(150, 0, [(3.0, 4, 0), (5.0, 0, 0)], boots=0, retests=0, suspicious=1)
+    work = Counter(boots=30, retests=4, suspicious=6)
+    one = benchmark.Count(150, 1, [(3.0, 2, 1), (5.0, None, 0)], work)
+    other = benchmark.Count(150, 0, [(3.0, 4, 0), (5.0, 0, 0)], Counter(suspicious=1))
     row = benchmark.summary("engine", "case", [one, other])
 
-    assert (row.engine, row.case, row.labs) == ("engine", "case", 2)
-    assert row.false_alerts == 1
-    assert row.hits == {"3": 1, "5": 0.5}
-    assert row.delay_nights == 2
-    assert row.localisation_nights == pytest.approx(1 / 3, abs=0.01)
-    assert (row.retest_boots, row.retests, row.suspicious) == (30, 4, 7)
+    assert (row["engine"], row["case"], row["labs"]) == ("engine", "case", 2)
+    assert row["false_alerts"] == 1
+    assert row["hits"] == {"3": 1, "5": 0.5}
+    assert row["delay_nights"] == 2
+    assert row["localisation_nights"] == pytest.approx(1 / 3, abs=0.01)
+    assert (row["retest_boots"], row["retests"], row["suspicious"]) == (30, 4, 7)
 
 
 @pytest.fixture
@@ -96,8 +98,8 @@ def test_clear_drops_are_found_by_retests(kind: str) -> None:
     assert delay <= 3
     assert off <= 1
     assert found.false <= 1
-    assert 0 < found.retests <= found.suspicious
-    assert found.boots >= 4
+    assert 0 < found.work["retests"] <= found.work["suspicious"]
+    assert found.work["boots"] >= 4
 
 
 @pytest.mark.long
