@@ -34,8 +34,6 @@ Random = np.random.Generator
 class Case:
     """A benchmark case."""
 
-    name: str
-    title: str
     draw: Callable[[Random], World]
     missing: Callable[[], str] = str
     """Reason why it cannot run here; empty if it can."""
@@ -225,52 +223,26 @@ def large(random: Random) -> World:
 
 
 CASES = {
-    case.name: case
-    for case in (
-        Case("ideal", "a drop of 3.2 %, independent runs", ideal),
-        Case("history", "12 boots known at each end", history),
-        Case("bimodal", "30 % of boots 2 % slower", bimodal),
-        Case("small", "a drop of 1 %", small),
-        Case("none", "nothing changed", none),
-        Case("two", "drops of 2 % and 1.2 %", two),
-        Case("drift", "a gradual drop of 3.2 %", drift),
-        Case("skips", "30 % do not build", skips),
-        Case("paths", "a prior by paths, and identical kernels", paths),
-        Case("parallel", "3 builders, 1 machine under test", parallel),
-        Case("duts-2", "2 machines under test, 1 builder", partial(duts, machines=2, builders=1)),
-        Case("duts-3", "3 machines under test, 1 builder", partial(duts, machines=3, builders=1)),
-        Case(
-            "duts-2-3",
-            "2 machines under test, 3 builders",
-            partial(duts, machines=2, builders=3),
-        ),
-        Case(
-            "duts-3-3",
-            "3 machines under test, 3 builders",
-            partial(duts, machines=3, builders=3),
-        ),
-        Case("image", "image noise 1.6 %, drop of 5 %", partial(image, layouts=LAYOUTS)),
-        Case(
-            "image-one-layout",
-            "like `image`, with one image per revision",
-            partial(image, layouts=0),
-            same_as="image",
-        ),
-        Case(
-            "corpus",
-            "real noise, drops of 2 to 12 %",
-            partial(measured, layouts=LAYOUTS),
-            corpus.missing,
-        ),
-        Case("wander", "AR(1) noise of 1 to 4 %, drop of 5 %, retest included", wander_any),
-        Case("cheap", "a run costs 1 s and scatters by 5 %, retest included", cheap),
-        Case("large", "drops of 20 to 99 %, image noise 1.6 %, retest included", large),
-        Case(
-            "corpus-one-layout",
-            "like `corpus`, with one image per revision",
-            partial(measured, layouts=0),
-            corpus.missing,
-            same_as="corpus",
-        ),
-    )
+    "ideal": Case(ideal),
+    "history": Case(history),
+    "bimodal": Case(bimodal),
+    "small": Case(small),
+    "none": Case(none),
+    "two": Case(two),
+    "drift": Case(drift),
+    "skips": Case(skips),
+    "paths": Case(paths),
+    "parallel": Case(parallel),
+    "duts-2": Case(partial(duts, machines=2, builders=1)),
+    "duts-3": Case(partial(duts, machines=3, builders=1)),
+    "duts-2-3": Case(partial(duts, machines=2, builders=3)),
+    "duts-3-3": Case(partial(duts, machines=3, builders=3)),
+    "image": Case(partial(image, layouts=LAYOUTS)),
+    "image-one-layout": Case(partial(image, layouts=0), same_as="image"),
+    "corpus": Case(partial(measured, layouts=LAYOUTS), corpus.missing),
+    "wander": Case(wander_any),
+    "cheap": Case(cheap),
+    "large": Case(large),
+    "corpus-one-layout": Case(partial(measured, layouts=0), corpus.missing, same_as="corpus"),
 }
+"""By name."""

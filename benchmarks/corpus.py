@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -36,14 +36,6 @@ class Measured:
     boot: BootNoise
 
 
-@dataclass(frozen=True, slots=True)
-class _Data:
-    model: Mapping[str, Any]
-    """Contents of noise_model.json."""
-    series: tuple[tuple[str, float], ...]
-    """Key of the router, and median pps."""
-
-
 def missing() -> str:
     """Reason why the corpus is missing; empty if it is available."""
     for name in ("noise_model.json", "series.jsonl"):
@@ -53,7 +45,8 @@ def missing() -> str:
 
 
 @cache
-def _data() -> _Data:
+def _data() -> tuple[Mapping[str, Any], Sequence[tuple[str, float]]]:
+    """The contents of noise_model.json; for each series, the key of its router and median pps."""
     model = json.loads((DATA / "noise_model.json").read_text())
     series = []
     for line in (DATA / "series.jsonl").read_text().splitlines():
@@ -61,14 +54,14 @@ def _data() -> _Data:
         key = f"{one['hw']}/{one['nic']}"
         if one["unit"] == "pps" and one["n"] >= _LEAST_BOOTS and key in model["hw_nic"]:
             series.append((key, float(np.median(one["v"]))))
-    return _Data(model, tuple(series))
+    return model, series
 
 
 def draw(random: np.random.Generator) -> Measured:
     """Draws a series with its router and level, and noise from the model."""
-    data = _data()
-    key, level = data.series[int(random.integers(len(data.series)))]
-    model = data.model["hw_nic"][key]
+    whole, series = _data()
+    key, level = series[int(random.integers(len(series)))]
+    model = whole["hw_nic"][key]
     spread = model["sd_boot_pct"]
     sd = spread["median"] * math.exp(spread["log_sd"] * random.standard_normal())
     gap = model.get("mode_gap_pct")
@@ -86,7 +79,7 @@ def draw(random: np.random.Generator) -> Measured:
     )
     seconds = max(model["secs_per_run"], 1)
     run_sd = model["sd_within_pct"]["median"] / 100 / math.sqrt(seconds)
-    return Measured(level, run_sd, _image_sd(data.model, key, random) / 100, boot)
+    return Measured(level, run_sd, _image_sd(whole, key, random) / 100, boot)
 
 
 def _between(quartiles: Mapping[str, float], random: np.random.Generator) -> float:

@@ -73,11 +73,7 @@ class DelayMeter:
     def __init__(self) -> None:
         self.longest = 0.0
         self._last = time.perf_counter()
-        self._beat = task.LoopingCall(self._call)
-
-    def start(self) -> None:
-        """Starts the timer."""
-        self._beat.start(_PERIOD)
+        task.LoopingCall(self._call).start(_PERIOD)
 
     def _call(self) -> None:
         now = time.perf_counter()
@@ -95,7 +91,6 @@ async def measure(folder: Path, candidates: int, rounds: int) -> dict[str, objec
     await store.do(lambda ledger: ledger.jobs.add(search(candidates), key="search"))
     await task.deferLater(reactor, 0.1)
     delays, took = DelayMeter(), []
-    delays.start()
     for _ in range(rounds):
         begun = time.perf_counter()
         record = (await store.do(lambda ledger: ledger.jobs.all_open()))[0]

@@ -171,22 +171,8 @@ def _mean(values: Iterable[float]) -> float:
     return round(float(np.mean(list(values))), 4)
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Some trials of one engine in one case."""
-
-    engine: str
-    case: str
-    seed: int
-    numbers: range
-
-    def play(self) -> list[Score]:
-        """Runs the trials."""
-        return [trial(self.engine, self.case, self.seed, number) for number in self.numbers]
-
-
 _AT_ONCE = 5
-"""Trials of a job."""
+"""Trials of a process at a time."""
 
 
 def run(
@@ -224,7 +210,11 @@ def _submit(
     if missing(engine, case):
         return []
     parts = (range(i, min(i + _AT_ONCE, trials)) for i in range(0, trials, _AT_ONCE))
-    return [pool.submit(Job(engine, case, seed, part).play) for part in parts]
+    return [pool.submit(_trials, engine, case, seed, part) for part in parts]
+
+
+def _trials(engine: str, case: str, seed: int, numbers: range) -> list[Score]:
+    return [trial(engine, case, seed, number) for number in numbers]
 
 
 def table(rows: Iterable[Row]) -> Iterator[str]:
