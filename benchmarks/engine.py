@@ -1,9 +1,9 @@
-"""Interface of a search engine: it requests runs, receives their values, and ends."""
+"""A search engine: it requests runs, receives their values, and ends."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 from benchmarks.lab import Lab
 
@@ -44,20 +44,29 @@ class Task:
     """Known values in pps: good end, bad end."""
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """A search that requests one run at a time."""
 
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.broken: set[int] = set()
+
+    @abstractmethod
     def next(self) -> int | Verdict:
         """The position to run next, or the verdict."""
-        ...
 
+    @abstractmethod
     def observe(self, position: int, pps: float) -> None:
         """Receives the value of a run."""
-        ...
 
     def skip(self, position: int) -> None:
         """Marks a position as not building."""
-        ...
+        self.broken.add(position)
+
+    def nearest(self, position: int, low: int, high: int) -> int | None:
+        """Nearest position between `low` and `high` that may build, or None."""
+        candidates = (i for i in range(low, high + 1) if i not in self.broken)
+        return min(candidates, key=lambda i: (abs(i - position), i), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +92,4 @@ def play(engine: Engine, lab: Lab) -> Outcome:
                 continue
             lab.boot(move)
         engine.observe(move, lab.run())
-    return outcome(move, lab)
-
-
-def outcome(verdict: Verdict, lab: Lab) -> Outcome:
-    """Outcome of a search with the costs of the lab."""
-    return Outcome(verdict, lab.builds, lab.boots, lab.runs, lab.seconds / 3600)
-
-
-@dataclass(slots=True)
-class Skips:
-    """Redirects engines without skips to the nearest position that builds."""
-
-    broken: set[int] = field(default_factory=set)
-
-    def nearest(self, position: int, low: int, high: int) -> int | None:
-        """Nearest open position between `low` and `high`, or None."""
-        candidates = (i for i in range(low, high + 1) if i not in self.broken)
-        return min(candidates, key=lambda i: (abs(i - position), i), default=None)
+    return Outcome(move, lab.builds, lab.boots, lab.runs, lab.seconds / 3600)

@@ -11,11 +11,7 @@ from benchmarks import simulate
 from benchmarks.engine import Outcome, Verdict
 from benchmarks.lab import Lab, World
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.evidence import (
-    Evidence,
-    Observation,
-    kernel_name,
-)
+from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob
 from netbisect.bisect.model.results import (
     Confirmed,
@@ -49,33 +45,15 @@ class _Bench(simulate.LabSimulation):
             prices=world.prices,
         )
 
-    def boot(
-        self,
-        evidence: Evidence,
-        revision: str,
-        scenarios: tuple[str, ...],
-        *,
-        fresh: bool = True,
-        runs: int = 1,
-        testbed: str = "",
-        layout: int = 0,
-        order: str = "",
-    ) -> Evidence:
-        """The evidence with one more boot of the lab."""
+    def measure(self, revision: str, layout: int, identity: str, testbed: str, runs: int) -> float:
+        """Mean ln pps of the runs of a new boot of the lab."""
+        del identity
         position = self.position[revision]
         self._lab.built.add(position)
         self._lab.relinked.add((position, layout))
         self._lab.seconds = self.seconds  # builds took time too
         self._lab.boot(position, TESTBEDS.index(testbed or TESTBEDS[0]), layout)
-        level = math.fsum(math.log(self._lab.run()) for _ in range(runs)) / runs
-        self.boots += 1
-        self.runs += runs
-        self.seconds += self.prices.boot + self.prices.run * runs * len(scenarios)
-        identity = evidence.kernels[kernel_name(revision, layout)].identity
-        values = dict.fromkeys(scenarios, level)
-        boot = f"boot {self.boots}", revision, identity
-        observation = Observation(*boot, values, fresh, runs, testbed, layout, order)
-        return Evidence((*evidence.observations, observation), evidence.kernels, evidence.skipped)
+        return math.fsum(math.log(self._lab.run()) for _ in range(runs)) / runs
 
 
 def play(world: World, lab: Lab) -> Outcome:
@@ -107,13 +85,8 @@ def _retested(
         known = replace(played.evidence, observations=inherited)
         return replace(job, effect=effect), known
     found = played.result
-    decided = isinstance(found, NotConfirmed) and not undecided(found, retest.min_effect)
+    decided = isinstance(found, NotConfirmed) and found.effects[0].low > -retest.min_effect
     return Verdict(none=decided), known
-
-
-def undecided(found: NotConfirmed, least: float) -> bool:
-    """Whether the interval contains a drop of `least`."""
-    return found.effects[0].low <= -least
 
 
 def _job(world: World, names: list[str]) -> BisectJob:

@@ -20,10 +20,7 @@ from netbisect.bisect.model.evidence import (
 )
 from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob, Job
-from netbisect.bisect.model.results import (
-    Result,
-    Trial,
-)
+from netbisect.bisect.model.results import Result, Trial
 
 _OUTLIER = (0.08, 0.03)
 """Mean and standard deviation of an outlier's drop, ln pps."""
@@ -47,8 +44,6 @@ class LabSimulation:
     same_kernel: Mapping[str, str] = field(default_factory=dict)
     """By revision: another revision with the same kernel."""
     prices: Prices = field(default_factory=Prices)
-    scatter: Mapping[str, float] = field(default_factory=dict)
-    """By revision: run noise, if not that of `noise`, ln pps."""
     offsets: Mapping[str, float] = field(default_factory=dict)
     """By testbed: offset, ln ratio; 0 by default."""
     seconds: float = 0.0
@@ -59,14 +54,8 @@ class LabSimulation:
     runs: int = 0
     _offsets: dict[str, float] = field(default_factory=dict)
 
-    def build(self, evidence: Evidence, revision: str, layout: int = 0) -> Evidence:
-        """The evidence with the kernel of `revision`, or with its build failure."""
-        self.builds += 1
-        self.seconds += self.prices.of_kernel(layout)
-        return self.with_built(evidence, revision, layout)
-
     def with_built(self, evidence: Evidence, revision: str, layout: int = 0) -> Evidence:
-        """As `build`, at no cost."""
+        """The evidence with the kernel of `revision`, or with its build failure, at no cost."""
         if revision in self.broken:
             skipped = evidence.skipped | {revision: self.broken[revision]}
             return replace(evidence, skipped=skipped)
@@ -100,6 +89,18 @@ class LabSimulation:
     ) -> Evidence:
         """The evidence with one more boot of a built kernel."""
         identity = evidence.kernels[kernel_name(revision, layout)].identity
+        level = self.measure(revision, layout, identity, testbed, runs)
+        self.boots += 1
+        self.runs += runs
+        self.seconds += self.prices.boot + self.prices.run * runs * len(scenarios)
+        values = dict.fromkeys(scenarios, level)
+        boot = f"boot {self.boots}", revision, identity
+        observation = Observation(*boot, values, fresh, runs, testbed, layout, order)
+        return replace(evidence, observations=(*evidence.observations, observation))
+
+    def measure(self, revision: str, layout: int, identity: str, testbed: str, runs: int) -> float:
+        """Mean ln pps of the runs of a new boot."""
+        del layout
         if identity not in self._offsets:
             self._offsets[identity] = float(self.random.normal(0, self.noise.image))
         level = self.levels[revision] + self._offsets[identity] + self.offsets.get(testbed, 0.0)
@@ -108,15 +109,9 @@ class LabSimulation:
             level -= float(self.random.normal(*_OUTLIER))
         if self.noise.slow_share and self.random.random() < self.noise.slow_share:
             level -= self.noise.slow_gap
-        if spread := self.scatter.get(revision, self.noise.run):
-            level += float(self.random.normal(0, spread / math.sqrt(runs)))
-        self.boots += 1
-        self.runs += runs
-        self.seconds += self.prices.boot + self.prices.run * runs * len(scenarios)
-        values = dict.fromkeys(scenarios, level)
-        boot = f"boot {self.boots}", revision, identity
-        observation = Observation(*boot, values, fresh, runs, testbed, layout, order)
-        return replace(evidence, observations=(*evidence.observations, observation))
+        if self.noise.run:
+            level += float(self.random.normal(0, self.noise.run / math.sqrt(runs)))
+        return level
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +130,7 @@ class JobSimulation:
 
 @dataclass(frozen=True, slots=True)
 class _RunningTrial:
-    """A trial on one of several testbeds, and its observation."""
+    """A trial on a testbed, and its observation."""
 
     trial: Trial
     ends: float

@@ -1,1 +1,1 @@
-"""Other searches, under the protocol of `benchmarks.engine`."""
+"""Other searches, as engines of `benchmarks.engine`."""

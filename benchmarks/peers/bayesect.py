@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from benchmarks.engine import Skips, Task, Verdict
+from benchmarks.engine import Engine, Task, Verdict
 
 SURE = 0.99
 """The default of git_bayesect is 0.95."""
@@ -20,12 +20,11 @@ def missing() -> str:
     return ""
 
 
-class Bayesect:
+class Bayesect(Engine):
     """Index 0 is the newest revision; the good end is also a candidate, as in git_bayesect."""
 
     def __init__(self, task: Task) -> None:
-        self._task = task
-        self._skips = Skips()
+        super().__init__(task)
         weights = [*reversed(task.weights), min(task.weights)]
         self._search = import_module("git_bayesect").Bisector(weights)
         for position, values in zip((0, task.commits), task.known, strict=True):
@@ -39,18 +38,18 @@ class Bayesect:
             choice = int(self._search.select())
         best = int(chances.argmax())
         if chances[best] < SURE:
-            wanted = self._task.commits - choice
-            position = self._skips.nearest(wanted, 0, self._task.commits)
+            wanted = self.task.commits - choice
+            position = self.nearest(wanted, 0, self.task.commits)
             return Verdict() if position is None else position
-        culprit = self._task.commits - best
+        culprit = self.task.commits - best
         named = (culprit,) if culprit else ()
         return Verdict(named, none=not culprit, posterior=float(chances[best]))
 
     def observe(self, position: int, pps: float) -> None:
         """Records a pass or a failure."""
-        self._search.record(self._task.commits - position, pps < self._task.threshold)
+        self._search.record(self.task.commits - position, pps < self.task.threshold)
 
     def skip(self, position: int) -> None:
         """Records a skip; git_bayesect may still choose the revision again."""
-        self._skips.broken.add(position)
-        self._search.record(self._task.commits - position, None)
+        super().skip(position)
+        self._search.record(self.task.commits - position, None)

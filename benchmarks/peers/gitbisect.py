@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from benchmarks.engine import Skips, Task, Verdict
+from benchmarks.engine import Engine, Task, Verdict
 
 
-class GitBisect:
+class GitBisect(Engine):
     """Bisects the range; skipped revisions are replaced by the nearest other one.
 
     It measures neither end, and names a commit unless only skipped revisions remain.
     """
 
     def __init__(self, task: Task, runs: int) -> None:
-        self._task = task
+        super().__init__(task)
         self._runs = runs
         self._good, self._bad = 0, task.commits
-        self._skips = Skips()
         self._values: list[float] = []
 
     def next(self) -> int | Verdict:
         """Returns the middle of the remaining range."""
-        middle = self._skips.nearest((self._good + self._bad) // 2, self._good + 1, self._bad - 1)
+        middle = self.nearest((self._good + self._bad) // 2, self._good + 1, self._bad - 1)
         if middle is not None:
             return middle
         if self._bad - self._good > 1:
@@ -32,12 +31,8 @@ class GitBisect:
         self._values.append(pps)
         if len(self._values) < self._runs:
             return
-        if sum(self._values) / self._runs < self._task.threshold:
+        if sum(self._values) / self._runs < self.task.threshold:
             self._bad = position
         else:
             self._good = position
         self._values = []
-
-    def skip(self, position: int) -> None:
-        """Excludes a revision."""
-        self._skips.broken.add(position)

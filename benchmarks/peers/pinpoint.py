@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import special, stats
 
-from benchmarks.engine import Skips, Task, Verdict
+from benchmarks.engine import Engine, Task, Verdict
 
 LOW = 0.01
 FIRST, MOST = 10, 160
@@ -23,17 +23,16 @@ _QUANTILE = 2.576
 """Standard deviations that fit the published table of thresholds best."""
 
 
-class Pinpoint:
+class Pinpoint(Engine):
     """Positions under comparison, oldest first, and their values."""
 
     def __init__(self, task: Task) -> None:
-        self._task = task
+        super().__init__(task)
         self._compared = [0, task.commits]
         self._values: dict[int, list[float]] = defaultdict(list)
         for position, values in zip(self._compared, task.known, strict=True):
             self._values[position].extend(values)
         self._wanted: dict[int, int] = defaultdict(lambda: FIRST)
-        self._skips = Skips()
         self._judged: dict[tuple[int, int, int, int], bool | None] = {}
 
     def next(self) -> int | Verdict:
@@ -55,7 +54,7 @@ class Pinpoint:
 
     def skip(self, position: int) -> None:
         """Removes the revision; a neighbour replaces it."""
-        self._skips.broken.add(position)
+        super().skip(position)
         self._compared.remove(position)
 
     def _repeat(self) -> bool:
@@ -71,7 +70,7 @@ class Pinpoint:
         added = []
         for good, bad in pairwise(self._compared):
             if self._differ(good, bad):
-                middle = self._skips.nearest((good + bad) // 2, good + 1, bad - 1)
+                middle = self.nearest((good + bad) // 2, good + 1, bad - 1)
                 added += [] if middle is None else [middle]
         self._compared = sorted([*self._compared, *added])
         return bool(added)
@@ -96,7 +95,7 @@ class Pinpoint:
             return True
         spread = max(float(stats.iqr(one)), float(stats.iqr(other)))
         boots = min(len(one), len(other)) >= MOST
-        high = _high(self._task.drop / spread, (len(one) + len(other)) // 2)
+        high = _high(self.task.drop / spread, (len(one) + len(other)) // 2)
         return None if p <= high and not boots else False
 
 

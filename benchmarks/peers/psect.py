@@ -9,24 +9,26 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from benchmarks.engine import Skips, Task, Verdict
+from benchmarks.engine import Engine, Task, Verdict
 
 SURE = 0.99
 """The default of psect is 0.95."""
 _LEAST_RATE = 0.001
 
 
-class Psect:
-    """Probabilities of the candidates 1 to n, with a uniform prior; index 0 is the good end."""
+class Psect(Engine):
+    """Probabilities of the candidates 1 to n, with a uniform prior; index 0 is the good end.
+
+    Skipped revisions are excluded; psect itself has no skips.
+    """
 
     def __init__(self, task: Task) -> None:
-        self._task = task
+        super().__init__(task)
         self._chances = np.full(task.commits + 1, 1 / task.commits)
         self._chances[0] = 0
         rates = np.clip([task.false_failures, task.true_failures], _LEAST_RATE, 1 - _LEAST_RATE)
         self._rates = np.array([1 - rates, rates])
         """By outcome (pass, fail) and side (good, bad)."""
-        self._skips = Skips()
 
     def next(self) -> int | Verdict:
         """Returns the position of least expected entropy."""
@@ -34,7 +36,7 @@ class Psect:
         if self._chances[best] >= SURE:
             return Verdict((best,), posterior=float(self._chances[best]))
         expected = self._expected_entropy()
-        expected[list(self._skips.broken)] = np.inf
+        expected[list(self.broken)] = np.inf
         return int(expected.argmin())
 
     def _expected_entropy(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -52,11 +54,7 @@ class Psect:
 
     def observe(self, position: int, pps: float) -> None:
         """Applies Bayes' rule."""
-        good, bad = self._rates[int(pps < self._task.threshold)]
+        good, bad = self._rates[int(pps < self.task.threshold)]
         self._chances[: position + 1] *= bad
         self._chances[position + 1 :] *= good
         self._chances /= self._chances.sum()
-
-    def skip(self, position: int) -> None:
-        """Excludes a revision; psect itself has no skips."""
-        self._skips.broken.add(position)
