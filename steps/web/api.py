@@ -23,10 +23,11 @@ from netbisect.steps.requests.service import RequestService
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.rights import MissingRightError, User, parse_rights
 from netbisect.steps.web.login import logged_in_user
-from netbisect.steps.web.responses import ProtectedResource, is_same_origin, send
+from netbisect.steps.web.responses import LAB_FILE, ProtectedResource, is_same_origin, send
 from netbisect.store.db.database import DatabaseError, NotFoundError, StoreError
 from netbisect.store.git.history import HistoryError
 from netbisect.store.ledger import Ledger
+from netbisect.workers.config.toml import FileError
 
 _JSON = "application/json"
 _TRIES_PER_MINUTE = 20
@@ -177,6 +178,9 @@ class ApiResource(ProtectedResource):
         except (DatabaseError, HistoryError) as error:
             log.err(error, "netbisect's API")
             raise CallError(503, "database or tree unavailable") from error
+        except FileError as error:
+            log.msg(f"netbisect's API: {error}")
+            raise CallError(503, LAB_FILE) from error
         except StoreError as error:
             raise CallError(409, str(error)) from error
 

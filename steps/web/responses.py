@@ -18,6 +18,9 @@ from netbisect.steps.service.compute import ComputeError
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
 from netbisect.store.ledger import Ledger
+from netbisect.workers.config.toml import FileError
+
+LAB_FILE = "The lab file is invalid; `netbisect check` says why."
 
 _HEADERS = {
     # No inline scripts, nothing from other servers; styles and drawings are inline.
@@ -78,6 +81,8 @@ def fail(failure: Any, request: Request) -> None:
         status, text = http.INTERNAL_SERVER_ERROR, "The page failed; twistd.log has the reason."
     if failure.check(ComputeError):
         status, text = http.SERVICE_UNAVAILABLE, "The page was not ready in time; try again later."
+    if failure.check(FileError):
+        status, text = http.SERVICE_UNAVAILABLE, LAB_FILE
     request.setResponseCode(status)
     send(request, "text/plain", f"{text}\n")
 

@@ -56,6 +56,8 @@ class ApiTest(ApiMaster):
         answered = await self.get(422, "revisions?name=nosuch")
         assert "nosuch" in answered["faults"]["name"]
         await self.get(400, "revisions")
+        self.settings.lab.write_text("[source")
+        assert "lab file is invalid" in (await self.get(503, "requests"))["error"]
 
     @case
     async def test_unauthorized_calls_are_rejected_and_logged(self) -> None:
