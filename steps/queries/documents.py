@@ -24,7 +24,7 @@ from netbisect.reports.model.series import EpochDocument, LevelDocument, SeriesD
 from netbisect.reports.model.types import Difference, RevisionDocument
 from netbisect.reports.site.files import alert_page
 from netbisect.steps.queries import changes
-from netbisect.steps.queries.lab_context import LabContext, known_commit
+from netbisect.steps.queries.lab_context import LabContext, known_commit, pause_of
 from netbisect.steps.service.numeric import health as series_health
 from netbisect.steps.service.numeric import histories
 from netbisect.steps.service.settings import Settings
@@ -207,12 +207,13 @@ class DocumentQueries:
     def _open(self, record: JobRecord) -> types.OpenJob:
         decisions = self.ledger.actions.of_job(record.id)
         last = decisions[-1] if decisions else None
+        why = last and (pause_of(self.ledger, last) or last.why)
         return record_of(
             types.OpenJob,
             record,
             kind=KINDS[type(record.job)],
             decisions=len(decisions),
-            now=f"{last.stage.value} {last.revision[:12]}: {last.why}" if last else "",
+            now=f"{last.stage.value} {last.revision[:12]}: {why}" if last else "",
             posterior=next((one.posterior for one in reversed(decisions) if one.posterior), None),
         )
 

@@ -13,7 +13,7 @@ from netbisect.reports.render import words
 from netbisect.reports.site.overview import NightProgress, RunningJob
 from netbisect.steps.policy.request_cost import boots_wanted, price_of_trial
 from netbisect.steps.queries import digest
-from netbisect.steps.queries.lab_context import LabContext
+from netbisect.steps.queries.lab_context import LabContext, pause_of
 from netbisect.steps.service.numeric import measurement, plan
 from netbisect.store.db.records import Action, ActionStage, JobRecord
 from netbisect.store.ledger import Ledger
@@ -85,7 +85,8 @@ def _search(
 def _order(ledger: Ledger, decision: Action, own: str) -> str:
     """Describes an action, with its testbed if that is not the job's own."""
     peer = f" on {decision.testbed}" if decision.testbed != own else ""
-    return f"{decision.stage.value} {ledger.commits.label(decision.revision)}{peer}: {decision.why}"
+    why = pause_of(ledger, decision) or decision.why
+    return f"{decision.stage.value} {ledger.commits.label(decision.revision)}{peer}: {why}"
 
 
 def _least_left(working: list[Action], job: Job, prices: Prices) -> float:

@@ -17,7 +17,7 @@ from netbisect.steps.policy.request_cost import boots_wanted, cost_of, price_of_
 from netbisect.steps.policy.request_spec import PRIORITIES
 from netbisect.steps.queries import request_answer
 from netbisect.steps.queries.documents import KINDS
-from netbisect.steps.queries.lab_context import LabContext
+from netbisect.steps.queries.lab_context import LabContext, pause_of
 from netbisect.steps.queries.progress import boots_done
 from netbisect.steps.queries.request_answer import Names
 from netbisect.steps.service.settings import Settings
@@ -157,7 +157,8 @@ class _Queue:
         orders = []
         for decision in self._ledger.actions.all_open(record.id):
             what = "builds" if decision.stage is ActionStage.KERNEL else "measures"
-            orders.append(f"{what} {self._ledger.commits.label(decision.revision)}: {decision.why}")
+            why = pause_of(self._ledger, decision) or decision.why
+            orders.append(f"{what} {self._ledger.commits.label(decision.revision)}: {why}")
         if orders:
             return "; ".join(orders)
         if record.job.testbed not in {one.name for one in self._queries.lab.testbeds}:

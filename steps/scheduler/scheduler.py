@@ -229,7 +229,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             why = available.shut.get(decision.testbed) or await self._outdated(record, decision)
             if why is not None and await self.quarantine.withdraw(decision, why):
                 continue
-            end = await self._follow(record, decision)
+            end = None if _pauses(decision) else await self._follow(record, decision)
             if isinstance(end, Unfinished):
                 return end
             if end is None:
@@ -379,7 +379,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             assert buildset is not None
             if buildset != submitted:  # another master was quicker
                 await self.buildsets.stop(submitted, f"buildset {buildset} does the same")
-        ended = await self._end_of(decision, buildset)
+        ended = await self.buildsets.outcome(buildset)
         if ended is None:
             if record.request is not None:  # users can change it
                 await self.buildsets.set_priority(buildset, record.priority)
@@ -397,7 +397,8 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         most = MOST_STOPS if end is BuildsetOutcome.SHUT_DOWN else MOST_TRIES
         again = own and (end in _REPEATED or (end is BuildsetOutcome.LAB and kernel))
         if (again or end is BuildsetOutcome.SHUT_DOWN) and tries < most:
-            await self.database.do(lambda ledger: ledger.actions.retry(decision.id, note))
+            pause = _USAGE_SECONDS * (end is BuildsetOutcome.USAGE)
+            await self.database.do(lambda ledger: ledger.actions.retry(decision.id, note, pause))
             return end
         outcome = _OUTCOMES.get(end, Outcome.LOST)
         await self.database.do(lambda ledger: ledger.actions.finish(decision.id, outcome, note))
@@ -411,12 +412,6 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             if held is not None:
                 return end  # the job waits for the release
         return Unfinished(_failure(decision, end, note, tries))
-
-    async def _end_of(self, decision: Action, buildset: int) -> tuple[BuildsetOutcome, str] | None:
-        """As `Buildsets.outcome`, but a wrong lab file ends a decision after ten minutes only."""
-        ended = await self.buildsets.outcome(buildset)
-        wrong = ended is not None and ended[0] is BuildsetOutcome.USAGE
-        return None if wrong and time.time() < decision.intended_at + _USAGE_SECONDS else ended
 
     def _cancel_request(self, ledger: Ledger, *, request: int, note: str) -> None:
         """Cancels a request after a user has stopped one of its builds on Buildbot's pages."""
@@ -470,6 +465,12 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             if one.buildset is not None and not was_stopped(one.note):
                 names |= await self.buildsets.workers_of(one.buildset)
         return sorted(names)
+
+
+def _pauses(decision: Action) -> bool:
+    """Whether an attempt waits; a longer wait is from a clock that was ahead."""
+    left = decision.intended_at - time.time()
+    return decision.buildset is None and 0 < left <= _USAGE_SECONDS
 
 
 def _earlier(ledger: Ledger, decision: Action) -> list[Action]:

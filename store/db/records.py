@@ -271,6 +271,7 @@ class Action(Base, kw_only=True):
     """None while it is open."""
     note: Mapped[str] = mapped_column(default="")
     intended_at: Mapped[float]
+    """Of an attempt that waits: when it will be submitted."""
     submitted_at: Mapped[float | None] = mapped_column(default=None)
     finished_at: Mapped[float | None] = mapped_column(default=None)
 

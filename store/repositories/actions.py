@@ -84,8 +84,8 @@ class ActionRepository(LedgerRepository):
                 posterior=posterior,
             )
 
-    def retry(self, decision: int, note: str = "") -> Action:
-        """Adds an attempt at an action; returns a later attempt if there is one.
+    def retry(self, decision: int, note: str = "", pause: float = 0.0) -> Action:
+        """Adds an attempt at an action, `pause` seconds from now; returns a later one if it exists.
 
         An open attempt is finished as `retry`, an attempt that was finished keeps its outcome.
 
@@ -114,7 +114,7 @@ class ActionRepository(LedgerRepository):
                     f"{pending.external_id}"
                 )
             shared = {name: getattr(row, name) for name in _RETRIED}
-            return _add_attempt(writing, attempt=row.attempt + 1, **shared)
+            return _add_attempt(writing, pause, attempt=row.attempt + 1, **shared)
 
     def submitted(self, decision: int, buildset: int) -> Action:
         """Records the buildset; the first one stands. Raises NotFoundError."""
@@ -180,9 +180,13 @@ def _open(session: Session, job: int, testbed: str) -> Action | None:
     )
 
 
-def _add_attempt(writing: WriteTransaction, **values: Any) -> Action:  # noqa: ANN401 - columns
+def _add_attempt(
+    writing: WriteTransaction,
+    pause: float = 0.0,
+    **values: Any,  # noqa: ANN401 - columns
+) -> Action:
     external_id = "nb:{job}:{seq}:{attempt}".format(**values)
-    row = Action(external_id=external_id, intended_at=writing.now, **values)
+    row = Action(external_id=external_id, intended_at=writing.now + pause, **values)
     writing.session.add(row)
     writing.session.flush()
     _note(writing, "decided", row, why=row.why, attempt=row.attempt)

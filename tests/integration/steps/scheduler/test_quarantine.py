@@ -11,8 +11,12 @@ from twisted.internet import reactor, task
 
 from netbisect.bisect.model.faults import IN_A_ROW, Fault
 from netbisect.bisect.model.results import NightlyResult, Unfinished
+from netbisect.reports.render import words
+from netbisect.steps.queries.documents import DocumentQueries
+from netbisect.steps.queries.lab_context import LabContext
+from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.scheduler import scheduler
-from netbisect.store.db.records import ActionStage, JobRecord
+from netbisect.store.db.records import Action, ActionStage, JobRecord
 
 OTHER = "b" * 40
 THIRD = "c" * 40
@@ -149,7 +153,6 @@ class QuarantinePolicyTest(RealMaster):
     @pytest.mark.long
     @case
     async def test_a_failed_build_is_repeated_on_another_builder(self) -> None:
-        """A trial with a wrong lab file is repeated once its owner may have mended it."""
         self.script({"builder": {"build": "lab"}, "another": {"build": "lab"}})
         await self.start()
         failed = await self.closed(self.add_night(THIRD))
@@ -163,17 +166,36 @@ class QuarantinePolicyTest(RealMaster):
             record = await self.closed(self.add_night(revision, boots=1))
             assert record.result == NightlyResult(1)
 
-        trials = self.places().count("trial c2558")
+    @case
+    async def test_a_trial_waits_while_the_lab_file_is_wrong(self) -> None:
+        """Its owner may be editing it; the status says so, and other testbeds go on."""
         self.script({"c2558": {"trial": "usage"}})
-        record = self.add_night("d" * 40, boots=1)
-        await self.until(lambda: self.places().count("trial c2558") == trials + 1)
-        await task.deferLater(reactor, 3 * self.settings.tick)
+        await self.start()
+        record = self.add_night(boots=1)
+
+        def attempts() -> list[Action]:
+            of_job = self.ledger.actions.of_job(record.id)
+            return [one for one in of_job if one.stage is ActionStage.TRIAL]
+
+        await self.until(lambda: len(attempts()) == 2)
+        second = attempts()[1]
+        assert 0.0 <= second.intended_at - (attempts()[0].finished_at or 0.0) - 600 < 1
+        now = (
+            f"waits until {words.moment(second.intended_at)}: failed the lab file or the command "
+            "line is wrong: lab.toml: there is no such testbed (failure)"
+        )
+        [job] = DocumentQueries(self.ledger).status().jobs
+        assert job.now == f"trial {REVISION[:12]}: {now}"
+        assert progress_of(self.ledger, LabContext(self.lab), record).now.endswith(now)
+        other = await self.closed(self.add_night(boots=1, testbed="e5-2650"))
+        assert other.result == NightlyResult(1)
+        assert self.places().count("trial c2558") == 1
+
         self.patch(scheduler, "_USAGE_SECONDS", 0.0)
         ended = await self.closed(record)
         assert isinstance(ended.result, Unfinished)
         assert "in 3 tries: wrong lab file" in ended.result.why
-        assert "lab.toml: there is no such testbed" in ended.result.why
-        assert self.places().count("trial c2558") == trials + 3
+        assert self.places().count("trial c2558") == 3
         assert self.ledger.quarantines.current() == {}
 
     @pytest.mark.long
