@@ -93,7 +93,6 @@ def pytest_collection_finish() -> None:
 
 
 _LONGEST = (
-    "test_soak.py",
     "test_tutorial.py",
     "test_service.py",
     "test_packaging.py",
