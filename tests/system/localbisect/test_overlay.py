@@ -78,25 +78,6 @@ def test_revisions_are_skipped_if_the_overlay_does_not_apply(broken_range: Repos
         assert "--overlay link.patch neither applies nor is already present: " in why
 
 
-@pytest.mark.long
-def test_overlay_is_restricted_to_its_range(make_repository: MakeRepository) -> None:
-    changes: dict[int, Files] = {0: {".gitignore": "extra\n"}, 5: {"level": "950\n"}}
-    repository = make_repository(numbered(9, changes))
-    fix = repository.place.parent / "add.patch"
-    fix.write_text("--- /dev/null\n+++ b/extra\n@@ -0,0 +1 @@\n+here\n")
-    seen = repository.place.parent / "seen"
-    note = f'echo "$NETBISECT_REVISION $(cat extra)" >> {seen}'
-    limited = f"{fix}@{repository.revisions[3]}..{repository.revisions[6]}"
-    done = repository.search("--setup", note, "--overlay", limited)
-    lines = [line.split(" ") for line in seen.read_text().splitlines()]
-
-    assert done.returncode == 0, done.stderr
-    assert len({revision for revision, _ in lines}) > 3
-    for revision, extra in lines:
-        inside = 3 <= repository.revisions.index(revision) <= 6
-        assert extra == ("here" if inside else "")
-
-
 def test_overlay_is_not_applied_if_already_present(make_repository: MakeRepository) -> None:
     changes: dict[int, Files] = {0: {"Makefile": UNBUILT}, 2: {"Makefile": BUILT, "file": "1\n"}}
     repository = make_repository(numbered(3, changes))

@@ -69,15 +69,6 @@ def test_equal_ends_are_not_searched(make_repository: MakeRepository) -> None:
     assert repository.is_clean()
 
 
-@pytest.mark.long
-def test_large_noise_is_inconclusive(make_repository: MakeRepository) -> None:
-    repository = make_repository(numbered(50, {20: {"level": "990\n"}}))
-    done = repository.search(SPREAD="0.08")
-
-    assert done.returncode == 3
-    assert done.stdout.startswith("The noise is too large to distinguish the two ends")
-
-
 def test_swapped_ends_are_reported(make_repository: MakeRepository) -> None:
     repository = make_repository(numbered(50, {20: {"level": "1050\n"}}))
     done = repository.search()

@@ -60,11 +60,18 @@ class SeveralBuildersTest(SearchTest):
 
     @pytest.mark.long
     @case
-    async def test_a_decision_adopts_a_running_prefetch(self) -> None:
-        """The buildset gets the priority of the job."""
+    async def test_all_builders_build_at_once_and_a_decision_adopts_a_prefetch(self) -> None:
+        """The buildset gets the priority of the job; no prefetch is repeated after a restart."""
         fast = {GOOD, BAD, MIDDLE}
         await self.start()
         record = self.begin({name: {"build": "wait"} for name in LINE if name not in fast})
+        await self.until(lambda: len(self.builds().keys() - {f"build {one}" for one in fast}) == 3)
+        known = await self.prefetches()
+        for _ in range(5):
+            self.scheduler.prefetcher._idle_states.clear()
+            await self.scheduler.advance()
+        assert len(await self.prefetches()) == len(known)
+
         decision = await self.decided(record, ActionStage.KERNEL, fast)
         await self.until(lambda: self.ledger.actions.get(decision.id).buildset is not None)
 
@@ -80,21 +87,6 @@ class SeveralBuildersTest(SearchTest):
         (self.folder / "go").touch()
         record = await self.closed(record)
         assert isinstance(record.result, Culprit)
-        assert set(self.builds().values()) == {1}
-
-    @pytest.mark.long
-    @case
-    async def test_all_builders_build_at_once(self) -> None:
-        """No prefetch is repeated after a restart."""
-        await self.start()
-        record = self.begin({name: {"build": "wait"} for name in LINE})
-        await self.until(lambda: self.builds().total() == 3)
-        for _ in range(5):
-            self.scheduler.prefetcher._idle_states.clear()
-            await self.scheduler.advance()
-        assert len(await self.prefetches()) == 2
-        (self.folder / "go").touch()
-        assert isinstance((await self.closed(record)).result, Culprit)
         assert set(self.builds().values()) == {1}
 
     @pytest.mark.long
@@ -160,14 +152,3 @@ class SeveralBuildersTest(SearchTest):
         trials = [action for action in actions if action.stage == "trial"]
         assert {str(trial.outcome) for trial in trials} == {"ok"}
         assert not {trial.revision for trial in trials} & set(broken)
-
-
-class SingleBuilderTest(SearchTest):
-    @pytest.mark.long
-    @case
-    async def test_a_single_builder_does_not_prefetch(self) -> None:
-        await self.start()
-        record = await self.closed(self.begin())
-
-        assert isinstance(record.result, Culprit)
-        assert await self.prefetches() == []
