@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,14 +11,7 @@ import pytest
 from programs import captured
 from sqlalchemy import Connection, Engine, create_engine, event, exc, text
 from sqlalchemy.pool import NullPool
-from waiting import wait_until
 
-from netbisect.bisect.model.results import NightlyResult
-from netbisect.demo.service import DemoService
-from netbisect.steps.scheduler.followups import open_nights
-from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_history, open_service_ledger
-from netbisect.steps.service.settings import load
 from netbisect.store.db.database import on_write_error
 
 FULL = "database or disk is full"
@@ -85,27 +77,3 @@ def test_a_full_disk_ends_the_master_with_one_sentence(tmp_path: Path) -> None:
     assert done.returncode == 75
     assert done.stderr.startswith(f"the master's database cannot be written ({FULL}): the master")
     assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.long
-@pytest.mark.xdist_group("service")
-@pytest.mark.skipif(sys.platform != "linux", reason="prlimit(2) is of Linux")
-def test_a_master_continues_after_a_full_disk(tmp_path: Path) -> None:
-    service = DemoService(tmp_path / "service")
-    service.build(testbeds=["c2558"])
-    settings, lab = load(service.place / control.SETTINGS)
-    ledger, history = open_service_ledger(settings), open_history(settings, lab)
-    history.update()
-    service.start()
-    try:
-        process = control.master_pid(service.place)
-        assert process is not None
-        open_nights(ledger, history, settings, lab.testbeds, settings.branches)
-        wait_until(lambda: any(one.buildset for one in ledger.actions.all_open()))
-        resource.prlimit(process, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-        wait_until(lambda: control.master_pid(service.place) is None)
-        control.start(service.place, service.environment)
-        wait_until(lambda: ledger.jobs.all_open() == [])
-        assert isinstance(ledger.jobs.get(1).result, NightlyResult)
-    finally:
-        service.stop()
