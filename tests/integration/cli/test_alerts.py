@@ -230,16 +230,6 @@ def test_mails_about_changes_have_the_domain_of_the_sender(tmp_path: Path) -> No
     ledger.engine.dispose()
 
 
-@pytest.mark.parametrize("words", [[], ["show", "1"], ["ack", "1", "--why", "x"]])
-def test_absent_database_is_refused(tmp_path: Path, words: list[str]) -> None:
-    """A wrong address creates no database."""
-    address = f"sqlite:///{tmp_path}/nebisect.sqlite"
-    result = run(address, *words)
-
-    assert (result.exit_code, result.output) == (1, f"Error: there is no database {address}\n")
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(
     "words", [[], ["show", "1"], ["show", "1", "--database", "sqlite:///other.sqlite"]]
 )

@@ -1,4 +1,4 @@
-"""Commands with unwritable output or files that the system refuses."""
+"""Commands with unwritable output, files that the system refuses, or an absent database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from localbisect_fixtures import NETBISECT
-from programs import captured
+from programs import captured, netbisect
 
 LONG = 300 * "x"
 
@@ -63,6 +63,24 @@ def test_a_file_that_the_system_refuses_is_reported_in_one_sentence(
 
     assert done.returncode == 2
     assert done.stderr == f"Error: {LONG}: File name too long.\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["alerts"],
+        ["alerts", "show", "1"],
+        ["alerts", "ack", "1", "--why", "x"],
+        ["export", "status"],
+        ["health"],
+    ],
+)
+def test_absent_database_is_refused(tmp_path: Path, words: list[str]) -> None:
+    """A wrong address creates no database."""
+    address = f"sqlite:///{tmp_path}/nebisect.sqlite"
+    result = netbisect(*words, "--database", address)
+    assert (result.exit_code, result.output) == (1, f"Error: there is no database {address}\n")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_removed_current_folder_is_one_sentence(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -202,14 +201,6 @@ def test_unknown_objects_are_reported_in_one_sentence(
     result = run("export", *arguments, "--database", filled_ledger.url)
 
     assert (result.exit_code, result.output) == (1, f"Error: {message}\n")
-
-
-def test_a_missing_database_is_not_created(tmp_path: Path) -> None:
-    result = run("export", "status", "--database", f"sqlite:///{tmp_path / 'x.sqlite'}")
-
-    assert result.exit_code == 1
-    assert "there is no database" in result.output
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_status_has_the_whole_queue(empty_ledger: Ledger) -> None:

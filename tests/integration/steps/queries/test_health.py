@@ -255,11 +255,3 @@ def test_the_smallest_drop_depends_on_min_effect_percent(
 
     assert smallest[0] < 0.03
     assert smallest[1] > 0.06
-
-
-def test_absent_database_is_refused(tmp_path: Path) -> None:
-    """A wrong address creates no database."""
-    address = f"sqlite:///{tmp_path}/nebisect.sqlite"
-
-    assert run("--database", address) == (1, f"Error: there is no database {address}\n")
-    assert not list(tmp_path.iterdir())
