@@ -38,15 +38,6 @@ def test_ctrl_c_ends_the_wait_without_a_verdict(own_service: Path) -> None:
     assert "open" in netbisect("request", "show", "1", *place).output
 
 
-def test_a_refused_call_is_reported_in_one_sentence_with_status_3(own_service: Path) -> None:
-    done = netbisect("request", "audit", "--after", 2**31, "--folder", own_service)
-
-    assert (done.exit_code, done.output) == (
-        3,
-        "Error: after: expected a number from 0 to 2147483647\n",
-    )
-
-
 def test_the_list_has_more_requests_than_the_default_limit_of_the_api(own_service: Path) -> None:
     ledger = open_service_ledger(load_settings(own_service / SETTINGS))
     options: dict[str, Any] = {"who": "ann", "address": "", "via": "command", "priority": 150}

@@ -117,11 +117,17 @@ def test_an_invalid_database_address_is_refused(own_service: Path) -> None:
     assert "is not a database URL" in run("check", own_service).output
 
 
-def test_a_nightly_job_is_queued_once(own_service: Path) -> None:
+def test_a_nightly_job_is_queued_until_it_has_a_result(own_service: Path) -> None:
+    """A job without a result is queued again, several times a day if necessary."""
+    ledger = open_ledger(load(own_service / control.SETTINGS)[0].database)
+    for _ in range(3):
+        assert "is to be measured" in run("night", "--testbed", "c2558", own_service).output
+        [record] = ledger.jobs.all_open()
+        with ledger.jobs.closing(record, Unfinished("no answer")):
+            pass
     first = run("night", "--testbed", "c2558", own_service)
     second = run("night", own_service)
-    settings, _ = load(own_service / control.SETTINGS)
-    records = open_ledger(settings.database).jobs.all_open()
+    records = ledger.jobs.all_open()
 
     assert "is to be measured" in first.output
     assert second.exit_code == 0
@@ -132,24 +138,18 @@ def test_a_nightly_job_is_queued_once(own_service: Path) -> None:
     assert "Night on c2558, main" in run("status", own_service).output
 
 
-def test_a_nightly_job_without_a_result_is_queued_again(own_service: Path) -> None:
-    """This happens several times a day if necessary."""
-    settings, _ = load(own_service / control.SETTINGS)
-    for _ in range(3):
-        assert "is to be measured" in run("night", "--testbed", "c2558", own_service).output
-        ledger = open_ledger(settings.database)
-        [record] = ledger.jobs.all_open()
-        with ledger.jobs.closing(record, Unfinished("no answer")):
-            pass
-
-
-def test_a_profile_is_queued_once(own_service: Path) -> None:
+def test_a_profile_is_queued_until_it_has_a_result(own_service: Path) -> None:
     command = ("profile", "--testbed", "c2558", "main~3", "main", "--folder", own_service)
+    run(*command)
+    ledger = open_ledger(load(own_service / control.SETTINGS)[0].database)
+    [failed] = ledger.jobs.all_open()
+    with ledger.jobs.closing(failed, Unfinished("no event")):
+        pass
     first = run(*command)
-    settings, _ = load(own_service / control.SETTINGS)
-    ledger = open_ledger(settings.database)
     [record] = ledger.jobs.all_open()
 
+    assert record.id != failed.id
+    assert record.job == failed.job
     assert f"netbisect/profile-{record.id}.html" in first.output
     assert isinstance(record.job, ProfileJob)
     assert record.job.scenarios == ("inet4-forwarding",)
@@ -163,21 +163,6 @@ def test_a_profile_is_queued_once(own_service: Path) -> None:
         pass
     assert "done before" in run(*command).output
     assert ledger.jobs.all_open() == []
-
-
-def test_a_failed_profile_is_queued_again(own_service: Path) -> None:
-    command = ("profile", "--testbed", "c2558", "main", "--folder", own_service)
-    run(*command)
-    settings, _ = load(own_service / control.SETTINGS)
-    ledger = open_ledger(settings.database)
-    [first] = ledger.jobs.all_open()
-    with ledger.jobs.closing(first, Unfinished("no event")):
-        pass
-    run(*command)
-    [second] = ledger.jobs.all_open()
-
-    assert second.id != first.id
-    assert second.job == first.job
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,7 @@ def test_the_queue_is_ordered_by_priority(own_service: Path) -> None:
         ("show", "7"),
         ("extend", "7", "--boots", "1"),
         ("nothing",),
+        ("audit", "--after", str(2**31)),
     ],
     ids=str,
 )
