@@ -28,14 +28,6 @@ def test_down_lists_stopped_processes_and_removed_folders(tmp_path: Path) -> Non
     assert not place.exists()
 
 
-def test_down_without_a_demonstration(tmp_path: Path) -> None:
-    place = tmp_path / "demo"
-    done = CliRunner().invoke(main, ["down", "--place", str(place)])
-
-    assert done.output == f"stopped no process of the demonstration; there was no {place}\n"
-    assert done.exit_code == 0
-
-
 def test_each_demonstration_has_its_own_password(tmp_path: Path) -> None:
     """The password is not in any file."""
     passwords = []

@@ -20,13 +20,6 @@ from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.toml import FileError
 
 
-def test_lab_file_does_not_mention_the_simulation(running_lab: RunningLab) -> None:
-    text = running_lab.files.lab.read_text()
-    assert "simulat" not in text
-    assert "demo" not in text
-    assert str(running_lab.files.simulator) not in text
-
-
 def test_setup_rejects_a_folder_with_files(sample_tree: SampleTree, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("")
     with pytest.raises(LabError, match="is not empty"):

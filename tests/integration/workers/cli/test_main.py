@@ -24,7 +24,7 @@ from netbisect.bisect.model.entities import (
 )
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.workers.build.artifacts import ARCHIVE, FACT
-from netbisect.workers.cli import main, options, vm
+from netbisect.workers.cli import main, options
 from netbisect.workers.config.lab import load_lab
 
 Run = Callable[..., tuple[int, list[Any], str]]
@@ -244,14 +244,6 @@ def test_damaged_kernel_is_removed_so_that_it_is_sent_again(
     assert "netbisect-lab: " in messages
     assert not (store / kernel.key / FACT).exists()
     shutil.rmtree(store / kernel.key)
-
-
-def test_help_gives_an_example_for_every_command(capfd: pytest.CaptureFixture[str]) -> None:
-    commands = [[name] for name in main.netbisect_lab.commands]
-    for command in [*commands, *(["vm", name] for name in vm.vm_commands.commands)]:
-        assert main.main([*command, "--help"]) == 0
-        helptext = " ".join(capfd.readouterr().out.split())
-        assert f"Example: netbisect-lab --lab lab.toml {' '.join(command)}" in helptext
 
 
 def test_old_kernels_are_removed_on_the_build_host(
