@@ -9,23 +9,34 @@ import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ledger_facts import comparison, intend, measured
 from programs import netbisect
 from site_fixtures import Page
 
+from netbisect.bisect.model.alert_change import ChangeBasis
+from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import BisectJob, Candidate, NightlyJob
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Unfinished
+from netbisect.reports.console import status
+from netbisect.reports.mail import alerts, digest
+from netbisect.reports.site import changes
+from netbisect.steps.policy.alert_actions import change_mail
 from netbisect.steps.queries import progress
+from netbisect.steps.queries.changes import of_alert
+from netbisect.steps.queries.digest import gather
+from netbisect.steps.queries.documents import DocumentQueries
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service import control
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load
 from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.steps.site.live import LivePages
-from netbisect.store.db.records import ActionStage, AlertSeries, JobRecord
+from netbisect.store.db.records import ActionStage, Alert, AlertSeries, JobRecord
 
 HOSTILE = "]]> <script>alert(1)</script> \x07 \u202e & \"'"
 
@@ -34,13 +45,24 @@ class LiveCase:
     """Live pages of a ledger with nights, alerts and searches."""
 
     def __init__(self, folder: Path, database: Path) -> None:
-        settings, lab = load(folder / control.SETTINGS)
-        self.settings = replace(settings, database=f"sqlite:///{database}")
+        settings, self.lab = load(folder / control.SETTINGS)
+        self.settings = replace(settings, database=f"sqlite:///{database}", state=database.parent)
         self.ledger = open_ledger(self.settings.database)
         self.now = max(one.latest for one in self.ledger.samples.counts().values()) + 3600
         self.ledger.clock = lambda: self.now
-        self.pages = LivePages(self.settings, lab, self.ledger, patience=math.inf)
+        self.context = LabContext(self.lab, self.settings)
+        self.pages = LivePages(self.settings, self.lab, self.ledger, patience=math.inf)
         self.names = sorted({one.scenario for one in self.ledger.series.names()})
+
+    @property
+    def alert(self) -> Alert:
+        """The last alert; its culprit is verified."""
+        return self.ledger.alerts.all()[-1]
+
+    def case(self, at: float) -> Any:
+        found = of_alert(self.context, self.ledger, self.alert, at)
+        assert found is not None
+        return found
 
     def index(self) -> str:
         return self.page("index.html")
@@ -298,3 +320,80 @@ def test_imported_revisions_have_pages(live: LiveCase, tmp_path: Path) -> None:
 
     assert names[1] in live.page(live.pages.search([names[1]]))
     assert "1 series of both" in live.page(live.pages.search(names[1:]))
+
+
+def test_page_and_mail_of_an_alert_agree(live: LiveCase) -> None:
+    """Both name unaffected testbeds, backports and commands."""
+    found = replace(
+        live.case(live.now), backports=("It is due on stable/15 on 2026-03-16.",), command="run it"
+    )
+    document = DocumentQueries(live.ledger).alert(live.alert.id)
+    page = Page(changes.alert(document, found, title=live.context.title, jobs=[]).html())
+    mail = " ".join(alerts.mail(found).text.split())
+
+    assert found.unaffected == ("testbed-01 (inet4-path-00 and inet4-path-02)",)
+    commands = found.command, f"alerts ack {live.alert.id}"
+    for sentence in (*found.unaffected, *found.backports, *commands):
+        assert sentence in mail
+        assert sentence in page.text
+    assert "Changes by this commit" in page.text
+
+
+def test_unaffected_testbeds_are_shown_until_90_days_after_the_end(live: LiveCase) -> None:
+    back = live.ledger.commits.newest("main") or ""
+    state = AlertState.FIXED
+    live.ledger.alerts.change(live.alert.id, who="a", what="b", state=state, recovery=back)
+    closed = live.alert.closed_at
+    assert closed is not None
+
+    assert live.case(closed + 86400.0).unaffected
+    assert live.case(closed + 100 * 86400.0).unaffected == ()
+
+
+RETEST, VERIFIED = "-3.9 %", "-4.4 %"
+
+
+def test_all_places_show_the_verified_change(live: LiveCase) -> None:
+    found = live.alert
+    assert (found.change.basis, found.retest[0].ln_ratio) == (ChangeBasis.VERIFIED, -0.04)
+    queries = DocumentQueries(live.ledger, live.context, url="")
+    mail = alerts.mail(live.case(found.opened_at))
+    names = "index", "alerts", f"alert-{found.id}", f"testbed-{found.testbed}"
+    places = {name: live.page(f"{name}.html") for name in names}
+    live.now = found.opened_at + 86400.0
+    document = gather(live.ledger, live.settings, live.lab, [], found.opened_at - 1)
+    places |= {
+        "mail": mail.text,
+        "subject": mail.subject,
+        "reply": change_mail("olga", "because")(found),
+        "digest": digest.mail(document).text,
+        "feed": queries.atom(),
+        "status": status.as_text(queries.status(everything=True)),
+        "list": netbisect("alerts", "--all", "--database", live.settings.database).output,
+    }
+
+    for place, text in places.items():
+        assert VERIFIED in text, place
+        assert RETEST not in text, place
+
+
+def test_documents_have_the_verified_change(filled: Path) -> None:
+    url = f"sqlite:///{filled}"
+    ledger = open_ledger(url)
+    number = ledger.alerts.all()[-1].id
+
+    def printed(*arguments: str) -> dict[str, object]:
+        result = netbisect("export", *arguments, "--database", url)
+        found: dict[str, object] = json.loads(result.stdout)
+        return found
+
+    alert = printed("alert", str(number))
+    all_alerts = printed("status")["alerts"]
+    listed = next(one for one in all_alerts if one["id"] == number)  # type: ignore[attr-defined]
+    lead = alert["differences"][0]  # type: ignore[index]
+    assert (alert["basis"], lead["ln_ratio"]) == ("verified", -0.045)
+    assert (listed["basis"], listed["difference"], listed["ln_ratio"]) == ("verified", lead, -0.045)
+    assert {one["ln_ratio"] for one in listed["changes"].values()} == {-0.045}
+    first, *_, last = alert["series"]  # type: ignore[misc]
+    assert first["difference"]["ln_ratio"] == -0.04
+    assert last["difference"]["ln_ratio"] == -0.045
