@@ -114,3 +114,8 @@ def test_invalid_configuration_is_rejected(
     config.write_text(config.read_text().replace(right, wrong))
     with pytest.raises((FileError, LabError), match=message):
         LabSimulator(load(config), config.parent)
+
+
+def test_paths_stay_on_the_disk_of_the_machine(running_lab: RunningLab) -> None:
+    for path in ("/../../../../etc/passwd", "/etc/passwd", "../../host_key"):
+        assert "No such file" in running_lab.ssh("e5-2650-dut", f"cat {path}", status=1)

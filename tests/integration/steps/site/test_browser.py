@@ -1,4 +1,4 @@
-"""The site in a browser: rendering, printing, and no requests.
+"""The site in a browser: rendering, printing, accessibility, and no requests.
 
 The folder of the pictures is NETBISECT_SCREENSHOTS, or a temporary folder of pytest.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from accessibility import CHROMIUM, MISSING, findings
 from programs import captured
 
 from netbisect.reports.site import revisions
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.service.database_thread import open_ledger
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chrome") or shutil.which("chromium-browser")
 PAGES = (
     "index.html",
     "alert-3.html",
@@ -131,3 +130,32 @@ def test_many_scenarios_fit_on_paper(whole_site: Any, tmp_path: Path) -> None:
     printed = browse(site, "paper.html", tmp_path, "--window-size=950,700", "--dump-dom").stdout
 
     assert re.search(r"<title>950</title>", printed)
+
+
+KINDS = (
+    "index",
+    "alerts",
+    "alert-*",
+    "searches",
+    "comparison-*",
+    "bisection-*",
+    "compare",
+    "series-*",
+    "testbeds",
+    "testbed-*",
+    "revisions-*",
+    "revision-*",
+    "health",
+)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} is not installed")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_accessibility_checker_reports_no_violation(
+    whole_site: Any, tmp_path: Path, kind: str
+) -> None:
+    """The colours are dark; those of the running service are light."""
+    page = min(whole_site.folder.glob(f"{kind}.html")).read_text()
+
+    assert findings(page, "dark", tmp_path) == []

@@ -1,26 +1,29 @@
-"""Pages over HTTP: searches, and forms that change alerts."""
+"""Pages over HTTP: searches, forms, logins and accessibility."""
 
 from __future__ import annotations
 
+import base64
 import math
 import subprocess
 import threading
 from typing import Any
 from unittest import mock
 
+import bcrypt
 import pytest
 import treq
-from accessibility import CHROMIUM
-from api_master import DIFF, ORIGIN, ApiMaster
+from accessibility import CHROMIUM, MISSING, findings
+from api_master import API, DIFF, ORIGIN, ApiMaster
 from real_master import case
 from twisted.internet import defer, threads
 
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.jobs import MeasureJob
+from netbisect.bisect.model.jobs import MeasureJob, ProfileJob
 from netbisect.bisect.model.metric import split_settings
 from netbisect.reports.documents.api import AskBody
 from netbisect.steps.policy.request_spec import PRIORITIES
 from netbisect.steps.service.compute import ComputeError
+from netbisect.steps.service.web_settings import LoginSettings, PeopleRule
 from netbisect.steps.web import pages
 
 _NEW = "plugins/netbisect/new-request.html"
@@ -230,3 +233,73 @@ class PagesTest(ApiMaster):
         messages = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
         assert [line for line in messages if "netbisect" in line] == []
         assert '<iframe src="plugins/netbisect/index.html"' in done.stdout
+
+
+@pytest.mark.slow
+class LoginTest(ApiMaster):
+    """A master with logins by an htpasswd file."""
+
+    async def login(self, name: str, password: str) -> str:
+        """Logs in; returns the cookie of the session, or "" after a failure."""
+        basic = base64.b64encode(f"{name}:{password}".encode()).decode()
+        answer = await self.call("GET", "auth/login", authorization=f"Basic {basic}", follow=False)
+        await treq.content(answer)
+        cookies = answer.headers.getRawHeaders("set-cookie") or [""]
+        return cookies[-1].partition(";")[0] if answer.code == 302 else ""
+
+    @case
+    async def test_forms_and_calls_need_a_session_and_its_rights(self) -> None:
+        users = self.folder / "users"
+        digest = bcrypt.hashpw(b"secret", bcrypt.gensalt(4))
+        users.write_bytes(b"ann:" + digest + b"\nbob:" + digest)
+        users.chmod(0o600)
+        people = (PeopleRule(("ann",), ("read",)), PeopleRule(("bob",), ("ask",)))
+        self.change(url=f"{ORIGIN}/", login=LoginSettings("htpasswd", users), people=people)
+        await self.serve()
+        cookie = await self.login("ann", "secret")
+        assert await self.login("ann", "wrong") == ""
+        assert await self.login("eve", "secret") == ""
+
+        assert (await self.submit(_NEW, cookie=cookie, **_REQUEST))[0] == 403
+        assert (await self.submit(_NEW, **_REQUEST))[0] == 403
+        body = {"kind": "compare", "subjects": ["main~1", "main"], "dry_run": True}
+        for origin in ({}, {"origin": "https://x.invalid"}):
+            answer = await self.call("POST", f"{API}/requests", "", body, cookie=cookie, **origin)
+            assert answer.code == 403
+        caller = await self.read_json(await self.call("GET", f"{API}/caller", "", cookie=cookie))
+        assert caller["who"] == "ann"
+
+        assert self.ledger.requests.all() == []
+        cookie = await self.login("bob", "secret")
+        assert (await self.submit(_NEW, cookie=cookie, **_REQUEST))[0] == 303
+        assert [request.who for request in self.ledger.requests.all()] == ["bob"]
+
+
+PAGES = (
+    "index.html",
+    "alert-1.html",
+    "requests.html",
+    "new-request.html",
+    "request-1.html",
+    "profile-3.html",
+    "nothing.html",
+)
+"""Pages with forms, and pages that the site does not have."""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} is not installed")
+class AccessibilityTest(ApiMaster):
+    """Pages with forms, of a user who is logged in."""
+
+    @case
+    async def test_the_accessibility_checker_reports_no_violation(self) -> None:
+        await self.serve_ann("ask")
+        await self.record(201, self.token("ask"), testbeds=["c2558"])
+        self.ledger.jobs.add(ProfileJob("main", "c2558", ("a" * 40,), ("s",)), key="profile")
+        found = {}
+        for name in PAGES:
+            page = await treq.text_content(await self.call("GET", f"plugins/netbisect/{name}"))
+            found[name] = findings(page, "light", self.folder)
+
+        assert {name: findings for name, findings in found.items() if findings} == {}
