@@ -1,4 +1,4 @@
-"""`netbisect bisect run`: results and interruptions, on real repositories."""
+"""`netbisect bisect run` and `mark`: results and interruptions, on real repositories."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from localbisect_fixtures import NETBISECT, Files, MakeRepository, Repository, numbered
+from localbisect_fixtures import NETBISECT, Done, Files, MakeRepository, Repository, numbered
 from programs import captured
 
 from netbisect.localbisect import cli
@@ -315,3 +315,45 @@ def test_search_with_threads_of_openblas_ends(slower: Repository) -> None:
 
     culprit = slower.revisions[CULPRIT][:12]
     assert f"Commit {culprit} Change 17 made the number fall" in done.stdout, done.stderr
+
+
+def mark(repository: Repository, *arguments: str) -> Done:
+    return repository.invoke("bisect", "mark", *arguments, "--who", "ann")
+
+
+def test_a_search_respects_marks_and_names_them(slower: Repository) -> None:
+    """Replay repeats the decisions of a search with marks."""
+    middle = slower.revisions[len(slower.revisions) // 2]
+    marking = mark(slower, middle, "skip", "--why", "it does not link")
+    assert marking.stdout == f"{middle[:12]} is marked skip by ann: it does not link.\n"
+
+    done = slower.search("--json")
+    result = json.loads(done.stdout)
+
+    assert middle not in result["measured"]
+    assert result["result"] == "culprit"
+    assert [(one["revision"], one["verdict"], one["who"]) for one in result["marks"]] == [
+        (middle, "skip", "ann")
+    ]
+    assert "was marked skip by ann: it does not link." in done.stderr
+    slower.replay()
+    assert "was marked skip by ann" in slower.explain()
+
+
+def test_a_running_search_reads_marks(slower: Repository) -> None:
+    process = slower.start_hanging(4)
+    good = slower.revisions[1]
+    mark(slower, good, "good", "--why", "measured by hand")
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+
+    done = slower.search()
+
+    assert "was marked good by ann: measured by hand" in done.stdout
+    assert done.returncode == 0
+
+
+def test_a_mark_needs_a_commit_and_a_reason(slower: Repository) -> None:
+    assert "no commit of that name" in mark(slower, "unknown", "good", "--why", "x").stderr
+    assert "Missing option '--why'" in mark(slower, "main", "good").stderr
+    assert "--why is empty" in mark(slower, "main", "good", "--why", " ").stderr

@@ -124,10 +124,12 @@ def test_redirects_are_not_followed(other_server: str) -> None:
 def test_the_token_for_the_local_host_is_sent_to_no_proxy(
     other_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A connection failure is temporary."""
     monkeypatch.setenv("http_proxy", other_server)
     monkeypatch.delenv("no_proxy", raising=False)
-    with pytest.raises(ServerError, match="cannot be reached"):
+    with pytest.raises(ServerError, match="cannot be reached") as error:
         HttpClient("http://127.0.0.1:1/", "t").get("caller", api.Caller)
+    assert error.value.temporary
     assert not any(":1/" in path for path in _RedirectingHandler.seen)
 
 
@@ -137,12 +139,6 @@ def test_the_token_for_the_local_host_is_sent_to_no_proxy(
 def test_a_server_on_another_host_needs_https(address: str) -> None:
     with pytest.raises(ServerError, match="https://"):
         HttpClient(address, "t")
-
-
-def test_a_connection_failure_is_temporary() -> None:
-    with pytest.raises(ServerError, match="cannot be reached") as error:
-        HttpClient("http://127.0.0.1:1/", "t").get("caller", api.Caller)
-    assert error.value.temporary
 
 
 @pytest.mark.parametrize(
