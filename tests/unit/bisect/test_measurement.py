@@ -118,24 +118,16 @@ def test_unmeasurable_revision_is_skipped() -> None:
     assert measurement.worst_verdict(job, result) is DifferenceVerdict.OPEN
 
 
-def test_identical_kernels_are_not_booted() -> None:
-    same = {A: kernel(A, "one"), B: kernel(B, "one")}
-    result, order = play(TWO, {}, kernels=same)
+@pytest.mark.parametrize("revisions", [(A, B), (A, B, C)])
+def test_identical_kernels_are_not_booted(revisions: tuple[str, ...]) -> None:
+    job = replace(TWO, revisions=revisions)
+    result, order = play(job, {}, kernels={one: kernel(one, "one") for one in revisions})
+    why = "it builds the same kernel as the first one"
 
     assert order == []
-    assert result == MeasureResult(
-        (RevisionComparison(B, (), "it builds the same kernel as the first one", True),)
-    )
-    assert measurement.worst_verdict(TWO, result) is DifferenceVerdict.SAME
-
-
-def test_three_identical_kernels_are_not_booted() -> None:
-    job = replace(TWO, revisions=(A, B, C))
-    answer, order = play(job, {A: 14.0}, kernels={one: kernel(one, "one") for one in (A, B, C)})
-
-    assert order == []
-    assert isinstance(answer, MeasureResult)
-    assert [held.same for held in answer.held] == [True, True]
+    assert isinstance(result, MeasureResult)
+    assert result.held == tuple(RevisionComparison(one, (), why, True) for one in revisions[1:])
+    assert measurement.worst_verdict(job, result) is DifferenceVerdict.SAME
 
 
 def effect(ln_ratio: float, reach: float) -> Effect:

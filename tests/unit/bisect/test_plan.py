@@ -4,36 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    Candidate,
-    CompareJob,
-    Job,
-    NightlyJob,
-    ProfileJob,
-)
+from netbisect.bisect.model.jobs import NightlyJob, ProfileJob
 from netbisect.bisect.model.results import ProfileResult, Trial, Unfinished
 from netbisect.bisect.plan import next_move
 
 NIGHT = NightlyJob("main", "apu", "r9", ("inet4",), boots=3)
-COMPARISON = CompareJob("main", "apu", "r1", "r9", ("inet4",), "inet4", -0.1, commits=30)
-BISECTION = BisectJob(
-    "main", "apu", "r1", (Candidate("r5"), Candidate("r9")), ("inet4",), "inet4", -0.1, Noise()
-)
 
 
 def boots(count: int) -> tuple[Observation, ...]:
     return tuple(Observation(f"b{i}", "r9", "", {"inet4": 14.0}) for i in range(count))
-
-
-@pytest.mark.parametrize("job", [NIGHT, COMPARISON, BISECTION])
-def test_every_job_starts_with_a_trial(job: Job) -> None:
-    move = next_move(job, Evidence(), Prices())
-
-    assert isinstance(move, Trial)
-    assert move.why
 
 
 @pytest.mark.parametrize("done", [0, 1, 2])

@@ -245,29 +245,13 @@ def test_suspects_are_verified_by_their_neighbours() -> None:
 
 @pytest.mark.parametrize(("broken", "end"), [(8, "bad"), (0, "good")])
 def test_unmeasurable_end_next_to_the_culprit_is_unfinished(broken: int, end: str) -> None:
-    job = bisection(8, 0.11)
     culprit = 8 if end == "bad" else 1
-    lab = LabSimulation(
-        stepped(8, culprit, -0.12),
-        Noise(0.009),
-        np.random.default_rng(4),
-        broken={f"r{broken}": "it does not build"},
-    )
-    evidence = Evidence((), {}, {})
-    for _ in range(4):
-        for i in (0, 8):
-            if i != broken:
-                evidence = lab.boot(lab.with_built(evidence, f"r{i}"), f"r{i}", SCENARIOS)
-            else:
-                level = lab.levels[f"r{i}"]
-                observation = Observation(
-                    f"old {_}", f"r{i}", "", {LEAD: level + 1e-3 * _}, fresh=False
-                )
-                evidence = Evidence(
-                    (*evidence.observations, observation), evidence.kernels, {f"r{i}": "it panics"}
-                )
-
-    found = simulate_job(job, lab, evidence).result
+    measured = {
+        f"r{i}": [14.0 - 0.12 * (i >= culprit) + 1e-3 * boot for boot in range(4)]
+        for i in {0, culprit - 1, culprit, 8}
+    }
+    evidence = replace(evidence_of(measured), skipped={f"r{broken}": "it panics"})
+    found = next_move(bisection(8, 0.11), evidence, PRICES)
 
     assert isinstance(found, Unfinished)
     assert found.why == f"the {end} end cannot be measured: it panics"
