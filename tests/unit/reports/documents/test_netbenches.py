@@ -159,16 +159,6 @@ def test_file_names_are_portable() -> None:
     assert len(set(names)) == 4
 
 
-def test_flame_graphs_are_written_and_linked() -> None:
-    compared = replace(TWO, flame_graphs=[FlameGraph("r311848", "bench.311848.svg", b"<svg/>")])
-    found = files(compared)
-
-    assert found["bench.311848.svg"] == b"<svg/>"
-    assert b"\nflame graph:\n  - [r311848](bench.311848.svg)\n" in found["README.md"]
-    with pytest.raises(ValueError, match=r"two files are named graph\.svg"):
-        files(replace(TWO, flame_graphs=[FlameGraph("x", "graph.svg", b"<svg/>")]))
-
-
 @pytest.mark.parametrize(
     "rates",
     [(5, 5, 5), (0, 0, 0), (1e-3, 1e99, 3), (0.1, 0.2, 0.30000000000000004), (1, 2, 3, 4, 5)],
@@ -183,11 +173,12 @@ def test_any_rates_survive_a_round_trip(rates: Sequence[float]) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (replace(TWO, title=" \n"), "there is no title"),
         (replace(TWO, scenarios=[]), "the study has no scenario"),
         (replace(TWO, scenarios=TWO.scenarios * 2), "two scenarios are named 'forwarding'"),
-        (replace(TWO, width=1), "the width of the plots is 1; expected 2 to 1000"),
-        (replace(TWO, confidence=97.0), "confidence 97 %: ministat knows 80, 90, 95"),
+        (
+            replace(TWO, flame_graphs=[FlameGraph("x", "graph.svg", b"<svg/>")]),
+            r"two files are named graph\.svg",
+        ),
         (study(), "scenario 'forwarding' has 0 sets; expected 1 to 7"),
         (study(*[Set("a", OLD)] * 8), "has 8 sets; expected 1 to 7"),
         (study(Set("a", OLD), Set("b", (1, 2))), "set 'b' .* has 2 values; expected 3 or more"),

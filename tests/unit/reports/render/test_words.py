@@ -184,20 +184,18 @@ def test_every_result_has_a_sentence(result: Result, text: str) -> None:
     assert words.sentence(result, lambda name: name[:4], lambda name: f"{name}!") == text
 
 
-def test_states_include_date_and_merged_alert() -> None:
-    values = {"muted_until": None, "merged_into": None, "recovery": ""}
-    muted = SimpleNamespace(state=AlertState.MUTED, **values | {"muted_until": 86400.0})
-    merged = SimpleNamespace(state=AlertState.MERGED, **values | {"merged_into": 7})
-    assert words.state(muted) == "muted until 1970-01-02"
-    assert words.state(merged) == "merged into an earlier alert, alert 7"
-
-
-def test_state_fixed_distinguishes_measured_and_reported_fixes() -> None:
-    values = {"state": AlertState.FIXED, "muted_until": None, "merged_into": None}
-    assert words.state(SimpleNamespace(**values, recovery="r9")) == "fixed; the level is back"
-    assert words.state(SimpleNamespace(**values, recovery="")) == (
-        "reported as fixed; it reopens if the change is measured again"
-    )
+@pytest.mark.parametrize(
+    ("state", "fields", "text"),
+    [
+        (AlertState.MUTED, {"muted_until": 86400.0}, "muted until 1970-01-02"),
+        (AlertState.MERGED, {"merged_into": 7}, "merged into an earlier alert, alert 7"),
+        (AlertState.FIXED, {"recovery": "r9"}, "fixed; the level is back"),
+        (AlertState.FIXED, {}, "reported as fixed; it reopens if the change is measured again"),
+    ],
+)
+def test_states_have_their_details(state: AlertState, fields: dict[str, object], text: str) -> None:
+    values = {"muted_until": None, "merged_into": None, "recovery": "", **fields}
+    assert words.state(SimpleNamespace(state=state, **values)) == text
 
 
 def test_withdrawn_alert_may_have_passed_its_retest() -> None:
