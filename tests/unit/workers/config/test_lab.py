@@ -250,11 +250,6 @@ def test_kernel_configs_are_relative_to_the_lab_file(tmp_path: Path, text: str) 
             "testbeds[0].dut: known_good '': expected a folder of /boot, such as kernel",
         ),
         (
-            'ingress = { mac = "00:08:a2:09:33:da" }',
-            "ingress = {}",
-            "testbeds[0].dut.ingress: expected `interface`, `mac` or `pci`",
-        ),
-        (
             "[[builders]]",
             (
                 '[[source.overlays]]\nname = "mend"\npatch = "p"\nfirst = "0a1b2c"\n'

@@ -14,12 +14,7 @@ kernel trap 12 with interrupts disabled
 
 Fatal trap 12: page fault while in kernel mode
 cpuid = 3; apic id = 06
-fault virtual address\t= 0x28
-fault code\t\t= supervisor write data, page not present
 instruction pointer\t= 0x20:0xffffffff80d4a1c3
-stack pointer\t        = 0x28:0xfffffe004d2f6a10
-frame pointer\t        = 0x28:0xfffffe004d2f6a90
-processor eflags\t= interrupt enabled, resume, IOPL = 0
 current process\t\t= 12 (swi1: netisr 0)
 trap number\t\t= 12
 panic: page fault
@@ -27,9 +22,6 @@ cpuid = 3
 time = 1700000123
 KDB: stack backtrace:
 #0 0xffffffff80b9009d at kdb_backtrace+0x5d
-#1 0xffffffff80b431a2 at vpanic+0x132
-#2 0xffffffff80b43063 at panic+0x43
-#3 0xffffffff8100c85c at trap_fatal+0x40c
 #4 0xffffffff8100c8af at trap_pfault+0x4f
 #5 0xffffffff80fe3b88 at calltrap+0x8
 #6 0xffffffff80d4a1c3 at ip_tryforward+0x2c3
@@ -44,8 +36,6 @@ cpuid = 1
 time = 1700000200
 KDB: stack backtrace:
 db_trace_self_wrapper() at db_trace_self_wrapper+0x2b/frame 0xfffffe0012a3c7b0
-vpanic() at vpanic+0x132/frame 0xfffffe0012a3c8e0
-panic() at panic+0x43/frame 0xfffffe0012a3c940
 pf_unlink_state() at pf_unlink_state+0x1f5/frame 0xfffffe0012a3c990
 --- trap 0, rip = 0, rsp = 0, rbp = 0 ---
 KDB: enter: panic
