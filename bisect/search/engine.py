@@ -43,7 +43,6 @@ from netbisect.bisect.search.verification import (
     candidate_groups,
     comparison_of_ends,
     credible_range,
-    good_end_shift,
     is_blurred,
     verify,
 )
@@ -210,16 +209,10 @@ def _end_without_culprit(
     space: SearchSpace, joint: JointPosterior, prices: Prices, in_flight: InFlight
 ) -> Move | Wait | None:
     """The result without a culprit, or the boot that it still needs; None if neither."""
-    shift, posterior = good_end_shift(space), joint.posterior
-    if posterior.none >= _COMPARE_ENDS or shift is not None:
-        why = _why_none(space)
-        if shift is not None:
-            why = (
-                f"the good end itself changed by {shift.percent:+.1f} % since it was called good: "
-                "it is the testbed or its surroundings, not a commit"
-            )
-        sure = posterior.none >= NONE_THRESHOLD or shift is not None
-        unchanged = NotReproduced(posterior, why) if sure else None
+    posterior = joint.posterior
+    if posterior.none >= _COMPARE_ENDS:
+        sure = posterior.none >= NONE_THRESHOLD
+        unchanged = NotReproduced(posterior, _why_none(space)) if sure else None
         ended = _without_change(space, posterior, prices, in_flight, unchanged)
         if ended is not None:
             return ended
@@ -432,6 +425,11 @@ def _why(space: SearchSpace, joint: JointPosterior, target: Target, testbed: str
 def _why_none(space: SearchSpace) -> str:
     if not space.possible.any():
         return "both ends build the same kernel"
+    if space.shift is not None:
+        return (
+            f"the good end itself changed by {space.shift.percent:+.1f} % since it was called "
+            "good: it is the testbed or its surroundings, not a commit"
+        )
     boots = sum(len(image.ln_pps) for image in space.images)
     return f"{boots} boots of {len(space.images)} kernels of the range show one level"
 

@@ -39,6 +39,8 @@ from netbisect.bisect.search.verification import without_refuted
 
 PRIOR_NONE = 0.1
 """Prior probability of no change after a confirmed drop: two images with different offsets."""
+_PRIOR_NONE_AFTER_SHIFT = 0.5
+"""The same if the good end has changed, too: that may have been the whole drop."""
 PRIOR_TWO = 0.06
 """Prior probability of two steps, of equal or opposite sign."""
 PRIOR_DRIFT = 0.02
@@ -152,7 +154,8 @@ def _prior(space: SearchSpace) -> _Prior:
     if not total:
         return _Prior(weights, gaps, one, two, (first, second), 1.0, 0.0)
     share_drift = PRIOR_DRIFT if np.count_nonzero(weights) > 2 else _REFUTED  # noqa: PLR2004
-    none = _REFUTED if space.changed else PRIOR_NONE
+    usual = PRIOR_NONE if space.shift is None else _PRIOR_NONE_AFTER_SHIFT
+    none = _REFUTED if space.changed else usual
     share_one = 1 - none - share_two - share_drift
     scale = share_two / two.sum() if len(two) else 1.0
     return _Prior(weights, gaps, one * share_one, two * scale, (first, second), none, share_drift)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import (
     Evidence,
     Observation,
@@ -20,11 +22,16 @@ from netbisect.bisect.model.evidence import (
 )
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.marks import MarkVerdict
-from netbisect.bisect.stats.effect import yields_no_sample
+from netbisect.bisect.model.results import Effect
+from netbisect.bisect.stats.effect import SpreadPrior, difference, sides, yields_no_sample
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD
+from netbisect.bisect.stats.sequential import ALPHA, PRIOR_WEIGHT
 
 _MARK_DOUBT = 1e-3
 """Factor of the prior of a candidate that a mark contradicts. Marks may be wrong, so that
 measurements can outweigh them, and a culprit is verified by measurements in any case."""
+_LEAST_SHIFT = 0.5
+"""Minimum change of the good end, as a share of the searched effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,8 @@ class SearchSpace:
     """From the first testbed, once inferred."""
     changed: bool = False
     """Whether a test of the ends has shown that they differ."""
+    shift: Effect | None = None
+    """Change of the good end since its inherited boots; these then do not count."""
 
     def on(self, target: Target, testbed: str) -> int:
         """Number of boots of a target on a testbed."""
@@ -100,15 +109,25 @@ class SearchSpace:
 def build_search_space(job: BisectJob, evidence: Evidence) -> SearchSpace:
     """Assigns the evidence to the positions of a job.
 
-    Observations of other revisions count if their kernel is that of a position.
+    Observations of other revisions count if their kernel is that of a position. Inherited boots do
+    not count if the good end has changed since: they show the testbed as it was.
 
     Raises:
         ValueError: The job has no candidates, a duplicate revision, or an invalid weight or
             effect.
     """
     _check(job)
-    revisions = (job.good, *(candidate.revision for candidate in job.candidates))
     keys = _kernel_keys(evidence)
+    space = _space(job, evidence, keys)
+    shift = _good_end_shift(space)
+    if shift is None:
+        return space
+    today = replace(evidence, observations=tuple(r for r in evidence.observations if r.fresh))
+    return replace(_space(job, today, keys), shift=shift)
+
+
+def _space(job: BisectJob, evidence: Evidence, keys: Mapping[str, str]) -> SearchSpace:
+    revisions = (job.good, *(candidate.revision for candidate in job.candidates))
     observations: dict[str, list[Observation]] = defaultdict(list)
     measured: dict[str, set[str]] = defaultdict(set)
     for observation in evidence.observations:
@@ -130,7 +149,7 @@ def build_search_space(job: BisectJob, evidence: Evidence) -> SearchSpace:
         for key, found in observations.items()
         if key in positions and any(job.lead in r.ln_pps for r in found)
     ]
-    targets = _targets(job, evidence, revisions, positions, observations)
+    targets = _targets(job, evidence, revisions, positions, observations, keys)
     return SearchSpace(
         _weighed_by_marks(job, evidence),
         evidence,
@@ -141,6 +160,33 @@ def build_search_space(job: BisectJob, evidence: Evidence) -> SearchSpace:
         tuple(targets.get(keys.get(revision, revision)) for revision in revisions),
         testbeds,
     )
+
+
+def _good_end_shift(space: SearchSpace) -> Effect | None:
+    """Significant change of the good end since its inherited boots, or None.
+
+    It must have the sign of the searched effect and at least half its size.
+    """
+    target, job = space.target_at[0], space.job
+    if target is None:
+        return None
+    before, today, strata = sides(
+        [r for r in target.observations if not r.fresh],
+        [r for r in target.observations if r.fresh],
+        job.lead,
+    )
+    if min(len(before), len(today)) < 2:  # noqa: PLR2004 - a spread takes two values
+        return None
+    known = spread_of_boots(job.noise, target.observations)
+    effect = difference(before, today, job.lead, known=known, strata=strata)
+    share = effect.ln_ratio / job.effect
+    return effect if effect.p < ALPHA and share >= _LEAST_SHIFT else None
+
+
+def spread_of_boots(noise: Noise, boots: Sequence[Observation]) -> SpreadPrior:
+    """The prior of the spread of these boots, by the noise of the job."""
+    runs = min((observation.runs for observation in boots), default=1)
+    return SpreadPrior(max(math.sqrt(noise.variance_of_boot(runs)), LEAST_BOOT_SD), PRIOR_WEIGHT)
 
 
 def _weighed_by_marks(job: BisectJob, evidence: Evidence) -> BisectJob:
@@ -191,9 +237,9 @@ def _targets(
     revisions: tuple[str, ...],
     positions: dict[str, list[int]],
     observations: dict[str, list[Observation]],
+    keys: Mapping[str, str],
 ) -> dict[str, Target]:
     """Bootable kernels; the revision is a measured one, else a built one, else the first."""
-    keys = _kernel_keys(evidence)
     targets: dict[str, Target] = {}
     for key, where in positions.items():
         found = observations.get(key, [])

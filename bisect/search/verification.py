@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.evidence import Observation, Prices
+from netbisect.bisect.model.evidence import Prices
 from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.results import (
@@ -30,14 +28,12 @@ from netbisect.bisect.search.kernel_comparison import (
     KernelComparison,
     max_boots,
 )
-from netbisect.bisect.search.search_space import SearchSpace, Target
-from netbisect.bisect.stats.effect import SpreadPrior, difference, effects, sides
-from netbisect.bisect.stats.robust import LEAST_BOOT_SD
+from netbisect.bisect.search.search_space import SearchSpace, Target, spread_of_boots
+from netbisect.bisect.stats.effect import effects
 from netbisect.bisect.stats.sequential import (
     ALPHA,
     BLOCK,
     COMPARES_ENDS,
-    PRIOR_WEIGHT,
     SequentialTest,
 )
 
@@ -210,32 +206,6 @@ def _judge(job: BisectJob, found: Effect, least: float, *, both_signs: bool) -> 
     return found.p < ALPHA and shift >= least, most < least
 
 
-def _known(noise: Noise, boots: Sequence[Observation]) -> SpreadPrior:
-    runs = min((observation.runs for observation in boots), default=1)
-    return SpreadPrior(max(math.sqrt(noise.variance_of_boot(runs)), LEAST_BOOT_SD), PRIOR_WEIGHT)
-
-
-def good_end_shift(space: SearchSpace) -> Effect | None:
-    """Significant change of the good end since its earlier boots, or None.
-
-    It must have the sign of the searched effect and at least half its size.
-    """
-    target, job = space.target_at[0], space.job
-    if target is None:
-        return None
-    before, today, strata = sides(
-        [r for r in target.observations if not r.fresh],
-        [r for r in target.observations if r.fresh],
-        job.lead,
-    )
-    if min(len(before), len(today)) < 2:  # noqa: PLR2004 - a spread takes two values
-        return None
-    known = _known(job.noise, target.observations)
-    effect = difference(before, today, job.lead, known=known, strata=strata)
-    share = effect.ln_ratio / job.effect
-    return effect if effect.p < ALPHA and share >= LEAST_SHARE else None
-
-
 def _exceeds_images(job: BisectJob, tested: SequentialTest, least: float) -> bool:
     """Whether a test with a robust interval shows more than the offsets of two images.
 
@@ -315,7 +285,7 @@ def _effects(
     if link_order.can_average(job) and (found := link_order.effects(job, good, bad)):
         return found
     fast, slow = ([r for r in side if r.order == why] for side in (good, bad))
-    (lead,) = effects(fast, slow, job.lead, (), _known(job.noise, (*fast, *slow)))
+    (lead,) = effects(fast, slow, job.lead, (), spread_of_boots(job.noise, (*fast, *slow)))
     others = effects(good, bad, job.lead, job.scenarios)[1:]
     lead = replace(lead, p=tested.p)
     if tested.interval is not None:

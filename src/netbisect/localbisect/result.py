@@ -28,7 +28,6 @@ from netbisect.bisect.model.results import (
     culprits_of,
 )
 from netbisect.bisect.search.search_space import build_search_space
-from netbisect.bisect.search.verification import good_end_shift
 from netbisect.localbisect import search
 from netbisect.localbisect.search import Entry, SearchSpec
 from netbisect.reports.render import words
@@ -134,7 +133,7 @@ class SearchResult:
         job = search.last_job(self.entries)
         if not isinstance(self.finding, NotReproduced) or not isinstance(job, BisectJob):
             return None
-        return good_end_shift(build_search_space(job, search.evidence(self.spec, self.entries)))
+        return build_search_space(job, search.evidence(self.spec, self.entries)).shift
 
     @property
     def status(self) -> ExitStatus:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,13 @@ from search_fixtures import ends_built
 from benchmarks.simulate import LabSimulation, simulate_job
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import BisectJob, Candidate
-from netbisect.bisect.model.results import Culprit, NotReproduced, SeveralCulprits, Unfinished
+from netbisect.bisect.model.results import (
+    Culprit,
+    NotReproduced,
+    SeveralCulprits,
+    Suspects,
+    Unfinished,
+)
 
 EFFECT = math.log(0.95)
 NOISE = Noise(boot=0.001, run=0.006)
@@ -53,6 +60,24 @@ def test_changed_good_end_is_detected() -> None:
 
     assert isinstance(found, NotReproduced)
     assert "good end itself" in found.why
+
+
+@pytest.mark.long
+def test_drop_is_found_although_the_testbed_changed_by_as_much() -> None:
+    """Inherited boots of the good end do not count after a change of the testbed.
+
+    With image noise, boots of the two ends alone could not refute that nothing else changed.
+    """
+    noise = Noise(boot=0.003, run=0.006, image=0.01)
+    simulated = replace(lab({8: EFFECT}), noise=noise)
+    evidence = ends_built(simulated, COMMITS)
+    for end in ("r0", "r0", "r0", f"r{COMMITS}", f"r{COMMITS}"):
+        evidence = simulated.boot(evidence, end, ("v4",), fresh=False, runs=4)
+    simulated.levels = {name: level + EFFECT for name, level in simulated.levels.items()}
+    found = simulate_job(replace(bisection(), noise=noise), simulated, evidence).result
+
+    named = found.revisions if isinstance(found, Suspects) else (getattr(found, "revision", ""),)
+    assert "r8" in named
 
 
 @pytest.mark.long
