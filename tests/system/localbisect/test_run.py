@@ -310,7 +310,6 @@ def test_search_with_threads_of_openblas_ends(slower: Repository) -> None:
     """A fork while a thread of OpenBLAS computes can deadlock; each run is a process."""
     environment = {name: os.environ[name] for name in ("HOME", "PATH")}
     environment |= {"JOURNAL": str(slower.journal), "TMPDIR": str(slower.place.parent)}
-    environment |= {"OPENBLAS_NUM_THREADS": "4"}
     done = captured([NETBISECT, *slower.arguments(())], cwd=slower.place, env=environment)
 
     culprit = slower.revisions[CULPRIT][:12]
