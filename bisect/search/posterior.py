@@ -40,7 +40,7 @@ from netbisect.bisect.search.verification import without_refuted
 PRIOR_NONE = 0.1
 """Prior probability of no change after a confirmed drop: two images with different offsets."""
 _PRIOR_NONE_AFTER_SHIFT = 0.5
-"""The same if the good end has changed, too: that may have been the whole drop."""
+"""The same if the good end has changed, which may explain the whole drop."""
 PRIOR_TWO = 0.06
 """Prior probability of two steps, of equal or opposite sign."""
 PRIOR_DRIFT = 0.02

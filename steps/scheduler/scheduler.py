@@ -397,7 +397,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         most = MOST_STOPS if end is BuildsetOutcome.SHUT_DOWN else MOST_TRIES
         again = own and (end in _REPEATED or (end is BuildsetOutcome.LAB and kernel))
         if (again or end is BuildsetOutcome.SHUT_DOWN) and tries < most:
-            pause = _USAGE_SECONDS * (end is BuildsetOutcome.USAGE)
+            pause = _USAGE_SECONDS if end is BuildsetOutcome.USAGE else 0.0
             await self.database.do(lambda ledger: ledger.actions.retry(decision.id, note, pause))
             return end
         outcome = _OUTCOMES.get(end, Outcome.LOST)
@@ -468,7 +468,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
 
 
 def _pauses(decision: Action) -> bool:
-    """Whether an attempt waits; a longer wait is from a clock that was ahead."""
+    """Whether an attempt waits. A longer wait comes from a clock that was ahead."""
     left = decision.intended_at - time.time()
     return decision.buildset is None and 0 < left <= _USAGE_SECONDS
 
