@@ -7,11 +7,11 @@ to the machine over a socket, its input if the machine asks for it, and prints t
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import stat
 import sys
 import tempfile
+from ast import literal_eval
 from collections.abc import Mapping
 from functools import partial
 from io import BytesIO
@@ -20,16 +20,18 @@ from pathlib import Path
 from netbisect.demo.lab.machine import SimulatedMachine
 from netbisect.demo.lab.shell import Command, Shell
 
+# The modules socket and json, and those that they need, would take most of the time of a command.
 _PROGRAM = """#!{python} -SE
-import json, os, socket, sys
-with socket.socket(socket.AF_UNIX) as one:
-    one.connect({socket!r})
-    words = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
-    one.sendall(json.dumps([os.environ["PATH"], words]).encode() + b"\\n")
-    answers = one.makefile()
-    if not (answer := json.loads(answers.readline())):
-        one.sendall(json.dumps(sys.stdin.read()).encode() + b"\\n")
-        answer = json.loads(answers.readline())
+import os, sys
+from _socket import AF_UNIX, socket
+one = socket(AF_UNIX)
+one.connect({socket!r})
+answers = open(one.fileno(), closefd=False)
+words = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
+one.sendall(ascii([os.environ["PATH"], words]).encode() + b"\\n")
+if not (answer := eval(answers.readline())):
+    one.sendall(ascii(sys.stdin.read()).encode() + b"\\n")
+    answer = eval(answers.readline())
 out, err, status = answer
 sys.stdout.write(out)
 sys.stderr.write(err)
@@ -88,7 +90,7 @@ class _Input:
 
     async def read(self) -> bytes:
         self._writer.write(b"[]\n")
-        text: str = json.loads(await self._reader.readline())
+        text: str = literal_eval((await self._reader.readline()).decode())
         return text.encode()
 
 
@@ -98,12 +100,12 @@ async def _answer(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
-    path, words = json.loads(await reader.readline())
+    path, words = literal_eval((await reader.readline()).decode())
     for folder in path.split(":"):
         if folder.startswith("/boot/") and machine.path(words[0], folder).is_file():
             words[0] = f"{folder}/{words[0]}"
     out, err = BytesIO(), BytesIO()
     status = await Shell(commands, _Input(reader, writer), out, err).execute(words)
     answer = [out.getvalue().decode(), err.getvalue().decode(), status]
-    writer.write(json.dumps(answer).encode() + b"\n")
+    writer.write(ascii(answer).encode() + b"\n")
     writer.close()
