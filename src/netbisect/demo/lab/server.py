@@ -119,6 +119,7 @@ class SshServer:
                     agent_forwarding=False,
                     gss_host=None,
                     kex_algs=["curve25519-sha256"],
+                    encryption_algs=["aes128-gcm@openssh.com"],
                     compression_algs=["none"],
                 )
             except OSError:

@@ -1,7 +1,7 @@
 """sh(1) for scripts from standard input: a real shell with the commands of the machine.
 
 Each simulated command is a small program in a folder at the start of PATH. It sends its arguments
-to the machine over a socket, its input if the machine asks for it, and prints the answer.
+to the machine over the socket MACHINE, its input if the machine asks for it, and prints the answer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from ast import literal_eval
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 
@@ -25,7 +25,7 @@ _PROGRAM = """#!{python} -SE
 import os, sys
 from _socket import AF_UNIX, socket
 one = socket(AF_UNIX)
-one.connect({socket!r})
+one.connect(os.environ["MACHINE"])
 answers = open(one.fileno(), closefd=False)
 words = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
 one.sendall(ascii([os.environ["PATH"], words]).encode() + b"\\n")
@@ -53,18 +53,27 @@ async def sh(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> i
     del arguments
     script = await shell.stdin.read()
     commands: dict[str, Command] = {**shell.commands, "sleep": partial(_sleep, machine)}
+    names = tuple(name for name in commands if name not in _REAL and "/" not in name)
+    path = f"{_programs(machine.place / 'commands', names)}:{os.environ['PATH']}"
     with tempfile.TemporaryDirectory(prefix="nb-sh-") as folder:
-        place = Path(folder)
+        socket = f"{folder}/socket"
         answer = partial(_answer, machine, commands)
-        server = await asyncio.start_unix_server(answer, place / "socket", limit=_LONGEST)
-        program = place / "program"
-        program.write_text(_PROGRAM.format(python=sys.executable, socket=str(place / "socket")))
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
-        for name in commands:
-            if name not in _REAL and "/" not in name:
-                (place / name).symlink_to(program)
+        server = await asyncio.start_unix_server(answer, socket, limit=_LONGEST)
         async with server:
-            return await _run(shell, script, {"PATH": f"{folder}:{os.environ['PATH']}"})
+            return await _run(shell, script, {"PATH": path, "MACHINE": socket})
+
+
+@cache
+def _programs(folder: Path, names: tuple[str, ...]) -> Path:
+    """The folder, with programs of these names."""
+    folder.mkdir(exist_ok=True)
+    program = folder / "program"
+    program.write_text(_PROGRAM.format(python=sys.executable))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(program)
+    return folder
 
 
 async def _run(shell: Shell, script: bytes, environment: Mapping[str, str]) -> int:
