@@ -90,9 +90,9 @@ def pps(
     return found
 
 
-def step_of(action: Action, facts: Sequence[Fact], lead: str) -> StepDocument:
-    """An action and its result, without kernels that were built ahead."""
-    result, seconds = action.note or str(action.outcome or "under way"), 0.0
+def step_of(action: Action, facts: Sequence[Fact], lead: str, pause: str) -> StepDocument:
+    """An action and its result or pause, without kernels that were built ahead."""
+    result, seconds = action.note or str(action.outcome or pause or "under way"), 0.0
     runs: list[float] = []
     for fact in facts:
         match fact:

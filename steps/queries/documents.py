@@ -23,8 +23,9 @@ from netbisect.reports.model.changes import BisectionDocument, ComparisonDocumen
 from netbisect.reports.model.series import EpochDocument, LevelDocument, SeriesDocument
 from netbisect.reports.model.types import Difference, RevisionDocument
 from netbisect.reports.site.files import alert_page
+from netbisect.steps.policy.attempts import pause_of
 from netbisect.steps.queries import changes
-from netbisect.steps.queries.lab_context import LabContext, known_commit, pause_of
+from netbisect.steps.queries.lab_context import LabContext, known_commit
 from netbisect.steps.service.numeric import health as series_health
 from netbisect.steps.service.numeric import histories
 from netbisect.steps.service.settings import Settings

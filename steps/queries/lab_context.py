@@ -20,7 +20,7 @@ from netbisect.reports.model.types import HASH_LENGTH, RevisionDocument
 from netbisect.reports.render import summary, words
 from netbisect.steps.policy import profiles
 from netbisect.steps.service.settings import Settings
-from netbisect.store.db.records import Action, JobRecord
+from netbisect.store.db.records import JobRecord
 from netbisect.store.db.tables import record_of
 from netbisect.store.git.history import History, merge_status_of
 from netbisect.store.git.mirror import HistoryError
@@ -33,16 +33,6 @@ _BEFORE, _AFTER = 60, 30
 """Levels before and after a change in the plot of a case."""
 _FILES_MAX, _LINES_MAX, _WIDTH_MAX = 4, 80, 200
 """Of a diff: files, lines, and characters of a line."""
-
-
-def pause_of(ledger: Ledger, action: Action) -> str:
-    """Until when and why an action waits for another attempt; "" if it does not."""
-    if action.buildset is not None or action.intended_at <= ledger.clock():
-        return ""
-    before = (action.seq, action.attempt - 1)
-    attempts = ledger.actions.of_job(action.job)
-    why = [one.note for one in attempts if (one.seq, one.attempt) == before]
-    return f"waits until {words.moment(action.intended_at)}: {why[0]}" if why else ""
 
 
 def known_commit(ledger: Ledger, revision: str) -> Commit:

@@ -11,9 +11,10 @@ from netbisect.bisect.model.jobs import BisectJob, CompareJob, Job, MeasureJob, 
 from netbisect.reports.model.compared import Set
 from netbisect.reports.render import words
 from netbisect.reports.site.overview import NightProgress, RunningJob
+from netbisect.steps.policy.attempts import pause_of
 from netbisect.steps.policy.request_cost import boots_wanted, price_of_trial
 from netbisect.steps.queries import digest
-from netbisect.steps.queries.lab_context import LabContext, pause_of
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service.numeric import measurement, plan
 from netbisect.store.db.records import Action, ActionStage, JobRecord
 from netbisect.store.ledger import Ledger

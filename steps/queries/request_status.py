@@ -12,12 +12,13 @@ from netbisect.bisect.model.results import MeasureResult
 from netbisect.reports.model import types
 from netbisect.reports.render import words
 from netbisect.steps.policy import fair_share
+from netbisect.steps.policy.attempts import pause_of
 from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.request_cost import boots_wanted, cost_of, price_of_trial
 from netbisect.steps.policy.request_spec import PRIORITIES
 from netbisect.steps.queries import request_answer
 from netbisect.steps.queries.documents import KINDS
-from netbisect.steps.queries.lab_context import LabContext, pause_of
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.progress import boots_done
 from netbisect.steps.queries.request_answer import Names
 from netbisect.steps.service.settings import Settings

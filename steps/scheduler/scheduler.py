@@ -34,7 +34,7 @@ from netbisect.steps.master.lab_step import (
     RUNS_PROPERTY,
 )
 from netbisect.steps.master.transfer import prune_kernels
-from netbisect.steps.policy import fair_share, profiles
+from netbisect.steps.policy import attempts, fair_share, profiles
 from netbisect.steps.queries import request_answer
 from netbisect.steps.scheduler.buildsets import BuildsetOutcome, Buildsets, was_stopped
 from netbisect.steps.scheduler.followups import Followups
@@ -61,8 +61,6 @@ MOST_TRIES = RULES[Fault.NO_ANSWER].tries
 """Tries of a decision without a result from the lab."""
 MOST_STOPS = 20
 """Stops of the master during one decision; these do not count as tries."""
-_USAGE_SECONDS = 600.0
-"""Seconds between tries with a wrong lab file: its owner may be editing it."""
 
 
 class BisectScheduler(ReconfigurableBaseScheduler):
@@ -229,7 +227,8 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             why = available.shut.get(decision.testbed) or await self._outdated(record, decision)
             if why is not None and await self.quarantine.withdraw(decision, why):
                 continue
-            end = None if _pauses(decision) else await self._follow(record, decision)
+            pauses = attempts.pauses(decision, time.time())
+            end = None if pauses else await self._follow(record, decision)
             if isinstance(end, Unfinished):
                 return end
             if end is None:
@@ -391,13 +390,13 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         )
         kernel = decision.stage is ActionStage.KERNEL
         own = kernel or decision.testbed == record.job.testbed
-        earlier = await self.database.do(partial(_earlier, decision=decision))
+        earlier = await self.database.do(partial(attempts.earlier, decision=decision))
         stops = sum(was_stopped(one.note) for one in earlier)
         tries = 1 + (stops if end is BuildsetOutcome.SHUT_DOWN else len(earlier) - stops)
         most = MOST_STOPS if end is BuildsetOutcome.SHUT_DOWN else MOST_TRIES
         again = own and (end in _REPEATED or (end is BuildsetOutcome.LAB and kernel))
         if (again or end is BuildsetOutcome.SHUT_DOWN) and tries < most:
-            pause = _USAGE_SECONDS if end is BuildsetOutcome.USAGE else 0.0
+            pause = attempts.PAUSE_SECONDS if end is BuildsetOutcome.USAGE else 0.0
             await self.database.do(lambda ledger: ledger.actions.retry(decision.id, note, pause))
             return end
         outcome = _OUTCOMES.get(end, Outcome.LOST)
@@ -461,22 +460,10 @@ class BisectScheduler(ReconfigurableBaseScheduler):
     async def _failed_workers(self, decision: Action) -> list[str]:
         """Workers on which earlier attempts at a decision failed."""
         names: set[str] = set()
-        for one in await self.database.do(partial(_earlier, decision=decision)):
+        for one in await self.database.do(partial(attempts.earlier, decision=decision)):
             if one.buildset is not None and not was_stopped(one.note):
                 names |= await self.buildsets.workers_of(one.buildset)
         return sorted(names)
-
-
-def _pauses(decision: Action) -> bool:
-    """Whether an attempt waits. A longer wait comes from a clock that was ahead."""
-    left = decision.intended_at - time.time()
-    return decision.buildset is None and 0 < left <= _USAGE_SECONDS
-
-
-def _earlier(ledger: Ledger, decision: Action) -> list[Action]:
-    """Earlier attempts at a decision."""
-    attempts = [one for one in ledger.actions.of_job(decision.job) if one.seq == decision.seq]
-    return [one for one in attempts if one.attempt < decision.attempt]
 
 
 _REPEATED = (BuildsetOutcome.FAILED, BuildsetOutcome.USAGE)

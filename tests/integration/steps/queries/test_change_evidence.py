@@ -76,7 +76,7 @@ def test_prefetched_builds_are_separate_from_the_result_of_a_trial() -> None:
         Sample("t", "boot", "c2558", "forwarding", 902.0, 1e3, (), (), (), "c", 12.5, 30.0),
         Failure("failure", "last", Stage.BUILD, Reaction.SKIP, "no rule", 13.0, 5.0),
     ]
-    trial = change_evidence.step_of(decision, facts, "forwarding")
+    trial = change_evidence.step_of(decision, facts, "forwarding", "")
     later, last = change_evidence.built_ahead(decision, facts)
 
     assert (trial.result, trial.seconds, trial.stage) == ("booted", 120.0, "trial")

@@ -12,10 +12,10 @@ from twisted.internet import reactor, task
 from netbisect.bisect.model.faults import IN_A_ROW, Fault
 from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.reports.render import words
+from netbisect.steps.policy import attempts
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.progress import progress_of
-from netbisect.steps.scheduler import scheduler
 from netbisect.store.db.records import Action, ActionStage, JobRecord
 
 OTHER = "b" * 40
@@ -171,27 +171,29 @@ class QuarantinePolicyTest(RealMaster):
         """Its owner may be editing it; the status says so, and other testbeds go on."""
         self.script({"c2558": {"trial": "usage"}})
         await self.start()
-        record = self.add_night(boots=1)
+        record = self.compare()
 
-        def attempts() -> list[Action]:
+        def trials() -> list[Action]:
             of_job = self.ledger.actions.of_job(record.id)
             return [one for one in of_job if one.stage is ActionStage.TRIAL]
 
-        await self.until(lambda: len(attempts()) == 2)
-        second = attempts()[1]
-        assert 0.0 <= second.intended_at - (attempts()[0].finished_at or 0.0) - 600 < 1
+        await self.until(lambda: len(trials()) == 2)
+        second = trials()[1]
+        assert 0.0 <= second.intended_at - (trials()[0].finished_at or 0.0) - 600 < 1
         now = (
             f"waits until {words.moment(second.intended_at)}: failed the lab file or the command "
             "line is wrong: lab.toml: there is no such testbed (failure)"
         )
-        [job] = DocumentQueries(self.ledger).status().jobs
-        assert job.now == f"trial {REVISION[:12]}: {now}"
+        documents = DocumentQueries(self.ledger)
+        assert documents.status().jobs[0].now == f"trial {second.revision[:12]}: {now}"
+        assert documents.comparison(record.id).steps[-1].result == now
         assert progress_of(self.ledger, LabContext(self.lab), record).now.endswith(now)
         other = await self.closed(self.add_night(boots=1, testbed="e5-2650"))
         assert other.result == NightlyResult(1)
         assert self.places().count("trial c2558") == 1
 
-        self.patch(scheduler, "_USAGE_SECONDS", 0.0)
+        self.patch(attempts, "PAUSE_SECONDS", 0.0)
+        assert documents.status().jobs[0].now.endswith(second.why)
         ended = await self.closed(record)
         assert isinstance(ended.result, Unfinished)
         assert "in 3 tries: wrong lab file" in ended.result.why
