@@ -25,6 +25,8 @@ from netbisect.steps.policy.request_spec import PRIORITIES
 from netbisect.steps.service.compute import ComputeError
 from netbisect.steps.service.web_settings import LoginSettings, PeopleRule
 from netbisect.steps.web import pages
+from netbisect.steps.web.responses import LAB_FILE
+from netbisect.workers.config.toml import FileError
 
 _NEW = "plugins/netbisect/new-request.html"
 _REQUEST = {"kind": "compare", "subjects": "main~1 main", "testbeds": "c2558"}
@@ -89,6 +91,10 @@ class PagesTest(ApiMaster):
                 answer = await self.call("GET", "plugins/netbisect/index.html")
             assert (answer.code, await treq.text_content(answer)) == (status, sentence)
             assert len(self.flushLoggedErrors(type(error))) == 1
+        self.settings.lab.write_text("[source")
+        answer = await self.call("GET", "plugins/netbisect/index.html")
+        assert (answer.code, await treq.text_content(answer)) == (503, f"{LAB_FILE}\n")
+        assert len(self.flushLoggedErrors(FileError)) == 1
 
     @case
     async def test_a_page_whose_reader_has_gone_is_no_error(self) -> None:
