@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
+from twisted.python import log
+
 from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel
 from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.revision_key import OVERLAY_MARK, parts_of, patch_of, with_patch
 from netbisect.store.db.records import JobRecord
-from netbisect.store.git.history import History
-from netbisect.store.git.mirror import HistoryError
+from netbisect.store.git.history import History, NoCommitError
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.evidence import scope_of
 from netbisect.workers.config.lab import Lab
@@ -38,7 +39,7 @@ class Kernels:
             revision: With its patch.
 
         Raises:
-            HistoryError: the tree cannot be read, or lacks a commit of an overlay.
+            HistoryError: the tree cannot be read.
             FileError: the lab file has no configuration for that branch.
         """
         commit, patch = parts_of(revision)
@@ -66,9 +67,9 @@ class Kernels:
         for overlay in self.lab.source.overlays:
             try:
                 stretch = self._history.stretch(overlay.first, overlay.last)
-            except HistoryError:  # it may have landed since
-                self._history.update()
-                stretch = self._history.stretch(overlay.first, overlay.last)
+            except NoCommitError as error:  # removed by a forced push
+                log.msg(f"the overlay {overlay.name} is not applied: {error}")
+                continue
             for revision in stretch:
                 found.setdefault(revision, []).append(overlay.name)
         return found

@@ -23,7 +23,8 @@ from netbisect.steps.service.settings import SETTINGS as SETTINGS  # noqa: PLC04
 from netbisect.steps.service.settings import MailSettings, Settings, load
 from netbisect.steps.service.shipped_files import fill_template
 from netbisect.store.db.database import StoreError
-from netbisect.store.git.history import History, HistoryError
+from netbisect.store.git.history import History, HistoryError, NoCommitError
+from netbisect.workers.config.builder import Overlay
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.toml import FileError
 from netbisect.workers.transport.processes import has_working_directory
@@ -158,10 +159,17 @@ def _tree(settings: Settings, lab: Lab) -> Iterator[StartCheck]:
         yield from kernel_configs(settings.branches, lab, history)
         what = "overlay"
         for one in lab.source.overlays:
-            commits = len(history.stretch(one.first, one.last))
-            yield StartCheck(what, True, f"{one.name} is for {commits:,} commits")
+            yield _overlay(one, history)
     except HistoryError as error:
         yield StartCheck(what, False, str(error))
+
+
+def _overlay(one: Overlay, history: History) -> StartCheck:
+    try:
+        commits = len(history.stretch(one.first, one.last))
+    except NoCommitError as error:
+        return StartCheck("overlay", False, f"{one.name} is not applied: {error}", needed=False)
+    return StartCheck("overlay", True, f"{one.name} is for {commits:,} commits")
 
 
 def kernel_configs(branches: Iterable[str], lab: Lab, history: History) -> Iterator[StartCheck]:

@@ -20,6 +20,10 @@ _SHOWN = 8
 """Branches named in an error; FreeBSD has hundreds."""
 
 
+class NoCommitError(HistoryError):
+    """The clone has no such commit."""
+
+
 class History(Mirror):
     """The history of one repository.
 
@@ -71,13 +75,13 @@ class History(Mirror):
         """Full hash of a branch, a tag or a short hash.
 
         Raises:
-            HistoryError: there is no such commit, or the clone cannot be read.
+            NoCommitError: there is no such commit.
         """
         for reference in (f"refs/heads/{name}", f"refs/tags/{name}", name):
             revision = self.commit_of(reference)
             if revision is not None:
                 return revision
-        raise HistoryError(
+        raise NoCommitError(
             f"{name!r} is no branch, tag or commit of {self.url}; "
             "if it is new, it may not have been fetched yet"
         )

@@ -75,6 +75,16 @@ def greet(listener: socket.socket, greeting: bytes) -> None:
 
 
 def test_a_check_prints_json(own_service: Path) -> None:
+    with (own_service / "lab" / "lab.toml").open("a") as lab:
+        gone = f'first = "{"e" * 40}"\nlast = "{"e" * 40}"\n'
+        lab.write(f'[[source.overlays]]\nname = "gone"\npatch = "lab.toml"\n{gone}')
+    [overlay] = [
+        one
+        for one in json.loads(run("check", "--json", own_service).stdout)
+        if one["what"] == "overlay"
+    ]
+    assert not overlay["good"]
+    assert not overlay["needed"]
     change(own_service, 'branches = ["main"]', 'branches = ["main", "stable/15"]')
     result = run("check", "--json", own_service)
     found = {check["what"]: check for check in json.loads(result.stdout)}
