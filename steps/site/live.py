@@ -54,7 +54,7 @@ class LivePages:
         self._series: dict[_Place, tuple[str, list[SeriesDocument]]] = {}
         """With the version of their samples and alerts."""
         self._running: dict[int, tuple[tuple[int, int], RunningJob]] = {}
-        """By job, with its numbers of actions and finished actions."""
+        """By job, with its numbers of submitted and finished attempts."""
 
     def file(self, name: str) -> str | None:
         """A page or another file; None if there is none of this name."""

@@ -219,14 +219,14 @@ class JobRepository(LedgerRepository):
         return self._all(query)
 
     def progress(self, jobs: Collection[int] | None = None) -> dict[int, tuple[int, int]]:
-        """By job: number of attempts, and of finished attempts.
+        """By job: numbers of submitted and of finished attempts.
 
         Args:
             jobs: Ids; all jobs by default.
         """
-        query = select(Action.job, func.count(), func.count(Action.outcome))
+        query = select(Action.job, func.count(Action.buildset), func.count(Action.outcome))
         if jobs is not None:
             query = query.where(Action.job.in_(jobs))
         with self.reading() as session:
             found = session.execute(query.group_by(Action.job))
-            return {job: (begun, over) for job, begun, over in found}
+            return {job: (sent, over) for job, sent, over in found}

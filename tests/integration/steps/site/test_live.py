@@ -166,6 +166,16 @@ def test_time_left_includes_the_running_action(
     assert "about 0 s" not in live.index()
 
 
+def test_a_pause_is_shown_until_the_attempt_begins(live: LiveCase) -> None:
+    record = live.search(live.ledger.commits.booted()[-6:])
+    first = intend(live.ledger, record, record.job.bad)
+    again = live.ledger.actions.retry(first.id, "another lab file", 600.0)
+    for waits in (True, False):
+        [job] = live.pages.overview().running
+        assert job.now.endswith(": another lab file") is waits
+        live.ledger.actions.submitted(again.id, 7)
+
+
 def test_only_changed_series_are_read_again(live: LiveCase) -> None:
     assert len(live.pages.stale()) == 6
     first = live.pages.overview().series
