@@ -17,7 +17,7 @@ from netbisect.steps.master.builders import recover_builder
 from netbisect.steps.master.lab_step import LOOK_PROPERTY
 from netbisect.steps.scheduler.buildsets import BuildsetOutcome, SchedulerPart
 from netbisect.steps.service.settings import Settings
-from netbisect.store.db.records import Action, ActionStage, JobRecord, Outcome, Quarantine
+from netbisect.store.db.records import Action, JobRecord, Quarantine
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 
@@ -102,34 +102,6 @@ class QuarantinePolicy(SchedulerPart):
         """The quarantine of the testbed of a job, or None."""
         everyone = await self.database.do(lambda ledger: ledger.quarantines.current())
         return everyone.get(record.job.testbed)
-
-    async def withdraw(self, decision: Action, why: str) -> bool:
-        """Withdraws a trial that has not begun; False if it has."""
-        if decision.stage is ActionStage.KERNEL:
-            return False
-        buildset = await self.buildsets.of_decision(decision)
-        if buildset is not None and (
-            await self.buildsets.outcome(buildset) is not None  # its result counts
-            or not await self.buildsets.cancel_unless_running(buildset, why)
-        ):
-            return False
-        await self._record_withdrawal(decision, why)
-        return True
-
-    async def _record_withdrawal(self, decision: Action, why: str) -> None:
-        await self.database.do(
-            lambda ledger: ledger.actions.finish(decision.id, Outcome.WITHDRAWN, why)
-        )
-
-    async def withdraw_all(self, record: JobRecord) -> None:
-        """Withdraws all decisions of a job with a result, before that is recorded.
-
-        A kill in between finds the same result again.
-        """
-        why = "the job had its result"
-        for decision in await self.database.do(lambda ledger: ledger.actions.all_open(record.id)):
-            if not await self.withdraw(decision, why):
-                await self._record_withdrawal(decision, why)
 
     def result_of_waiting(self, record: JobRecord, why: str, since: float) -> Unfinished | None:
         """The result of a job whose testbed is unavailable; None while it waits.

@@ -20,35 +20,26 @@ from twisted.internet import defer, task
 from twisted.python import log
 
 from netbisect.bisect.model.evidence import Evidence, kernel_name
-from netbisect.bisect.model.faults import RULES, Fault
 from netbisect.bisect.model.in_flight import InFlight, Wait
-from netbisect.bisect.model.jobs import BisectJob, NightlyJob, ProfileJob
+from netbisect.bisect.model.jobs import BisectJob, ProfileJob
 from netbisect.bisect.model.results import Move, Result, Trial, Unfinished
-from netbisect.bisect.model.revision_key import commit_of
-from netbisect.steps.master.builders import bench_builder, kernel_builder
-from netbisect.steps.master.lab_step import (
-    AVOIDED_PROPERTY,
-    DECISION_PROPERTY,
-    KERNEL_PROPERTY,
-    PROFILE_PROPERTY,
-    RUNS_PROPERTY,
-)
+from netbisect.steps.master.builders import kernel_builder
 from netbisect.steps.master.transfer import prune_kernels
-from netbisect.steps.policy import attempts, fair_share, profiles
-from netbisect.steps.queries import request_answer
-from netbisect.steps.scheduler.buildsets import BuildsetOutcome, Buildsets, was_stopped
+from netbisect.steps.policy import fair_share, profiles
+from netbisect.steps.scheduler.buildsets import Buildsets
+from netbisect.steps.scheduler.decisions import Decisions
 from netbisect.steps.scheduler.followups import Followups
 from netbisect.steps.scheduler.idle_recovery import IdleRecovery
 from netbisect.steps.scheduler.prefetch import Prefetcher
 from netbisect.steps.scheduler.quarantine import QuarantinePolicy, quarantine_reason
-from netbisect.steps.scheduler.testbed_groups import PRIORITY_PEER, Availability, TestbedGroups
+from netbisect.steps.scheduler.testbed_groups import Availability, TestbedGroups
 from netbisect.steps.scheduler.worker_monitor import WorkerMonitor
 from netbisect.steps.service import watchdog
 from netbisect.steps.service.compute import StoppingError
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.numeric import plan
 from netbisect.steps.service.settings import Settings
-from netbisect.store.db.records import Action, ActionStage, JobRecord, Outcome
+from netbisect.store.db.records import Action, ActionStage, JobRecord
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.actions import NotOpenError
 from netbisect.workers.build.artifacts import FACT
@@ -57,10 +48,6 @@ from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.toml import FileError
 
 SCHEDULER_NAME = "conductor"
-MOST_TRIES = RULES[Fault.NO_ANSWER].tries
-"""Tries of a decision without a result from the lab."""
-MOST_STOPS = 20
-"""Stops of the master during one decision; these do not count as tries."""
 
 
 class BisectScheduler(ReconfigurableBaseScheduler):
@@ -95,6 +82,9 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         shared = (settings, lab, self.buildsets, self.database)
         self.prefetcher = Prefetcher(*shared, self.followups.kernels)
         self.quarantine = QuarantinePolicy(*shared)
+        self.decisions = Decisions(
+            *shared, self.followups.kernels, self.prefetcher, self.quarantine
+        )
         self.groups = TestbedGroups(*shared)
         self.worker_monitor = WorkerMonitor(*shared)
         self.idle_recovery = IdleRecovery(*shared, self.quarantine, self.groups)
@@ -155,7 +145,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
     async def _advance_all(self) -> None:
         await self.quarantine.release_recovered()
         for decision in await self.database.do(lambda ledger: ledger.actions.held()):
-            await self._cancel(decision)
+            await self.decisions.cancel(decision)
         waiting = await self.database.do(lambda ledger: ledger.jobs.all_open())
         while waiting:
             record = waiting.pop(0)
@@ -171,22 +161,6 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         self._wait.next("the scheduler")
         await self.idle_recovery.recover()
         await self.worker_monitor.check()
-
-    async def _cancel(self, decision: Action) -> None:
-        """Ends a decision of a cancelled request."""
-        buildset = await self.buildsets.of_decision(decision)
-        end, note = BuildsetOutcome.CANCELLED, "not submitted yet"
-        if buildset is not None:
-            ended = await self.buildsets.outcome(buildset)
-            if ended is None:
-                await self.buildsets.stop(buildset, "its request was cancelled")
-                return
-            end, note = ended
-        outcome = _OUTCOMES.get(end, Outcome.CANCELLED)
-        await self.database.do(
-            lambda ledger: self.quarantine.quarantine_after(ledger, decision, end, note)
-        )
-        await self.database.do(lambda ledger: ledger.actions.finish(decision.id, outcome, note))
 
     async def _advance(self, record: JobRecord) -> list[JobRecord]:
         """Advances a job as far as possible now; returns the jobs that follow from its end."""
@@ -225,10 +199,9 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         in_flight = []
         for decision in decisions:
             why = available.shut.get(decision.testbed) or await self._outdated(record, decision)
-            if why is not None and await self.quarantine.withdraw(decision, why):
+            if why is not None and await self.decisions.withdraw(decision, why):
                 continue
-            pauses = attempts.pauses(decision, time.time())
-            end = None if pauses else await self._follow(record, decision)
+            end = await self.decisions.follow(record, decision)
             if isinstance(end, Unfinished):
                 return end
             if end is None:
@@ -273,7 +246,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         return last
 
     async def _conclude(self, record: JobRecord, result: Result) -> list[JobRecord]:
-        await self.quarantine.withdraw_all(record)
+        await self.decisions.withdraw_all(record)
         self._waits = {name: seen for name, seen in self._waits.items() if name[0] != record.id}
         followers: list[JobRecord] = await self.database.do(
             lambda ledger: self.followups.conclude(ledger, record, result)
@@ -363,123 +336,3 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         wanted = (ActionStage.KERNEL, revision, config, arch)
         pending = ledger.actions.all_open()
         return any((one.stage, one.revision, one.config, one.arch) == wanted for one in pending)
-
-    async def _follow(
-        self, record: JobRecord, decision: Action
-    ) -> BuildsetOutcome | Unfinished | None:
-        """Outcome of a decision: None while it runs, Unfinished if it ends the job."""
-        buildset = decision.buildset
-        if buildset is None:
-            submitted = await self._submit(record, decision)
-            known = await self.database.do(
-                lambda ledger: ledger.actions.submitted(decision.id, submitted)
-            )
-            buildset = known.buildset
-            assert buildset is not None
-            if buildset != submitted:  # another master was quicker
-                await self.buildsets.stop(submitted, f"buildset {buildset} does the same")
-        ended = await self.buildsets.outcome(buildset)
-        if ended is None:
-            if record.request is not None:  # users can change it
-                await self.buildsets.set_priority(buildset, record.priority)
-            return None
-        end, note = ended
-        # Before the decision is closed: after a kill between the two, both are done again.
-        await self.database.do(
-            lambda ledger: self.quarantine.quarantine_after(ledger, decision, end, note)
-        )
-        kernel = decision.stage is ActionStage.KERNEL
-        own = kernel or decision.testbed == record.job.testbed
-        earlier = await self.database.do(partial(attempts.earlier, decision=decision))
-        stops = sum(was_stopped(one.note) for one in earlier)
-        tries = 1 + (stops if end is BuildsetOutcome.SHUT_DOWN else len(earlier) - stops)
-        most = MOST_STOPS if end is BuildsetOutcome.SHUT_DOWN else MOST_TRIES
-        again = own and (end in _REPEATED or (end is BuildsetOutcome.LAB and kernel))
-        if (again or end is BuildsetOutcome.SHUT_DOWN) and tries < most:
-            pause = attempts.PAUSE_SECONDS if end is BuildsetOutcome.USAGE else 0.0
-            await self.database.do(lambda ledger: ledger.actions.retry(decision.id, note, pause))
-            return end
-        outcome = _OUTCOMES.get(end, Outcome.LOST)
-        await self.database.do(lambda ledger: ledger.actions.finish(decision.id, outcome, note))
-        if end in (BuildsetOutcome.OK, BuildsetOutcome.UNMEASURABLE) or not own:
-            return end  # a failure of a peer does not end the job
-        if end is BuildsetOutcome.CANCELLED and record.request is not None:
-            await self.database.do(partial(self._cancel_request, request=record.request, note=note))
-            return None
-        if end is BuildsetOutcome.LAB and not isinstance(record.job, NightlyJob):
-            held = await self.quarantine.of(record)
-            if held is not None:
-                return end  # the job waits for the release
-        return Unfinished(_failure(decision, end, note, tries))
-
-    def _cancel_request(self, ledger: Ledger, *, request: int, note: str) -> None:
-        """Cancels a request after a user has stopped one of its builds on Buildbot's pages."""
-        why = f"a build of it was cancelled: {note}"
-        message = f"Request {request} was cancelled on the web pages: {why}."
-        letter = request_answer.news(ledger, self.settings, request, message)
-        ledger.requests.cancel(request, who="a user", via="the web pages", why=why, letter=letter)
-
-    async def _submit(self, record: JobRecord, decision: Action) -> int:
-        """The buildset of a decision: an orphan with its id, a prefetch, or a new one."""
-        orphan = await self.buildsets.of_decision(decision)
-        if orphan is not None:
-            log.msg(f"job {record.id}: adopting buildset {orphan} of {decision.external_id}")
-            return orphan
-        adopted = await self.prefetcher.adopt(record, decision)
-        if adopted is not None:
-            return adopted
-        properties: dict[str, Any] = {
-            DECISION_PROPERTY: decision.id,
-            "job": record.id,
-            "kernel_config": decision.config,
-        }
-        builder, priority = kernel_builder(decision.arch), record.priority
-        if decision.stage is not ActionStage.KERNEL:
-            read = partial(self.followups.kernels.evidence, record=record)
-            evidence = await self.database.do(read)
-            properties[KERNEL_PROPERTY] = evidence.kernels[decision.revision].key
-            properties["scenarios"] = list(record.job.scenarios)
-            properties[RUNS_PROPERTY] = decision.runs
-            if isinstance(record.job, ProfileJob):
-                properties[PROFILE_PROPERTY] = record.job.pps
-            builder = bench_builder(decision.target)
-            if decision.target != record.job.testbed:
-                priority = min(PRIORITY_PEER, priority)
-        elif decision.attempt > 1:
-            properties[AVOIDED_PROPERTY] = await self._failed_workers(decision)
-        return await self.buildsets.submit(
-            decision.external_id,
-            builder,
-            decision.why,
-            properties,
-            branch=record.job.branch,
-            revision=commit_of(decision.revision),
-            priority=priority,
-        )
-
-    async def _failed_workers(self, decision: Action) -> list[str]:
-        """Workers on which earlier attempts at a decision failed."""
-        names: set[str] = set()
-        for one in await self.database.do(partial(attempts.earlier, decision=decision)):
-            if one.buildset is not None and not was_stopped(one.note):
-                names |= await self.buildsets.workers_of(one.buildset)
-        return sorted(names)
-
-
-_REPEATED = (BuildsetOutcome.FAILED, BuildsetOutcome.USAGE)
-_OUTCOMES = {
-    BuildsetOutcome.OK: Outcome.OK,
-    BuildsetOutcome.UNMEASURABLE: Outcome.UNMEASURABLE,
-    BuildsetOutcome.CANCELLED: Outcome.CANCELLED,
-}
-
-
-def _failure(decision: Action, end: BuildsetOutcome, note: str, tries: int) -> str:
-    what = "the kernel" if decision.stage is ActionStage.KERNEL else "the trial"
-    tried = end in _REPEATED or end is BuildsetOutcome.SHUT_DOWN
-    tried = tried or (end is BuildsetOutcome.LAB and decision.stage is ActionStage.KERNEL)
-    count = f" in {tries} tries" if tried else ""
-    return (
-        f"{what} of {decision.revision[:12]} on {decision.target} has no result{count}: "
-        f"{end.value}: {note}"
-    )

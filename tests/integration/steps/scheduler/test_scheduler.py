@@ -17,7 +17,8 @@ from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.steps.master.mailer import Mailer
 from netbisect.steps.master.trial_logs import folder_of
 from netbisect.steps.scheduler.buildsets import BuildsetOutcome, Buildsets
-from netbisect.steps.scheduler.scheduler import MOST_TRIES, SCHEDULER_NAME, BisectScheduler
+from netbisect.steps.scheduler.decisions import MOST_TRIES
+from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME, BisectScheduler
 from netbisect.store.db.records import ActionStage, Outcome
 from netbisect.workers.build.patches import PatchStore, read
 
@@ -234,7 +235,7 @@ class BisectSchedulerTest(RealMaster):
         )
         self.patch(BisectScheduler, "activate", lambda _: defer.succeed(None))
         await self.start()
-        orphan = await self.scheduler._submit(record, decision)
+        orphan = await self.scheduler.decisions._submit(record, decision)
         assert self.ledger.actions.get(decision.id).buildset is None
         self.scheduler.advance()
         while not self.ledger.actions.get(decision.id).outcome:
@@ -310,7 +311,7 @@ class BisectSchedulerTest(RealMaster):
         assert record.result == NightlyResult(1)
         first, again = self.ledger.actions.of_job(record.id)[:2]
         assert (first.seq, again.seq, again.attempt) == (1, 1, 2)
-        assert await self.scheduler._failed_workers(again) == []
+        assert await self.scheduler.decisions._failed_workers(again) == []
 
     @case
     async def test_a_master_without_its_claim_does_nothing(self) -> None:

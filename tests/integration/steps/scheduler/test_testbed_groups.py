@@ -227,7 +227,7 @@ class TestbedGroupsTest(GroupMaster):
             LINE[0]
         ]
         peer_trial = intend(self.ledger, record, kernel.revision, PEER)
-        buildset = await self.scheduler._submit(record, peer_trial)
+        buildset = await self.scheduler.decisions._submit(record, peer_trial)
         night = NightlyJob("main", PEER, LINE[0], ("inet4-forwarding",), 1)
         tonight = self.ledger.jobs.add(night, key="night", priority=100)
         self.scheduler._lock.release()
@@ -332,6 +332,7 @@ class TestbedGroupsTest(GroupMaster):
         self.scheduler.database = thread
         for part in (
             self.scheduler.prefetcher,
+            self.scheduler.decisions,
             self.scheduler.quarantine,
             self.scheduler.groups,
             self.scheduler.idle_recovery,
