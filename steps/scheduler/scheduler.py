@@ -167,7 +167,8 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         try:
             return await self._advance_in_lab(record)
         except FileError as error:  # the lab file has changed since
-            answer = self.quarantine.result_of_waiting(record, str(error), 0.0)
+            why = f"{error}; the master reads a changed lab file after SIGHUP"
+            answer = self.quarantine.result_of_waiting(record, why, 0.0)
             return [] if answer is None else await self._conclude(record, answer)
 
     async def _advance_in_lab(self, record: JobRecord) -> list[JobRecord]:

@@ -22,7 +22,10 @@ from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME, BisectScheduler
 from netbisect.store.db.records import ActionStage, Outcome
 from netbisect.workers.build.patches import PatchStore, read
 
-GONE = "there is no testbed 'gone' in the lab file; there is c2558"
+GONE = (
+    "there is no testbed 'gone' in the lab file; there is c2558; "
+    "the master reads a changed lab file after SIGHUP"
+)
 
 
 class BisectSchedulerTest(RealMaster):
