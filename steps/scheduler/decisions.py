@@ -75,12 +75,12 @@ class Decisions(SchedulerPart):
         )
         kernel = decision.stage is ActionStage.KERNEL
         own = kernel or decision.testbed == record.job.testbed
+        stopped = end is BuildsetOutcome.SHUT_DOWN
+        repeated = stopped or end in _REPEATED or (end is BuildsetOutcome.LAB and kernel)
         earlier = await self.database.do(partial(attempts.earlier, decision=decision))
-        stops = sum(was_stopped(one.note) for one in earlier)
-        tries = 1 + (stops if end is BuildsetOutcome.SHUT_DOWN else len(earlier) - stops)
-        most = MOST_STOPS if end is BuildsetOutcome.SHUT_DOWN else MOST_TRIES
-        again = own and (end in _REPEATED or (end is BuildsetOutcome.LAB and kernel))
-        if (again or end is BuildsetOutcome.SHUT_DOWN) and tries < most:
+        tries = 1 + sum(was_stopped(one.note) is stopped for one in earlier)
+        most = MOST_STOPS if stopped else MOST_TRIES
+        if repeated and (own or stopped) and tries < most:
             pause = attempts.PAUSE_SECONDS if end is BuildsetOutcome.USAGE else 0.0
             await self.database.do(lambda ledger: ledger.actions.retry(decision.id, note, pause))
             return end
@@ -95,7 +95,7 @@ class Decisions(SchedulerPart):
             held = await self.quarantine.of(record)
             if held is not None:
                 return end  # the job waits for the release
-        return Unfinished(_failure(decision, end, note, tries))
+        return Unfinished(_failure(decision, end, note, tries if repeated else 0))
 
     def _cancel_request(self, ledger: Ledger, *, request: int, note: str) -> None:
         """Cancels a request after a user has stopped one of its builds on Buildbot's pages."""
@@ -206,9 +206,7 @@ class Decisions(SchedulerPart):
 
 def _failure(decision: Action, end: BuildsetOutcome, note: str, tries: int) -> str:
     what = "the kernel" if decision.stage is ActionStage.KERNEL else "the trial"
-    tried = end in _REPEATED or end is BuildsetOutcome.SHUT_DOWN
-    tried = tried or (end is BuildsetOutcome.LAB and decision.stage is ActionStage.KERNEL)
-    count = f" in {tries} tries" if tried else ""
+    count = f" in {tries} tries" if tries else ""
     return (
         f"{what} of {decision.revision[:12]} on {decision.target} has no result{count}: "
         f"{end.value}: {note}"

@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 
 from buildbot.process.results import CANCELLED
 
-from netbisect.bisect.model.faults import RULES, Fault
 from netbisect.steps.master.builders import recover_builder
 from netbisect.steps.scheduler.buildsets import Buildset, BuildsetOutcome, SchedulerPart
+from netbisect.steps.scheduler.decisions import MOST_TRIES
 from netbisect.steps.scheduler.quarantine import QuarantinePolicy
 from netbisect.steps.scheduler.testbed_groups import TestbedGroups, peers_of
-
-_MOST_TRIES = RULES[Fault.NO_ANSWER].tries
 
 
 @dataclass
@@ -59,7 +57,7 @@ class IdleRecovery(SchedulerPart):
         if ended is None or ended[0] is not BuildsetOutcome.FAILED:
             return False
         tries = await self.buildsets.matching(sent["external_idstring"])
-        return sum(one["results"] != CANCELLED for one in tries) < _MOST_TRIES
+        return sum(one["results"] != CANCELLED for one in tries) < MOST_TRIES
 
     async def _busy(self) -> set[str]:
         """Testbeds with open jobs, their available peers, and testbeds in quarantine."""
