@@ -321,15 +321,7 @@ def _record(writing: WriteTransaction, row: Alert, who: str, what: str) -> None:
     writing.session.add(
         AlertChangeRow(alert=row.id, at=writing.now, who=who, what=what, state=row.state)
     )
-    writing.note(
-        "alert",
-        row.bisection or row.comparison,
-        alert=row.id,
-        testbed=row.testbed,
-        state=row.state,
-        who=who,
-        what=what,
-    )
+    writing.note("alert", row.bisection or row.comparison, alert=row.id, state=row.state)
     writing.session.refresh(row, ["search", "merged"])
 
 

@@ -6,8 +6,8 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from sqlalchemy import ColumnElement, inspect, select
-from sqlalchemy.orm import InstanceState, Session
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.evidence import split_kernel_name
@@ -15,8 +15,6 @@ from netbisect.bisect.model.revision_key import parts_of, short, with_patch
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, CommitRow, PlaceRow, record_of
 
-_MOST = 100
-"""Most revisions in an event."""
 _PART = 10_000
 """Names in one query; SQLite takes 32,766 parameters."""
 
@@ -31,19 +29,13 @@ class CommitRepository(LedgerRepository):
         the replaced commit stay. New commits cause one event.
         """
         with self.writing() as writing:
-            session = writing.session
-            rows = _merged(session, commits)
-            # After a flush, the session cannot tell new rows from known ones.
-            numbers = _new_numbers(session, rows)
-            session.flush()
-            with session.no_autoflush:
-                places = [
-                    session.merge(PlaceRow(branch=branch, number=one.number, revision=one.revision))
-                    for one in rows
-                ]
-            numbers |= _new_numbers(session, places)
-            if numbers:
-                writing.note("learned", branch=branch, first=min(numbers), last=max(numbers))
+            rows = _rows_of(commits)
+            new = _merge(writing.session, rows)
+            places = [
+                PlaceRow(branch=branch, number=row.number, revision=row.revision) for row in rows
+            ]
+            if _merge(writing.session, places) or new:
+                writing.note("learned", branch=branch)
 
     def know(self, commits: Iterable[Commit]) -> None:
         """Stores commits of other branches, which are in no series.
@@ -51,11 +43,8 @@ class CommitRepository(LedgerRepository):
         Newer data replace older data; new commits cause one event.
         """
         with self.writing() as writing:
-            session = writing.session
-            rows = _merged(session, commits)
-            news = [row.revision for row in rows if _is_news(session, row)]
-            if news:
-                writing.note("known", revisions=sorted(news) if len(news) <= _MOST else None)
+            if _merge(writing.session, _rows_of(commits)):
+                writing.note("known")
 
     def get(self, revision: str) -> Commit | None:
         """The commit, or None if unknown."""
@@ -112,25 +101,19 @@ def booted_numbers(session: Session, *where: ColumnElement[bool]) -> dict[str, d
     return dict(found)
 
 
-def _merged(session: Session, commits: Iterable[Commit]) -> list[CommitRow]:
+def _rows_of(commits: Iterable[Commit]) -> list[CommitRow]:
     known = {commit.revision: commit for commit in commits}.values()
+    return [CommitRow(**dataclasses.asdict(one)) for one in known]
+
+
+def _merge(session: Session, rows: Iterable[CommitRow | PlaceRow]) -> bool:
+    """Adds or replaces rows; whether any is new or changed."""
     with session.no_autoflush:
-        return [session.merge(CommitRow(**dataclasses.asdict(one))) for one in known]
-
-
-def _new_numbers(session: Session, rows: Iterable[CommitRow | PlaceRow]) -> set[int]:
-    """Numbers of new and changed rows, and former numbers of changed ones."""
-    found: set[int] = set()
-    for row in rows:
-        if _is_news(session, row):
-            state: InstanceState[CommitRow | PlaceRow] = inspect(row)
-            found |= {row.number, *state.attrs.number.history.deleted}
-    return found
-
-
-def _is_news(session: Session, row: CommitRow | PlaceRow) -> bool:
-    """Whether a row is new or changed."""
-    return row in session.new or session.is_modified(row)
+        merged = [session.merge(row) for row in rows]
+    # After a flush, the session cannot tell new rows from known ones.
+    changed = any(row in session.new or session.is_modified(row) for row in merged)
+    session.flush()
+    return changed
 
 
 def _parts(names: Collection[str]) -> Iterable[list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, assert_never
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -27,9 +27,6 @@ from netbisect.store.db.tables import (
     kernel_of,
     record_of,
 )
-
-_MOST = 100
-"""Most revisions in an event."""
 
 
 class FactRepository(LedgerRepository):
@@ -62,13 +59,7 @@ class FactRepository(LedgerRepository):
             place = {id(fact): at for at, fact in enumerate(given)}
             added = sorted(add_facts(writing, given), key=lambda fact: place[id(fact)])
             if added:
-                writing.note(
-                    "import",
-                    source=source,
-                    facts=len(added),
-                    revisions=_revisions(added),
-                    testbeds=sorted({fact.testbed for fact in added if isinstance(fact, Sample)}),
-                )
+                writing.note("import", source=source, facts=len(added))
             return added
 
     def of_job(self, job: int) -> list[Fact]:
@@ -131,24 +122,6 @@ def _job_of(session: Session, decision: int | None) -> int | None:
     if row is None:
         raise StoreError(f"there is no action {decision} for this fact")
     return row.job
-
-
-def _revisions(facts: Sequence[Fact]) -> list[str] | None:
-    """Revisions of the facts; None if they are many, or not known."""
-    boots = {fact.id for fact in facts if isinstance(fact, Boot)}
-    found: set[str] = set()
-    for fact in facts:
-        match fact:
-            case Conditions():
-                return None
-            case Kernel() | Boot() | Failure():
-                found.add(fact.revision)
-            case Sample():
-                if fact.boot not in boots:
-                    return None  # of an earlier boot
-            case _:
-                assert_never(fact)
-    return sorted(found) if len(found) <= _MOST else None
 
 
 _TABLES: dict[type[Fact], tuple[type[Base], tuple[str, ...]]] = {

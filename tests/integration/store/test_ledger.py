@@ -127,35 +127,17 @@ def test_imported_facts_are_one_transaction(ledger: Ledger) -> None:
     assert ledger.facts.record_all([*FACTS, FAILURE], "elsewhere") == FACTS
     assert ledger.facts.record_all(FACTS, "elsewhere") == []
     [event], _ = ledger.events.since(0)
-    summary = {
-        "source": "elsewhere",
-        "facts": len(FACTS),
-        "revisions": None,
-        "testbeds": [SAMPLE.testbed],
-    }
-    assert (event.kind, event.data) == ("import", summary)
+    assert (event.kind, event.data) == ("import", {"source": "elsewhere", "facts": len(FACTS)})
 
 
-def test_an_import_names_its_revisions_if_they_are_few(ledger: Ledger) -> None:
-    """None means all revisions: more than 100, or a sample of an earlier boot."""
-    ledger.facts.record_all([KERNEL, BOOT, FAILURE], "elsewhere")
-    ledger.facts.record_all([SAMPLE], "elsewhere")
-    many = [dataclasses.replace(BOOT, id=f"b{i}", revision=f"m{i}") for i in range(101)]
-    ledger.facts.record_all(many, "elsewhere")
-    revisions = [event.data["revisions"] for event in ledger.events.since(0)[0]]
-
-    assert revisions == [sorted({KERNEL.revision, BOOT.revision, FAILURE.revision}), None, None]
-
-
-def test_a_series_without_branch_is_reported_once_per_change(ledger: Ledger) -> None:
-    """The event has the names of at most 100 revisions."""
+def test_commits_cause_one_event_per_change(ledger: Ledger) -> None:
     ledger.commits.know([commit("r1", 1), commit("r2", 2), commit("r1", 1)])
     ledger.commits.know([commit("r1", 1), commit("r2", 2)])
     ledger.commits.know([commit("r1", 1, "in other words")])
-    ledger.commits.know([commit(f"m{number}", number) for number in range(101)])
-    found = [(one.kind, one.data["revisions"]) for one in ledger.events.since(0)[0]]
+    ledger.commits.learn([commit("r1", 1, "in other words")], "main")
+    ledger.commits.learn([commit("r1", 1, "in other words")], "main")
 
-    assert found == [("known", ["r1", "r2"]), ("known", ["r1"]), ("known", None)]
+    assert [one.kind for one in ledger.events.since(0)[0]] == ["known", "known", "learned"]
 
 
 def commit(revision: str, number: int, subject: str = "a change") -> Commit:
