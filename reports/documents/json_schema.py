@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import types
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -17,8 +16,6 @@ from netbisect.reports.model.changes import BisectionDocument, ComparisonDocumen
 from netbisect.reports.model.series import SeriesDocument
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
-_HALVES = re.compile(r"\\ud[89a-f]")
-"""Surrogates as JSON escapes; a pair may be one character."""
 _PLAIN: Mapping[type, str] = {
     str: "string",
     bool: "boolean",
@@ -54,42 +51,27 @@ def as_text(document: Document) -> str:
 
 
 def as_line(document: Document) -> str:
-    """As `as_text`, on one line: faster and shorter for long documents."""
-    try:
-        text = json.dumps(document, default=_fields, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        text = ""
-    if not text or _HALVES.search(text):
-        text = json.dumps(as_plain(document), allow_nan=False, separators=(",", ":"))
-    return text
+    """As `as_text`, on one line: shorter for long documents."""
+    return json.dumps(as_plain(document), allow_nan=False, separators=(",", ":"))
 
 
-def _fields(noun: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever json does not know
-    """Fields of a document."""
-    return {one.name: getattr(noun, one.name) for one in fields(noun)}
-
-
-def as_plain(noun: Any) -> dict[str, Any]:  # noqa: ANN401 - of dataclasses there is no common type
+def as_plain(value: Any) -> Any:  # noqa: ANN401 - of dataclasses there is no common type
     """A document, or a part of one, as JSON values.
 
     JSON has no infinity, and readers refuse texts that UTF-8 cannot hold: null and the replacement
     character stand for them.
     """
-    found = _tidy(asdict(noun))
-    assert isinstance(found, dict)
-    return found
-
-
-def _tidy(value: object) -> object:
     match value:
         case float():
             return value if math.isfinite(value) else None
         case str():
-            return str(value).encode("utf-8", "replace").decode()
+            return str(value) if value.isascii() else value.encode("utf-8", "replace").decode()
         case Mapping():
-            return {str(_tidy(key)): _tidy(one) for key, one in value.items()}
+            return {as_plain(key): as_plain(one) for key, one in value.items()}
         case list() | tuple():
-            return [_tidy(one) for one in value]
+            return [as_plain(one) for one in value]
+        case _ if is_dataclass(value):
+            return {one.name: as_plain(getattr(value, one.name)) for one in fields(value)}
         case _:
             return value
 
