@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
 from netbisect.cli.listing import json_option, print_json
-from netbisect.reports.documents.api import RevisionMatches
+from netbisect.reports.documents.api import NamedCommit, Refusal, RevisionMatches
+from netbisect.reports.documents.json_schema import as_plain
 from netbisect.reports.render import words
 from netbisect.steps.queries.revision import answer, refusal
 from netbisect.steps.service.database_thread import open_history
@@ -54,64 +53,54 @@ def revision(
     history = open_history(settings, lab)
     if not no_fetch or not history.is_clone():
         history.update()
-    answers, status = [], 0
+    answers: list[tuple[str, RevisionMatches | Refusal]] = []
+    status = 0
     for name in names:
         try:
             found = resolve(history, name, default_branch=branch or settings.branches[0])
-            answers.append(_match(answer(history, name, found)))
+            answers.append((name, answer(history, name, found)))
         except RevisionError as error:
-            refused = asdict(refusal(error))
-            answers.append({"name": name, **{key: refused[key] for key in ("error", "candidates")}})
+            answers.append((name, refusal(error)))
             status = max(status, _AMBIGUOUS if error.candidates else _WRONG)
     if as_json:
-        print_json(answers)
+        print_json([{"name": name} | as_plain(found) for name, found in answers])
     else:
-        click.echo("\n\n".join("\n".join(_lines(one)) for one in answers))
+        click.echo("\n\n".join("\n".join(_lines(*one)) for one in answers))
     sys.exit(status)
 
 
-def _match(found: RevisionMatches) -> dict[str, Any]:
-    """The meaning of a name, as --json prints it."""
-    data = asdict(found)
-    if found.kind == "commit":
-        return {"name": found.name, **data["commit"]}
-    if found.kind == "review":
-        return {"name": found.name, "review": found.review, "base": data["commit"]}
-    return {key: data[key] for key in ("name", "good", "bad", "commits")}
-
-
-def _lines(document: dict[str, Any]) -> Iterator[str]:
+def _lines(name: str, found: RevisionMatches | Refusal) -> Iterator[str]:
     """An answer as lines of text without control characters."""
-    yield words.clean(document["name"])
-    if "error" in document:
-        yield f"  {words.clean(document['error'])}"
-        for one in document["candidates"]:
-            yield f"    {one['name']}  {one['date'][:10]}  {words.clean(one['subject'])}"
-    elif "review" in document:
-        yield f"  review      {document['review']}"
-        if document["base"] is not None:
-            yield "  its base"
-            yield from (f"  {line}" for line in _of_commit(document["base"]))
-    elif "good" in document:
-        yield f"  range of    {words.count(document['commits'], 'commit')}"
-        for end in ("good", "bad"):
-            yield f"  {end}"
-            yield from (f"  {line}" for line in _of_commit(document[end]))
-    else:
-        yield from _of_commit(document)
+    yield words.clean(name)
+    if isinstance(found, Refusal):
+        yield f"  {words.clean(found.error)}"
+        for one in found.candidates:
+            yield f"    {one.name}  {one.date[:10]}  {words.clean(one.subject)}"
+        return
+    if found.review:
+        yield f"  review      {found.review}"
+    if found.commits is not None:
+        yield f"  range of    {words.count(found.commits, 'commit')}"
+    parts = {"its base": found.commit, "good": found.good, "bad": found.bad}
+    for title, commit in parts.items():
+        if commit is not None and found.kind == "commit":
+            yield from _of_commit(commit)
+        elif commit is not None:
+            yield f"  {title}"
+            yield from (f"  {line}" for line in _of_commit(commit))
 
 
-def _of_commit(document: dict[str, Any]) -> Iterator[str]:
-    branches = document["branches"]
-    more = f" and {len(branches) - _SHOWN} more" if len(branches) > _SHOWN else ""
+def _of_commit(commit: NamedCommit) -> Iterator[str]:
+    more = len(commit.branches) - _SHOWN
+    branches = ", ".join(commit.branches[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
     rows = {
-        "hash": document["revision"],
-        "label": document["label"],
-        "branches": ", ".join(branches[:_SHOWN]) + more or "none",
-        "Subversion": ", ".join(document["subversion"]),
-        "date": document["date"].replace("T", " ").replace("+00:00", " UTC"),
-        "author": document["author"],
-        "subject": document["subject"],
+        "hash": commit.revision,
+        "label": commit.label,
+        "branches": branches or "none",
+        "Subversion": ", ".join(commit.subversion),
+        "date": commit.date.replace("T", " ").replace("+00:00", " UTC"),
+        "author": commit.author,
+        "subject": commit.subject,
     }
     for what, text in rows.items():
         if text:

@@ -73,13 +73,13 @@ def test_reviews_and_ranges_are_shown(folder: Path) -> None:
     text = run(folder, "D5180@main", "n1..main").output
 
     assert result.exit_code == 2
-    assert review == {"name": "D5180", "review": "D5180", "base": None}
-    assert patched["base"]["revision"] == history_of(folder).head("main")
-    assert (range_["good"]["number"], range_["bad"]["label"]) == (1, patched["base"]["label"])
+    assert (review["kind"], review["review"], review["commit"]) == ("review", "D5180", None)
+    assert patched["commit"]["revision"] == history_of(folder).head("main")
+    assert (range_["good"]["number"], range_["bad"]["label"]) == (1, patched["commit"]["label"])
     assert range_["commits"] == range_["bad"]["number"] - 1
-    assert commit["revision"] == history_of(folder).resolve("main~1")
-    assert commit["branches"] == ["main"]
+    assert commit["commit"]["revision"] == history_of(folder).resolve("main~1")
+    assert commit["commit"]["branches"] == ["main"]
     assert len(ambiguous["candidates"]) == 2
-    assert invalid["candidates"] == []
+    assert (invalid["name"], invalid["candidates"]) == ("?", [])
     assert "  review      D5180\n  its base\n    hash        " in text
     assert f"  range of    {range_['commits']} commit" in text
