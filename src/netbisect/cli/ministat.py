@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -18,7 +17,6 @@ from netbisect.reports.render.student_t import CONFIDENCES
 _STDIN = "<stdin>"
 _WIDTH = 74
 _REFUSED = 2
-_OLD = {Variant.V2013, Variant.V2015}
 _LEVELS = ", ".join(f"{level:g}" for level in CONFIDENCES)
 
 
@@ -75,24 +73,23 @@ def command(  # noqa: PLR0917 - click hands over every option
     width = _terminal_width() if width is None else width
     if width < 0:
         raise click.UsageError(f"Unable to move beyond left margin: the width is {width}.")
-    era = Variant(variant)
     try:
         datasets = [
-            (name, read_points(data, name, column=column, delimiters=delimiters, variant=era))
-            for name, data in (_read(file, era) for file in files or (None,))
+            (name, read_points(data, name, column=column, delimiters=delimiters))
+            for name, data in map(_read, files or (_STDIN,))
         ]
         text = ministat(
             datasets,
             width=width,
             separate=separate,
             confidence=confidence,
-            variant=era,
+            variant=Variant(variant),
             plot=not (no_plot or no_test),
             test=not no_test,
             quiet=quiet,
         )
     except ValueError as error:
-        _fail(str(error), _REFUSED)
+        _fail(str(error))
     click.echo(os.fsencode(text), nl=False)
 
 
@@ -108,27 +105,21 @@ def _confidence(text: str) -> float:
     return level
 
 
-def _read(file: str | None, variant: Variant) -> tuple[str, bytes]:
+def _read(file: str) -> tuple[str, bytes]:
     """The displayed name and the content of a file."""
-    if file is None or file == "-":
-        name = _STDIN if file is None or variant in _OLD else file
-        return name, sys.stdin.buffer.read()
+    if file in {_STDIN, "-"}:
+        return file, sys.stdin.buffer.read()
     try:
         return file, Path(file).read_bytes()
     except OSError as error:
-        _fail(f"Cannot open {file}: {error.strerror}", 1 if variant in _OLD else _REFUSED)
+        _fail(f"Cannot open {file}: {error.strerror}")
 
 
-def _fail(sentence: str, status: int) -> NoReturn:
+def _fail(sentence: str) -> NoReturn:
     click.echo(sentence.encode("utf-8", "surrogateescape"), err=True)
-    sys.exit(status)
+    sys.exit(_REFUSED)
 
 
 def _terminal_width() -> int:
     """Columns of standard output, less two for the frame; 74 if it is not a terminal."""
-    if not sys.stdout.isatty():
-        return _WIDTH
-    if columns := os.environ.get("COLUMNS", ""):
-        number = re.match(r"\s*[+-]?\d+", columns)
-        return int(number[0]) if number else 0
-    return shutil.get_terminal_size((_WIDTH + 2, 0)).columns - 2
+    return shutil.get_terminal_size().columns - 2 if sys.stdout.isatty() else _WIDTH
