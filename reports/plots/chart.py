@@ -8,7 +8,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from statistics import geometric_mean
 
 from markupsafe import Markup
 from matplotlib.axes import Axes
@@ -17,10 +16,10 @@ from matplotlib.path import Path
 
 from netbisect.bisect.model.results import Posterior
 from netbisect.reports.model.changes import ChangeDocument, StepDocument
+from netbisect.reports.model.compared import ComparedScenario, Set
 from netbisect.reports.model.series import LevelDocument
 from netbisect.reports.model.types import short_label
 from netbisect.reports.plots.figure import (
-    box,
     dots,
     draw,
     marker_line,
@@ -28,12 +27,12 @@ from netbisect.reports.plots.figure import (
     segments,
     x_ticks,
 )
+from netbisect.reports.plots.netbenches_plot import marks
 from netbisect.reports.render import summary, words
 from netbisect.reports.render.palette import BAD, BOOT, CULPRIT, GOOD, HEAT, INK
 
 _TICKS = 7
 _TREND_MARGINS = 0.75, 0.45, 0.75, 0.4
-_BOX_MARGINS = 0.75, 0.6, 0.75, 0.1
 _SEARCH_MARGINS = 1.5, 0.45, 0.95, 0.25
 _PERCENT = "% against good"
 _NIGHTS_MAX = 120
@@ -111,29 +110,16 @@ def _ends(axes: Axes, document: ChangeDocument, places: dict[str, int]) -> None:
 
 
 def boxplot(document: ChangeDocument, scenario: str) -> Markup:
-    """The boots of the good end, the parent, the culprit and the bad end, side by side; SVG."""
-    name = f"boxes-{_slug(scenario)}"
-    title = f"{words.clean(document.title(scenario))}: boots of the kernels compared"
-    groups = [
-        (role, revision, boots)
+    """The boots of the good end, the parent, the culprit and the bad end, a row each; SVG."""
+    sets = [
+        Set(f"{role} {document.label(revision)}", document.numbers(scenario, revision))
         for revision, role in _roles(document).items()
-        if (boots := list(document.numbers(scenario, revision)))
+        if document.numbers(scenario, revision)
     ]
-    if not groups:
-        return notice("No boots measured yet.")
-    text = "; ".join(
-        f"{role} {words.clean(document.label(revision))}: {words.count(len(boots), 'boot')} from "
-        f"{words.number(min(boots), scenario)} to {words.number(max(boots), scenario)}"
-        for role, revision, boots in groups
-    )
-    return draw(
-        lambda axes: _boxes(axes, document, scenario, groups),
-        3.0,
-        _BOX_MARGINS,
-        name=name,
-        title=title,
-        text=f"{text}.",
-    )
+    fast = sum(not one.name.startswith(("culprit", "bad")) for one in sets)
+    panel = ComparedScenario(document.title(scenario), sets, series=scenario)
+    title = f"{words.clean(panel.name)}: boots of the kernels compared"
+    return boots(panel, f"boxes-{_slug(scenario)}", title, fast)
 
 
 def _roles(document: ChangeDocument) -> dict[str, str]:
@@ -146,29 +132,25 @@ def _roles(document: ChangeDocument) -> dict[str, str]:
     return {revision: ", ".join(names) for revision, names in roles.items()}
 
 
-def _boxes(
-    axes: Axes,
-    document: ChangeDocument,
-    scenario: str,
-    groups: Sequence[tuple[str, str, list[float]]],
-) -> None:
-    every = [rate for _, _, boots in groups for rate in boots]
-    reference = geometric_mean(groups[0][2])
-    scale = rate_axis(axes, every, series=scenario, reference=reference, label=_PERCENT)
-    axes.set_xlim(-0.6, len(groups) - 0.4)
-    for x, (role, _, boots) in enumerate(groups):
-        slow = "culprit" in role or "bad" in role
-        colour = BAD if slow else GOOD
-        rates = [rate / scale for rate in boots]
-        box(axes, rates, x - 0.12, 0.3, colour)
-        beside = [(x + 0.14 + 0.2 * (i % 7) / 7, rate) for i, rate in enumerate(rates)]
-        dots(axes, beside, colour, 3.6, square=slow)
-    x_ticks(
-        axes,
-        [
-            (x, (role, short(document, revision), words.count(len(boots), "boot")))
-            for x, (role, revision, boots) in enumerate(groups)
-        ],
+def boots(panel: ComparedScenario, name: str, title: str, fast: int = 1) -> Markup:
+    """The boots of kernels in a scenario, a row for each kernel; SVG.
+
+    `name` is the prefix of the ids in the element, unique in the page; the first `fast` kernels are
+    on the fast side.
+    """
+    facts = [
+        f"{words.clean(one.name)}: {words.count(len(one.pps), 'boot')} from "
+        f"{words.number(min(one.pps), panel.series)} to {words.number(max(one.pps), panel.series)}"
+        for one in panel.sets
+    ]
+    if not facts:
+        return notice("No boots measured yet.")
+    return draw(
+        lambda axes: marks(axes, panel, fast),
+        1.1 + 0.42 * len(panel.sets),
+        name=name,
+        title=title,
+        text=f"{'; '.join(facts)}.",
     )
 
 

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import CapStyleType
 
-from netbisect.reports.render.palette import BOX_MIN, GRID, INK, VARIABLES, WIDTH, unit
+from netbisect.reports.render.palette import GRID, INK, VARIABLES, WIDTH, unit
 
 _PNG_DPI = 120
 _PNG_DPI_MAX = 60_000
@@ -260,32 +260,3 @@ def x_ticks(axes: Axes, ticks: Iterable[tuple[float, Sequence[str]]]) -> None:
     """Labels the lower axis: a place, and lines of text."""
     places, labels = zip(*ticks, strict=True)
     axes.set_xticks(places, ["\n".join(lines) for lines in labels])
-
-
-def box(
-    axes: Axes,
-    values: Sequence[float],
-    position: float,
-    width: float,
-    colour: str,
-    orientation: Literal["vertical", "horizontal"] = "vertical",
-) -> None:
-    """Draws a box of quartiles and whiskers, if there are enough values, one per boot.
-
-    `position` and `width` are on the axis of the sets; `colour` is that of the median.
-    """
-    if len(values) < BOX_MIN:
-        return
-    line = {"color": INK, "linewidth": 1.0}
-    axes.boxplot(
-        [list(values)],
-        positions=[position],
-        widths=width,
-        orientation=orientation,
-        showfliers=False,
-        boxprops=line,
-        whiskerprops=line,
-        capprops=line,
-        medianprops={"color": colour, "linewidth": 2.2},
-        manage_ticks=False,
-    )

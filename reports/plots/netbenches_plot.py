@@ -12,13 +12,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from netbisect.reports.model.compared import ComparedScenario
-from netbisect.reports.plots.figure import box, files
+from netbisect.reports.plots.figure import files
 from netbisect.reports.render import words
-from netbisect.reports.render.palette import BAD, GOOD, unit
+from netbisect.reports.render.palette import BAD, GOOD, INK, unit
 
 _LABEL = 26
 """Characters on a line of a set's name."""
 _LABEL_LINES = 3
+_BOX_MIN = 5
+"""Boots from which a box of quartiles is drawn."""
 
 
 def boxes(panels: Sequence[ComparedScenario], title: str) -> dict[str, bytes]:
@@ -36,16 +38,16 @@ def boxes(panels: Sequence[ComparedScenario], title: str) -> dict[str, bytes]:
     return files(paint, height, title=title)
 
 
-def marks(axes: Axes, panel: ComparedScenario) -> None:
-    """Draws a panel: a row for every set, a mark for every boot."""
+def marks(axes: Axes, panel: ComparedScenario, fast: int = 1) -> None:
+    """Draws a panel: a row for every set, a mark for every boot, round in the first `fast` sets."""
     name, scale = unit([rate for one in panel.sets for rate in one.pps], panel.series)
     for y, one in enumerate(panel.sets):
         shown = [rate / scale for rate in one.pps]
-        colour = BAD if y else GOOD
-        box(axes, shown, y - 0.1, 0.34, colour, orientation="horizontal")
+        colour, marker = (GOOD, "o") if y < fast else (BAD, "s")
+        if len(shown) >= _BOX_MIN:
+            _box(axes, shown, y - 0.1, colour)
         # Beside each other, so that equal boots can be counted.
         beside = [y + 0.22 + 0.16 * (i % 5) / 4 for i in range(len(shown))]
-        marker = "s" if y else "o"
         axes.plot(
             shown, beside, marker, color=colour, markersize=3.4, markeredgewidth=0, alpha=0.85
         )
@@ -58,6 +60,23 @@ def marks(axes: Axes, panel: ComparedScenario) -> None:
     axes.grid(visible=True, axis="x")
     axes.grid(visible=False, axis="y")
     _percents(axes, panel.sets[0].pps, scale)
+
+
+def _box(axes: Axes, values: Sequence[float], y: float, colour: str) -> None:
+    """Draws a box of quartiles and whiskers, with the median in a colour."""
+    line = {"color": INK, "linewidth": 1.0}
+    axes.boxplot(
+        [list(values)],
+        positions=[y],
+        widths=0.34,
+        orientation="horizontal",
+        showfliers=False,
+        boxprops=line,
+        whiskerprops=line,
+        capprops=line,
+        medianprops={"color": colour, "linewidth": 2.2},
+        manage_ticks=False,
+    )
 
 
 def _percents(axes: Axes, reference: Sequence[float], scale: float) -> None:

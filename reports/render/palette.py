@@ -29,8 +29,6 @@ VARIABLES = {
     HEAT: "--heat",
 }
 """CSS variable of each colour."""
-BOX_MIN = 5
-"""Boots from which a box of quartiles is drawn."""
 WIDTH = 8.0
 """Inches."""
 

@@ -19,7 +19,6 @@ from netbisect.reports.model.types import Difference, RequestDocument, RequestPa
 from netbisect.reports.pages import profiles, requests
 from netbisect.reports.plots import chart
 from netbisect.reports.plots.figure import dots, draw, segments
-from netbisect.reports.plots.netbenches_plot import marks
 from netbisect.reports.render import progress, words
 from netbisect.reports.render.palette import BAD, BOOT, INK
 from netbisect.reports.render.words import Name
@@ -104,7 +103,8 @@ def _pictures(parts: Sequence[PartView]) -> Iterator[tuple[Markup, str]]:
             yield _narrowing(narrowing, f"narrowing-{i}-{j}"), caption
         for j, scenario in enumerate(one.boots):
             caption = f"{words.clean(scenario.name)}. One mark per boot."
-            yield _boots(scenario, f"boots-{i}-{j}"), caption
+            title = f"{words.clean(scenario.name)} on {words.clean(scenario.testbed)}: boots so far"
+            yield chart.boots(scenario, f"boots-{i}-{j}", title), caption
 
 
 def _factors(found: RequestDocument) -> Iterator[tuple[Markup, str]]:
@@ -200,27 +200,6 @@ def _intervals(axes: Axes, one: Narrowing) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("boots of each kernel")
     axes.set_ylabel("% against the first")
-
-
-def _boots(one: ComparedScenario, name: str) -> Markup:
-    """The boots of all kernels in a scenario, side by side.
-
-    `name` is the prefix of the ids in the element, unique in the page.
-    """
-    facts = [
-        f"{words.clean(side.name)}: {words.count(len(side.pps), 'boot')} from "
-        f"{words.number(min(side.pps), one.series)} to {words.number(max(side.pps), one.series)}"
-        for side in one.sets
-    ]
-    if not facts:
-        return chart.notice("No boots measured yet.")
-    return draw(
-        lambda axes: marks(axes, one),
-        1.1 + 0.42 * len(one.sets),
-        name=name,
-        title=f"{words.clean(one.name)} on {words.clean(one.testbed)}: boots so far",
-        text=f"{'; '.join(facts)}.",
-    )
 
 
 def profile(number: int, title: str, found: ProfilePair | None, label: Name) -> Page:

@@ -28,23 +28,14 @@ def described(svg: str) -> str:
     return found.text or ""
 
 
-def marks(svg: str, colour: str) -> int:
-    """Number of dots in that colour."""
-    return sum(
-        len(re.findall(r"M \S+ \S+h\.01 ", path))
-        for path, style in re.findall(r'<path d="([^"]*)"[^>]* style="([^"]*)"', svg)
-        if f"var(--{colour}," in style
-    )
-
-
 def test_boxes_stand_in_the_order_of_the_branch_with_their_boots() -> None:
     svg = chart.boxplot(make("culprit_case"), "fwd4")
 
-    shown = texts(svg)
-    roles = [text for text in shown if text in ("good", "parent", "culprit", "bad")]
+    shown = " ".join(texts(svg))
+    roles = re.findall(r"\b(good|parent|culprit|bad) n\d+", shown)
+    marks = re.findall(r"<use [^>]*var\(--(good|bad)\b", svg)
     assert roles == ["good", "parent", "culprit", "bad"]
-    assert marks(svg, "good") == 14 + 12
-    assert marks(svg, "bad") == 14 + 14
+    assert (marks.count("good"), marks.count("bad")) == (14 + 12, 14 + 14)
     assert described(svg).startswith("good n8-8a0e35afbcdc: 14 boots from 1.4")
 
 
