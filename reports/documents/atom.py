@@ -28,12 +28,8 @@ def alert_id(number: int, testbed: str, opened_at: float) -> str:
 def feed(alerts: Iterable[AlertDocument], *, name: str, address: str = "", page: str = "") -> str:
     """The feed, the alert that was changed last first.
 
-    Args:
-        alerts: In any order.
-        name: By which this feed differs from those of other labs, such as the address of its
-            service; it becomes the feed's id.
-        address: Address of the feed; "" for a file.
-        page: Address of the overview page; "" if none.
+    `name` differs from those of other labs, such as the address of the service; it becomes the id
+    of the feed. `address` is that of the feed, `page` that of the overview; "" if there is none.
     """
     shown = sorted(alerts, key=lambda one: (-one.changed_at, -one.number))[:ENTRIES_MAX]
     root = ET.Element(_tag("feed"))

@@ -34,12 +34,8 @@ _FORMULA = ("=", "+", "-", "@")
 def as_csv(runs: Iterable[tuple[Sample, Boot, str, Sequence[str]]]) -> Iterator[str]:
     """The rows as text, the names of the columns first.
 
-    A text that a spreadsheet would take for a formula has an apostrophe before it, which
-    spreadsheets take for the sign of a text.
-
-    Args:
-        runs: A sample, the boot and the identity of the kernel that it is of, and the branches
-            that have its revision.
+    A run is a sample, its boot, the identity of the kernel, and the branches with the revision.
+    A text that a spreadsheet would take for a formula has an apostrophe before it.
     """
     yield _row(COLUMNS)
     for sample, boot, identity, branches in runs:

@@ -77,14 +77,7 @@ def as_plain(value: Any) -> Any:  # noqa: ANN401 - of dataclasses there is no co
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The schema of a document, of JSON Schema's draft 2020-12.
-
-    Args:
-        name: One of DOCUMENTS.
-
-    Raises:
-        KeyError: it is none of them.
-    """
+    """The schema of a document, of JSON Schema's draft 2020-12. `name` is one of DOCUMENTS."""
     found: dict[str, Any] = {}
     document = DOCUMENTS[name]
     body = described(document, found)
@@ -99,12 +92,7 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def described(noun: type, found: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a class.
-
-    Args:
-        noun: A dataclass.
-        found: Receives the schemas of nested classes, by name.
-    """
+    """The schema of a dataclass; adds those of nested classes to `found`, by name."""
     hints = get_type_hints(noun, include_extras=True)
     names = [one.name for one in fields(noun)]
     summary = (noun.__doc__ or "").partition("\n\n")[0]

@@ -19,10 +19,7 @@ ONE_IMAGE = (
 def effect(reference: Sequence[float], other: Sequence[float], confidence: float) -> str:
     """Difference of a set from the reference, with its interval: `-10.9 % (-11.7 to -10.1)`.
 
-    Args:
-        reference: packets per second, one value per boot, two or more.
-        other: Packets per second of the compared set.
-        confidence: Confidence of the interval, in percent.
+    Both have one value per boot, in packets per second; `confidence` is in percent.
     """
     if min(*reference, *other) <= 0:
         return "none, because a boot forwarded nothing"

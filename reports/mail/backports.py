@@ -13,11 +13,7 @@ def stable_sentences(
 ) -> list[str]:
     """Sentences for a report about a culprit; none without data.
 
-    Args:
-        fate: Facts from commit messages.
-        branches: the stable branches under watch, as `stable/14`.
-        label: names revisions.
-        now: seconds since the epoch; decides between `is due` and `was due`.
+    `branches` are the watched ones, such as `stable/14`; `now` is in seconds since the epoch.
     """
     sentences = [
         f"It has been on {branch} since {day(carrier.at)} ({label(carrier.revision)})"

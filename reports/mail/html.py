@@ -16,9 +16,7 @@ _HEADING_MAX = 60
 def as_html(subject: str, text: str) -> str:
     """A whole document; its words are those of the text, in their order.
 
-    Args:
-        subject: One line.
-        text: Paragraphs, headings, and indented or drawn blocks, separated by empty lines.
+    The text has paragraphs, headings, and indented or drawn blocks, separated by empty lines.
     """
     blocks = [block for block in re.split(r"\n\s*\n", text.strip("\n")) if block.strip()]
     shown = [

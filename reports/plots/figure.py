@@ -124,13 +124,7 @@ def _body(svg: str, name: str) -> tuple[str, str]:
 
 
 def files(paint: Callable[[Figure], None], height: float, *, title: str) -> dict[str, bytes]:
-    """Draws a figure on white paper; returns its files by format: `svg` and `png`.
-
-    Args:
-        paint: Fills the figure.
-        height: In inches.
-        title: Title in the metadata of the files.
-    """
+    """Draws a figure of this height, in inches, on white paper: its files as `svg` and `png`."""
     latin = title.encode("latin-1", "replace").decode("latin-1")
     with _lock, mpl.rc_context({**_STYLE, "savefig.facecolor": "white"}):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
@@ -164,14 +158,9 @@ def rate_axis(
     reference: float | None = None,
     label: str = "",
 ) -> float:
-    """Sets up the left axis for these rates; returns the scale to divide them by.
+    """Sets up the left axis for rates of a series; returns the scale to divide them by.
 
-    Args:
-        axes: The axes.
-        rates: Numbers of the series.
-        series: Name of the series, for the unit.
-        reference: Rate that is 0 % of an axis on the right; None for no such axis.
-        label: Label of the right axis.
+    With a reference rate, a right axis with this label has percentages; the reference is 0 %.
     """
     name, scale = unit(rates, series)
     low, high = min(rates) / scale, max(rates) / scale

@@ -123,12 +123,7 @@ def ministat(
 
 
 def vitals(name: str, values: Sequence[float], variant: Variant = Variant.CURRENT) -> Vitals:
-    """The numbers of one set.
-
-    Args:
-        name: of the set, as it is printed.
-        values: three or more, in the order in which a file would hold them.
-        variant: whose numbers.
+    """The numbers of a set, from three or more values in the order in which a file would hold them.
 
     Raises:
         ValueError: too few values, or one that cannot be shown.
@@ -165,14 +160,8 @@ def difference(
 ) -> MinistatDifference:
     """Difference of a set's mean from that of the reference, by Student's t with pooled variance.
 
-    Args:
-        one: The compared set.
-        reference: ministat's first set.
-        confidence: in percent, one of `student_t.CONFIDENCES`.
-        variant: whose relative error.
-
     Raises:
-        ValueError: no such confidence.
+        ValueError: the confidence, in percent, is none of `student_t.CONFIDENCES`.
     """
     n, m = len(one.points), len(reference.points)
     t = critical(n + m - 2, confidence)

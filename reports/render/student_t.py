@@ -22,11 +22,7 @@ _ROWS = 100
 
 @cache
 def critical(degrees: int, confidence: float) -> float:
-    """The t that a difference must exceed, two-sided.
-
-    Args:
-        degrees: degrees of freedom, at least 1.
-        confidence: in percent, one of CONFIDENCES.
+    """The t that a difference must exceed, two-sided; `confidence` is in percent.
 
     Raises:
         ValueError: the table has no such column.

@@ -127,15 +127,15 @@ def make_page(
     changing: bool = False,
     **values: object,
 ) -> Page:
-    """A page.
+    """A page from a file in the folder `site`; its title is also its first heading.
 
     Args:
-        template: File in the folder `site`.
-        page_title: Title and first heading.
-        current: The file of the navigation that it is.
+        template: The file.
+        page_title: The title.
+        current: Its file in the navigation.
         alternates: Other forms of the same.
         trail: Files and names of the pages above it, for the breadcrumbs.
-        changing: Whether what it shows is under way, so that a browser loads it again.
+        changing: Whether a browser reloads it, because it shows work in progress.
         values: Values of the template.
     """
     frame: dict[str, Any] = {

@@ -185,10 +185,7 @@ def first_changed(
 ) -> int | None:
     """Place of the first level with the change of an alert; None if it is not among the levels.
 
-    Args:
-        alert: The alert.
-        levels: In the order of the branch.
-        culprit: Number of the verified commit, which need not have a level; None if unknown.
+    `culprit` is the number of the verified commit, which need not have a level.
     """
     places = {level.revision: x for x, level in enumerate(levels)}
     bad = places.get(alert.bad)
@@ -209,13 +206,10 @@ def _days(axes: Axes, levels: Sequence[LevelDocument]) -> None:
 
 
 def spark(means: Sequence[float]) -> str:
-    """The path of a picture of 72 by 16 units, the latest levels from left to right.
+    """The path of a picture of 72 by 16 units, the latest levels (ln numbers) from left to right.
 
     Not drawn by matplotlib, whose markup would make a page with hundreds of them ten times as
     large.
-
-    Args:
-        means: ln numbers of levels, oldest first, at least one.
     """
     shown = list(means[-SPARK:])
     low, high = min(shown), max(shown)

@@ -83,11 +83,7 @@ class PageBuilder:
         }
 
     def alert(self, number: int) -> dict[str, File]:
-        """The page of an alert, its document, and its flame graphs.
-
-        Raises:
-            StoreError: There is no such alert.
-        """
+        """The page of an alert, its document, and its flame graphs. Raises NotFoundError."""
         document = self.documents.alert(number)
         alert = self.alerts[number]
         last = alert.bisection or alert.comparison
@@ -105,11 +101,7 @@ class PageBuilder:
         return _files(alert_page(number), page, document) | drawings
 
     def job(self, number: int) -> dict[str, File]:
-        """The page of a comparison or bisection, and its document.
-
-        Raises:
-            StoreError: There is no such job.
-        """
+        """The page of a comparison or bisection, and its document. Raises NotFoundError."""
         alert = self._by_job.get(number)
         document = of_job(self.lab, self.ledger, self.ledger.jobs.get(number))
         if isinstance(document, BisectionDocument):

@@ -51,10 +51,7 @@ class IndexPages:
     overview: Overview
 
     def files(self, pairs: Sequence[Pair]) -> Iterator[tuple[str, File]]:
-        """All of them by name, for a static site.
-
-        Args:
-            pairs: Revisions to compare, each pair on a page.
+        """All of them by name, for a static site, with a page for each pair of revisions.
 
         Raises:
             SiteRevisionError: A revision of a pair was not measured.
@@ -111,11 +108,7 @@ class IndexPages:
         return revisions.revision(document, self.overview.series, named)
 
     def pair(self, before: str, after: str) -> Page:
-        """The page of two revisions.
-
-        Raises:
-            SiteRevisionError: A revision was not measured.
-        """
+        """The page of two revisions. Raises SiteRevisionError if one was not measured."""
         ledger = self.builder.ledger
         first, second = (
             self.builder.lab.revision(revision_names.resolve(ledger, one))
@@ -170,12 +163,8 @@ def overview(
 ) -> Overview:
     """The overview of a ledger.
 
-    Args:
-        builder: Page builder of the run.
-        series: All of them, or those that were read.
-        running: All open jobs.
-        at: Now, or the time of the latest data.
-        more: Other fields.
+    `series` may be incomplete; `running` has all open jobs; `at` is now, or the time of the latest
+    data; `more` has other fields.
     """
     ledger = builder.ledger
     return Overview(

@@ -24,11 +24,7 @@ from netbisect.workers.config.lab import Lab
 def request_files(
     builder: PageBuilder, settings: Settings, lab: Lab, number: int
 ) -> dict[str, File]:
-    """The page of a request, by its file.
-
-    Raises:
-        NotFoundError: There is none.
-    """
+    """The page of a request, by its file. Raises NotFoundError."""
     ledger = builder.ledger
     records = ledger.requests.jobs(number)
     found = RequestQueries(ledger, settings, lab, open_history(settings, lab)).of(number)
@@ -79,11 +75,7 @@ def _narrowing(builder: PageBuilder, job: MeasureJob, evidence: Evidence) -> lis
 
 
 def profile_files(builder: PageBuilder, settings: Settings, number: int) -> dict[str, File]:
-    """The page of a profile job, by its file; nothing for another job.
-
-    Raises:
-        NotFoundError: There is no such job.
-    """
+    """The page of a profile job, by its file; nothing for another job. Raises NotFoundError."""
     ledger, record = builder.ledger, builder.ledger.jobs.get(number)
     job = record.job
     if not isinstance(job, ProfileJob):

@@ -93,14 +93,7 @@ def has_gone(request: Request) -> bool:
 
 
 def send(request: Request, media_type: str, text: str, *, seconds: int = 0) -> None:
-    """Sends a text in UTF-8, or status 304.
-
-    Args:
-        request: The request.
-        media_type: Type of the text.
-        text: Body of the response.
-        seconds: Time for which clients may cache it.
-    """
+    """Sends a text in UTF-8, or status 304; clients may cache it for so many seconds."""
     content = text.encode("utf-8", "replace")
     send_bytes(request, f"{media_type}; charset=utf-8", content, seconds=seconds)
 

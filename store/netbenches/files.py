@@ -98,12 +98,9 @@ def read(
     parser: Parser,
     skip: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Imported]:
-    """Reads images.
+    """Reads images from a file of histories, or from a folder.
 
-    Args:
-        path: A file of histories, or a folder.
-        parser: Reads receivers' files.
-        skip: Gets messages about skipped and doubtful data.
+    `parser` reads receivers' files; `skip` gets messages about skipped and doubtful data.
 
     Raises:
         NetbenchesError: the file or folder does not exist, or a line is invalid.
@@ -148,11 +145,7 @@ def _read_histories(path: Path, skip: Callable[[str], None]) -> Iterator[Importe
 
 
 def parsed(line: str, where: str) -> object:
-    """Parses a line of JSON.
-
-    Raises:
-        NetbenchesError: it is invalid; the message starts with `where`.
-    """
+    """Parses a line of JSON. Raises NetbenchesError with a message that starts with `where`."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:  # also for very long numbers
@@ -166,14 +159,10 @@ def images_of(
     skip: Callable[[str], None],
     fault: Callable[[str], None] | None = None,
 ) -> Iterator[Imported]:
-    """The images of a history, in the order of its points.
+    """The images of a history, in the order of its points; `where` is file and number of the line.
 
-    Args:
-        line: Parsed line.
-        where: File and number of the line.
-        skip: Gets messages about images without the number of a revision.
-        fault: Gets messages about invalid points and boots, which are left out. Without it, they
-            are errors.
+    `skip` gets messages about images without the number of a revision, `fault` those about invalid
+    points and boots, which are left out. Without `fault`, they are errors.
 
     Raises:
         NetbenchesError: it is no history; the message starts with `where`.

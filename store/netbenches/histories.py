@@ -30,12 +30,7 @@ class Histories:
         self._patched: list[str] = []
 
     def take(self, lines: Iterable[str], name: str) -> None:
-        """Reads a file.
-
-        Args:
-            lines: JSON, one history per line; others are refused.
-            name: Of the file, for messages.
-        """
+        """Reads a file: JSON, one history per line; others are refused."""
         for count, line in enumerate(lines, 1):
             where = f"{name}:{count}"
             if not line.strip():

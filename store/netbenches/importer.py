@@ -44,12 +44,7 @@ def import_into(ledger: Ledger, path: Path, *, parser: Parser) -> ImportSummary:
     """Imports a file of histories, or all folders of results below a folder.
 
     All files are read before the ledger is changed. Variants of a revision are imported to a
-    branch such as `head+mbuf`.
-
-    Args:
-        ledger: Ledger.
-        path: The file or folder.
-        parser: Reads receivers' files.
+    branch such as `head+mbuf`. `parser` reads receivers' files.
 
     Raises:
         NetbenchesError: there is nothing to import, or a line is invalid.
@@ -69,11 +64,7 @@ def import_into(ledger: Ledger, path: Path, *, parser: Parser) -> ImportSummary:
 
 
 def record(ledger: Ledger, images: Iterable[Imported]) -> ImportSummary:
-    """Stores images; known data are not added again.
-
-    Raises:
-        StoreError: the database failed.
-    """
+    """Stores images; known data are not added again. Raises StoreError."""
     summary = ImportSummary()
     for _, series in itertools.groupby(sorted(images, key=_series), key=_series):
         summary.series += 1

@@ -43,9 +43,6 @@ def open_candidate(
     """Opens a candidate for the compare job that is to confirm it; sends no mail.
 
     `open_alert` announces it when that job is closed; `change_alert` withdraws it.
-
-    Raises:
-        StoreError: the job is no compare job.
     """
     job = record.job
     if not isinstance(job, CompareJob):
@@ -64,21 +61,14 @@ def open_alert(
     what: str,
     ends: tuple[str, str] | None = None,
 ) -> Alert:
-    """Announces the change that a job has confirmed.
+    """Announces the change that a compare or bisect job has confirmed.
 
     An alert of the same testbed, branch and kind that ended at most 30 days ago, about the same
     leading scenario or range, is reopened and the candidate of the job withdrawn. Otherwise the
     candidate is announced, or a new alert.
 
-    Args:
-        writing: The transaction.
-        record: A compare or bisect job.
-        effects: Leading scenario first, at least one; its sign is the kind of the alert.
-        what: Reason, for the history of the alert.
-        ends: Good and bad revision, if not those of the job.
-
-    Raises:
-        StoreError: the job is of another kind, or there is no effect.
+    `effects` has the leading scenario first; its sign is the kind of the alert. `ends` are the good
+    and bad revision, if not those of the job; `what` is the reason, for the history.
     """
     job = record.job
     if not isinstance(job, CompareJob | BisectJob):
@@ -113,15 +103,8 @@ def note_modes(
 ) -> Alert | None:
     """Announces that the slow mode of a series occurs more or less often since a night.
 
-    Args:
-        writing: The transaction.
-        record: The nightly job.
-        effect: Change of the mean of all boots.
-        good: The last revision before.
-        what: Reason, for the history of the alert.
-
-    Returns:
-        The alert; None if one about this series is open.
+    `effect` is the change of the mean of all boots, `good` the last revision before, `what` the
+    reason. Returns None if an alert about this series is open.
     """
     night = record.job
     assert isinstance(night, NightlyJob)
@@ -153,7 +136,7 @@ def change_alert(
     recovery: str = "",
     tell: Callable[[Alert], str] | None = None,
 ) -> Alert:
-    """Changes what is given, and records the author and the reason.
+    """Changes what is given, and records the author and the reason `what`.
 
     The result of a search leaves the state as it is if a person has decided, or the alert has
     ended.
@@ -161,18 +144,14 @@ def change_alert(
     Args:
         writing: The transaction.
         identifier: Of the alert.
-        what: Reason, in words.
+        what: Reason.
         who: Author.
         state: New state; bisect/model/alert_state.py has the transitions.
         culprit: Revision.
         bisection: Job that searches for the culprit.
         until: End of MUTED.
         recovery: With FIXED, the first revision with the old level, if known.
-        tell: Makes the text of a mail from the changed alert. It is posted to the recipients of
-            the last mail of the alert, if the change is one to be mailed.
-
-    Returns:
-        The changed alert.
+        tell: Makes the text of a mail from the changed alert, for the recipients of its last mail.
 
     Raises:
         StoreError: there is no such alert, the transition is not allowed, or the author or the
@@ -211,11 +190,7 @@ def _tell(writing: WriteTransaction, alert: Alert, text: str) -> None:
 def join_same_culprit(writing: WriteTransaction, identifier: int) -> Alert:
     """Merges all open alerts of the same kind and culprit into the one announced first.
 
-    Returns:
-        That alert, which has the series of all.
-
-    Raises:
-        StoreError: there is no such alert.
+    Returns that alert, which has the series of all. Raises NotFoundError.
     """
     row = get_row(writing.session, Alert, identifier)
     known = select(Alert).where(Alert.culprit == row.culprit, Alert.id != row.id)
@@ -290,11 +265,7 @@ def _add_series(row: Alert, scenario: str, effect: Effect | None, at: float) -> 
 
 
 def note_change(writing: WriteTransaction, row: Alert, *, who: str, what: str) -> None:
-    """Adds a remark to the history of an alert.
-
-    Raises:
-        NotAllowedError: There is no author or reason.
-    """
+    """Adds a remark to the history. Raises NotAllowedError without an author or a reason."""
     _apply(writing, row, AlertAction.NOTE, who, what)
 
 

@@ -89,10 +89,7 @@ class AlertRepository(LedgerRepository):
     def end_mutes(self, *, who: str, what: str, tell: Callable[[Alert], str]) -> list[Alert]:
         """Reopens the muted alerts whose time is over, and returns them.
 
-        Args:
-            who: Author.
-            what: Reason, in words.
-            tell: Makes the text of the mail.
+        `who` and `what` are author and reason; `tell` makes the text of the mail.
         """
         muted = select(Alert).where(Alert.state == AlertState.MUTED)
         with self.writing() as writing:
@@ -127,11 +124,7 @@ class AlertRepository(LedgerRepository):
         )
 
     def change_counts(self, alerts: Collection[int] | None = None) -> dict[int, tuple[int, float]]:
-        """By alert: number of changes, and time of the last one.
-
-        Args:
-            alerts: Ids; all alerts by default.
-        """
+        """By alert, by default for all: number of changes, and time of the last one."""
         query = select(AlertChangeRow.alert, func.count(), func.max(AlertChangeRow.at))
         if alerts is not None:
             query = query.where(AlertChangeRow.alert.in_(alerts))

@@ -70,18 +70,15 @@ class EvidenceRepository(LedgerRepository):
         arch: str,
         variants: Mapping[str, str] = MappingProxyType({}),
     ) -> Evidence:
-        """All facts relevant for a job.
+        """All facts relevant for a job, which need not be in the ledger.
 
         Only valid samples under the newest conditions of their testbed and scenario become
         observations, in the order of their boots. A nightly job sees its own boots; compare and
         bisect jobs see every boot of their revisions on their testbeds, and `fresh` marks their
         own. Only searches with layouts see kernels with other layouts.
 
-        Args:
-            record: The job; it need not be in the ledger.
-            config: Of the kernels that its testbed runs.
-            arch: Of the kernels that its testbed runs.
-            variants: Other configurations, by revision.
+        The kernels are those of `config` and `arch`, or of another configuration in `variants`, by
+        revision.
         """
         builds = BuildVariants(config, arch, variants)
         scope = scope_of(record)

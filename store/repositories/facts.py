@@ -45,14 +45,9 @@ class FactRepository(LedgerRepository):
                 add_event(writing, added, job)
 
     def record_all(self, facts: Iterable[Fact], source: str) -> list[Fact]:
-        """Stores facts of another source in one transaction; returns the new ones.
+        """Stores facts in any order in one transaction, with one event; returns the new ones.
 
-        Args:
-            facts: In any number and order.
-            source: Their origin, for the single event of all of them.
-
-        Raises:
-            StoreError: as `record`.
+        `source` is their origin, for the event. Raises StoreError as `record`.
         """
         with self.writing() as writing:
             given = list(facts)

@@ -125,14 +125,7 @@ class JobClosing(WriteTransaction):
         )
 
     def end_request(self, *, state: RequestState, verdict: str, why: str, letter: Mail) -> Request:
-        """Closes the request of the job, with a mail.
-
-        Args:
-            state: Answered, or failed.
-            verdict: One word.
-            why: A sentence.
-            letter: The mail.
-        """
+        """Closes the request of the job as answered or failed, with a mail."""
         assert self.record.request is not None
         return request_changes.end(
             self, self.record.request, state=state, verdict=verdict, why=why, letter=letter
@@ -219,11 +212,7 @@ class JobRepository(LedgerRepository):
         return self._all(query)
 
     def progress(self, jobs: Collection[int] | None = None) -> dict[int, tuple[int, int]]:
-        """By job: numbers of submitted and of finished attempts.
-
-        Args:
-            jobs: Ids; all jobs by default.
-        """
+        """By job, by default for all: number of submitted attempts, and of finished ones."""
         query = select(Action.job, func.count(Action.buildset), func.count(Action.outcome))
         if jobs is not None:
             query = query.where(Action.job.in_(jobs))

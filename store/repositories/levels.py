@@ -83,10 +83,8 @@ def grouped(
 ) -> dict[Any, tuple[Level, ...]]:
     """Groups samples into levels, by conditions or by another key.
 
-    Args:
-        rows: From `samples`, of one testbed and scenario; the key is the first column.
-        images: From `images_of`.
-        scenario: Name of the series.
+    `rows` come from `samples`, for one testbed and scenario, with the key in the first column;
+    `images` come from `images_of`.
     """
     level_of_run = metric_of(scenario).level
     found: dict[Any, dict[tuple[str, str], tuple[float, dict[str, list[tuple[float, bool]]]]]] = {}

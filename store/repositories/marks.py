@@ -19,12 +19,7 @@ class MarkRepository(LedgerRepository):
     def add(self, alert: int, name: str, verdict: MarkVerdict, *, who: str, why: str) -> CommitMark:
         """Marks a candidate of the search of an alert, and notes it in the alert's history.
 
-        Args:
-            alert: Number of the alert.
-            name: First digits of the commit's hash.
-            verdict: The mark.
-            who: Author.
-            why: Reason.
+        `name` is the beginning of the commit's hash.
 
         Raises:
             NotFoundError: There is no such alert.

@@ -38,12 +38,7 @@ class NeighbourSeries:
 
 
 def _nearest(numbers: Sequence[int], ends: tuple[int, int]) -> tuple[list[int], list[int]]:
-    """Numbers of the commits next to a change: before it, and since.
-
-    Args:
-        numbers: Of the booted commits, in order.
-        ends: Numbers of the last good and the first bad commit.
-    """
+    """Numbers of the booted commits next to a change, from all in order: before it, and since."""
     good, bad = ends
     before = [one for one in numbers if one <= good][-_BEFORE:]
     return before, [one for one in numbers if one >= bad][:_SINCE]
@@ -55,15 +50,11 @@ class NeighbourSeriesRepository(LedgerRepository):
     def around(
         self, branch: str, testbed: str, ends: tuple[int, int], until: float = math.inf
     ) -> dict[tuple[str, str], NeighbourSeries]:
-        """By testbed and scenario: the series with levels on both sides of a change.
+        """By testbed and scenario: the series of a branch with levels on both sides of a change.
 
-        The level of a revision is the mean rate of all its runs.
-
-        Args:
-            branch: Of the series.
-            testbed: Testbed to leave out.
-            ends: Numbers of the last good and the first bad commit.
-            until: Time of the last samples to use, seconds since the epoch.
+        `testbed` is left out. `ends` are the numbers of the last good and the first bad commit;
+        samples after `until`, in seconds since the epoch, are ignored. The level of a revision is
+        the mean rate of all its runs.
         """
         with self.reading() as session:
             numbers = _numbers(session, branch, ends)

@@ -88,9 +88,7 @@ class NightRepository(LedgerRepository):
     def latest(self, seconds: float) -> list[JobRecord]:
         """The last nightly job of each testbed and branch, without repeats.
 
-        Args:
-            seconds: A job belongs to the night if it was opened within so many seconds before the
-                last one.
+        A job belongs to the night if it was opened at most `seconds` before the last one.
         """
         nights = _NIGHT & ~_REPEAT
         last = select(func.max(JobRecord.opened_at)).where(nights)

@@ -31,7 +31,7 @@ def post_mail(
     thread: str = "",
     in_reply_to: str = "",
 ) -> OutboxMail:
-    """Adds a mail; a known key adds nothing.
+    """Adds a mail; returns the existing mail for a known key.
 
     Args:
         writing: The transaction.
@@ -41,9 +41,6 @@ def post_mail(
         alert: Alert whose mails form one thread.
         thread: Prefix of the keys of a thread, such as `request:7:`.
         in_reply_to: Message-ID of a received mail that this one answers.
-
-    Returns:
-        The mail, with its Message-ID; for a known key the existing mail.
 
     Raises:
         StoreError: there are no recipients, or no such alert.
@@ -100,17 +97,10 @@ class OutboxRepository(LedgerRepository):
         return self._first(mails.order_by(OutboxMail.id.desc()))
 
     def begin(self, identifier: int, next_try_at: float) -> None:
-        """Records that a mail is about to be sent.
+        """Records that a mail is about to be sent, and the time of the next try after a crash.
 
         If this fails, the mail must not be sent: its delivery could not be recorded either, and it
-        would be sent again and again.
-
-        Args:
-            identifier: Of the mail.
-            next_try_at: Time of the next try after a crash.
-
-        Raises:
-            StoreError: there is no such mail.
+        would be sent again and again. Raises NotFoundError.
         """
         with self.writing() as writing:
             get_row(writing.session, OutboxMail, identifier).next_try_at = next_try_at
@@ -129,16 +119,10 @@ class OutboxRepository(LedgerRepository):
     def failed(
         self, identifier: int, why: str, next_try_at: float | None, left: Iterable[str] = ()
     ) -> None:
-        """Records that a mail could not be sent.
+        """Records that a mail could not be sent, with the error `why` of the mail server.
 
-        Args:
-            identifier: Of the mail.
-            why: Error of the mail server.
-            next_try_at: Time of the next try; None gives up.
-            left: Recipients who have not got it (default: all).
-
-        Raises:
-            StoreError: there is no such mail.
+        `next_try_at` None gives up. `left` are the recipients who have not got it (default: all).
+        Raises NotFoundError.
         """
         with self.writing() as writing:
             row = get_row(writing.session, OutboxMail, identifier)

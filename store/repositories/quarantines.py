@@ -57,11 +57,7 @@ class QuarantineRepository(LedgerRepository):
             return row
 
     def ask_release(self, testbed: str, *, by: str, note: str = "") -> Quarantine:
-        """Requests the release of a testbed, which is checked first.
-
-        Raises:
-            StoreError: it is not in quarantine.
-        """
+        """Requests a release, which is checked first. Raises StoreError without a quarantine."""
         with self.writing() as writing:
             row = _standing(writing.session, testbed)
             if row is None:
@@ -73,8 +69,7 @@ class QuarantineRepository(LedgerRepository):
     def refuse_release(self, quarantine: int, why: str) -> Quarantine:
         """Refuses a release after a failed check; the testbed stays in quarantine.
 
-        Raises:
-            StoreError: there is no such quarantine.
+        Raises NotFoundError.
         """
         with self.writing() as writing:
             row = get_row(writing.session, Quarantine, quarantine)

@@ -63,11 +63,7 @@ def job_rows(session: Session, request: int) -> Sequence[JobRecord]:
 def cancel(
     writing: WriteTransaction, request: int, *, who: str, via: str, why: str, letter: Mail
 ) -> Request:
-    """Cancels a request until it is resumed.
-
-    Raises:
-        StoreError: there is none, or it is over.
-    """
+    """Cancels a request until it is resumed. Raises StoreError if there is none, or it is over."""
     row = get_row(writing.session, Request, request)
     if row.state != RequestState.OPEN:
         raise StoreError(f"request {request} is {row.state}: there is nothing to cancel")

@@ -202,8 +202,7 @@ class RequestRepository(LedgerRepository):
     ) -> Request:
         """Changes the priority of a request and its jobs.
 
-        Raises:
-            StoreError: there is none, or it is over.
+        Raises StoreError if there is none, or it is over.
         """
         with self.writing() as writing:
             row = get_row(writing.session, Request, request)

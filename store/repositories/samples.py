@@ -59,11 +59,7 @@ class SampleRepository(LedgerRepository):
     ) -> Iterator[MeasuredSample]:
         """Samples, oldest first; each argument is a filter.
 
-        Args:
-            testbed: Name.
-            scenario: Name.
-            branch: Branch with the revision on its first-parent line.
-            since: Seconds since the epoch.
+        `branch` has the revision on its first-parent line; `since` is in seconds since the epoch.
         """
         query = (
             select(SampleRow, BootRow, image_of_boot())

@@ -45,11 +45,7 @@ class TokenRepository(LedgerRepository):
         return self._all(select(Token).order_by(Token.id))
 
     def revoke(self, identifier: int, *, by: str) -> Token:
-        """Revokes a token.
-
-        Raises:
-            StoreError: there is none, or it is revoked already.
-        """
+        """Revokes a token. Raises StoreError if there is none, or it was revoked before."""
         with self.writing() as writing:
             row = get_row(writing.session, Token, identifier)
             if row.revoked_at is not None:

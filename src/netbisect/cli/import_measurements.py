@@ -86,11 +86,7 @@ def _contradictions(ledger: Ledger, measurements: Measurements) -> Iterator[str]
 def _numbers(
     ledger: Ledger, branch: str, revisions: Iterable[str], known: Mapping[str, int]
 ) -> dict[str, int]:
-    """Positions of revisions: new ones follow the known ones.
-
-    Raises:
-        click.ClickException: the branch is watched, or the order contradicts an earlier import.
-    """
+    """Positions of revisions: new ones follow the known ones."""
     newest = ledger.commits.newest(branch)
     commit = ledger.commits.get(newest) if newest else None
     if commit and commit.author:

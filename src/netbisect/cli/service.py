@@ -53,11 +53,7 @@ def service(manager: str, part: str, folder: Path, user: str | None) -> None:
 
 
 def _program(name: str) -> Path:
-    """Beside this Python, or wherever the PATH leads to it.
-
-    Raises:
-        ClickException: It is not installed.
-    """
+    """Beside this Python, or wherever the PATH leads to it."""
     beside = Path(sys.executable).with_name(name)
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which(name)
     if found is None:
@@ -66,11 +62,7 @@ def _program(name: str) -> Path:
 
 
 def _written(folder: Path) -> list[Path]:
-    """Folders that a master writes to: its own, and the state folder of its settings.
-
-    Raises:
-        FileError: The settings are missing or invalid.
-    """
+    """Folders that a master writes to: its own, and the state folder of its settings."""
     from netbisect.steps.service.control import SETTINGS  # noqa: PLC0415 - hosts of workers have no Buildbot
     from netbisect.steps.service.settings import load_settings  # noqa: PLC0415 - see above
 

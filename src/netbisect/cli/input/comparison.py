@@ -90,12 +90,7 @@ def scenarios_of(study: StudyFile, folder: Path) -> tuple[ComparedScenario, ...]
 
 
 def set_of(name: str, path: Path) -> Set:
-    """A set from a file with one value per line, as for ministat.
-
-    Raises:
-        OSError: It cannot be read.
-        click.ClickException: It has fewer than three values.
-    """
+    """A set from a file with one value per line, as for ministat; at least three values."""
     try:
         return Set(name, read_points(path.read_bytes(), str(path)), path.name)
     except ValueError as error:
@@ -105,12 +100,7 @@ def set_of(name: str, path: Path) -> Set:
 
 
 def flame_graph_of(name: str, path: Path) -> FlameGraph:
-    """A flame graph from its file.
-
-    Raises:
-        OSError: It cannot be read.
-        click.ClickException: It is not an SVG file.
-    """
+    """A flame graph from its file."""
     content = path.read_bytes()
     if path.suffix.lower() != ".svg" or b"<svg" not in content:
         raise click.ClickException(f"{path}: not an SVG file")
@@ -118,12 +108,7 @@ def flame_graph_of(name: str, path: Path) -> FlameGraph:
 
 
 def of_results(path: Path, say: Callable[[str], None]) -> list[ImageResults]:
-    """A folder of netbenches' results, or a file of histories.
-
-    Raises:
-        NetbenchesError: It cannot be read.
-        click.ClickException: It is empty.
-    """
+    """A folder of netbenches' results, or a file of histories. Raises NetbenchesError."""
     parser = Parser(pktgen.median_rate, pktgen.all_rates, unnumbered=True)
     found = []
     for image in files.read(path, parser=parser, skip=say):
@@ -144,11 +129,7 @@ def of_results(path: Path, say: Callable[[str], None]) -> list[ImageResults]:
 
 
 def of_ledger(address: str) -> list[ImageResults]:
-    """The results of a database.
-
-    Raises:
-        click.ClickException: It cannot be read, or is empty.
-    """
+    """The results of a database."""
     data = of_database(address)
     ledger = open_ledger(address)
     found = []
@@ -226,11 +207,7 @@ def chosen(found: Sequence[ImageResults], choice: Choice, say: Callable[[str], N
 
 
 def _of_revision(images: Sequence[ImageResults], revision: str) -> Study:
-    """One revision: its scenarios side by side, or the settings of each where some have them.
-
-    Raises:
-        click.ClickException: There is only one.
-    """
+    """One revision: its scenarios side by side, or the settings of each where some have them."""
     scenarios = _by_setting(images)
     if not scenarios and len(images) > 1:
         sets = [Set(one.scenario, one.pps, one.scenario) for one in images]

@@ -37,13 +37,7 @@ class DetectionInput:
 
 
 def of_files(files: Sequence[str]) -> DetectionInput:
-    """The series of files of histories or measurements; `-` is standard input.
-
-    Raises:
-        OSError: A file cannot be read.
-        click.ClickException: No file contains a series, or histories and
-            measurements are mixed.
-    """
+    """The series of files of histories, or of files of measurements; `-` is standard input."""
     histories, measurements = Histories(), Measurements()
     kinds = set()
     for name in files:
@@ -59,12 +53,7 @@ def of_files(files: Sequence[str]) -> DetectionInput:
 
 
 def read_measurements(name: str) -> Measurements:
-    """The measurements of a file or folder.
-
-    Raises:
-        OSError: It cannot be read.
-        click.ClickException: It contains no measurements.
-    """
+    """The measurements of a file or folder."""
     measurements = Measurements()
     _read(name, measurements)
     return measurements
@@ -106,12 +95,7 @@ def _of_measurements(measurements: Measurements) -> DetectionInput:
 
 
 def of_database(address: str) -> DetectionInput:
-    """The series of a database.
-
-    Raises:
-        click.ClickException: It does not exist, or has no measurements.
-        StoreError: It cannot be used.
-    """
+    """The series of a database. Raises StoreError."""
     if not database_exists(address):
         raise click.ClickException(
             f"there is no database {address}; expected a FILE of histories or --database"

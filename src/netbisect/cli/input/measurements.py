@@ -124,11 +124,7 @@ class Measurements:
         return Level(revision, f"{name.testbed} {revision}", at, values)
 
     def images(self, numbers: Mapping[str, Mapping[str, int]]) -> Iterator[Imported]:
-        """The measurements for an import.
-
-        Args:
-            numbers: Positions of all revisions by branch.
-        """
+        """The measurements for an import, with positions of all revisions by branch."""
         for name, revisions in self._rows.items():
             for revision, rows in revisions.items():
                 number = numbers[name.branch][revision]
