@@ -21,7 +21,7 @@ from netbisect.bisect.model.alert_state import (
 from netbisect.bisect.model.jobs import BisectJob, CompareJob, Job, NightlyJob
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Effect
-from netbisect.store.db.database import NotAllowedError, StoreError
+from netbisect.store.db.database import NotAllowedError
 from netbisect.store.db.records import (
     Alert,
     AlertChangeRow,
@@ -45,8 +45,7 @@ def open_candidate(
     `open_alert` announces it when that job is closed; `change_alert` withdraws it.
     """
     job = record.job
-    if not isinstance(job, CompareJob):
-        raise StoreError(f"job {record.id} ({record.key}) is no comparison")
+    assert isinstance(job, CompareJob)
     row = _new(writing, job, job.lead, (job.good, job.bad), kind, comparison=record.id)
     _add_series(row, job.lead, None, writing.now)
     _record(writing, row, SERVICE, what)
@@ -71,10 +70,7 @@ def open_alert(
     and bad revision, if not those of the job; `what` is the reason, for the history.
     """
     job = record.job
-    if not isinstance(job, CompareJob | BisectJob):
-        raise StoreError(f"job {record.id} ({record.key}) compares nothing, so it opens no alert")
-    if not effects:
-        raise StoreError(f"job {record.id} ({record.key}) measured no effect to announce")
+    assert isinstance(job, CompareJob | BisectJob)
     compared = isinstance(job, CompareJob)
     comparison = record.id if compared else None
     good, bad = ends = ends or (job.good, job.bad)

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from netbisect.bisect.alert_lifecycle import REOPENING_SECONDS
-from netbisect.bisect.model.alert_state import AlertKind, AlertState
-from netbisect.bisect.model.jobs import CompareJob, NightlyJob
-from netbisect.bisect.model.results import Confirmed, NightlyResult
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.bisect.model.jobs import NightlyJob
+from netbisect.bisect.model.results import NightlyResult
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
@@ -93,28 +93,6 @@ def test_alerts_are_filtered_by_state_and_time(ledger: Ledger, clock: Clock) -> 
     assert oldest.id == first.id
     assert set(ledger.alerts.change_counts([over.id])) == {over.id}
     assert set(ledger.alerts.change_counts()) == {first.id, over.id, candidate.id}
-
-
-def test_only_a_comparison_confirms_a_candidate(ledger: Ledger) -> None:
-    night = ledger.jobs.add(NightlyJob("main", "c2558", "r20", (PF,), 3), key="night")
-    with (
-        pytest.raises(StoreError, match="is no comparison"),
-        ledger.jobs.closing(night, NightlyResult(3)) as closing,
-    ):
-        closing.open_candidate(night, kind=AlertKind.DROP, what="?")
-
-
-def test_an_alert_needs_measurements(ledger: Ledger) -> None:
-    record = ledger.jobs.add(
-        CompareJob("main", "t", "r1", "r2", (PF,), PF, -0.1, commits=30), key="c"
-    )
-    with (
-        pytest.raises(StoreError, match="measured no effect to announce"),
-        ledger.jobs.closing(record, Confirmed(())) as closing,
-    ):
-        closing.open_alert([], what="?")
-
-    assert ledger.alerts.all(candidates=True) == []
 
 
 @pytest.mark.both_databases

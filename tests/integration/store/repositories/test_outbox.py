@@ -7,9 +7,8 @@ from alert_ledger import DROP, STILL, Clock
 from ledger_facts import bisect_job
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.mail import Mail
-from netbisect.bisect.model.results import Culprit, NightlyResult, Posterior
+from netbisect.bisect.model.results import Culprit, Posterior
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import MailState, OutboxMail
 from netbisect.store.ledger import Ledger
@@ -99,14 +98,3 @@ def test_a_requested_search_can_open_an_alert(ledger: Ledger) -> None:
 
     assert (alert.good, alert.bad) == ("r10", "r20")
     assert (alert.comparison, alert.bisection) == (None, search.id)
-
-
-def test_a_night_opens_no_alert(ledger: Ledger) -> None:
-    record = ledger.jobs.add(NightlyJob("main", "c2558", "r1", ("s",), 3), key="night")
-    closing = ledger.jobs.closing(record, NightlyResult(3))
-
-    with pytest.raises(StoreError, match="compares nothing, so it opens no alert"), closing as c:
-        c.open_alert(EFFECTS, what="?")
-
-    assert ledger.jobs.all_open() == [record]
-    assert ledger.alerts.all_open() == []
