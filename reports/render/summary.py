@@ -6,6 +6,7 @@ import math
 import re
 from statistics import geometric_mean
 
+from netbisect.bisect.commit_trailers import parse_trailers
 from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import Posterior
@@ -17,9 +18,6 @@ from netbisect.reports.render.ministat import ASSUMES_NORMAL, POINTS_MIN, UNPROV
 _TRAILERS = ("PR", "Reviewed by", "Differential Revision", "MFC after")
 _TRAILER = re.compile(rf"^({'|'.join(_TRAILERS)}):[ \t]*(\S.*)$", re.MULTILINE | re.IGNORECASE)
 _REVIEW = re.compile(r"\bD\d+\b")
-_WAIT = re.compile(r"(\d{1,3})\s*(day|week|month)", re.IGNORECASE)
-_DAYS = {"day": 1, "week": 7, "month": 30}
-_SECONDS_OF_A_DAY = 86400
 _NAME_MAX = 72
 """Longest name of a set in a ministat block that still fits the frame."""
 _TREND, _AFTER, _TREND_MIN = 12, 3, 3
@@ -170,9 +168,8 @@ def trailers(commit: Commit) -> list[tuple[str, str]]:
     for match in _TRAILER.finditer(commit.body):
         name = next(known for known in _TRAILERS if known.lower() == match[1].lower())
         value = words.clean(match[2])
-        if name == "MFC after" and (wait := _WAIT.search(value)):
-            due = commit.at + int(wait[1]) * _DAYS[wait[2].lower()] * _SECONDS_OF_A_DAY
-            value = f"{value}, not before {words.day(due)}"
+        if name == "MFC after" and (wait := parse_trailers(match[0]).mfc_after):
+            value = f"{value}, not before {words.day(commit.at + wait)}"
         found.append((name, value))
     return found
 
