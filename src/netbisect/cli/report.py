@@ -206,7 +206,7 @@ def _study(
     if source is not None and is_study:
         if choice.scenarios:
             raise click.UsageError("--scenario does not apply to a study file")
-        return _of_file(source)
+        return comparison.of_study_file(source)
     if sets:
         return Study(title or "", [_of_sets(sets, choice.scenarios)])
     if source is not None:
@@ -220,22 +220,6 @@ def _study(
         )
     compared = comparison.chosen(found, choice, _warn)
     return replace(compared, title=title or _title(compared.scenarios))
-
-
-def _of_file(path: Path) -> Study:
-    study = comparison.study_file(path)
-    return Study(
-        title=study.title,
-        scenarios=comparison.scenarios_of(study, path.parent),
-        conditions=study.conditions,
-        flame_graphs=[
-            comparison.flame_graph_of(name, path.parent / file)
-            for name, file in study.flame_graphs.items()
-        ],
-        variant=Variant(study.variant),
-        width=study.width,
-        confidence=study.confidence,
-    )
 
 
 def _of_sets(sets: tuple[str, ...], names: tuple[str, ...]) -> ComparedScenario:

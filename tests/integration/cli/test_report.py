@@ -18,9 +18,9 @@ from netbisect.cli.input.comparison import (
     StudyFile,
     StudyScenario,
     chosen,
-    study_file,
 )
 from netbisect.reports.render.ministat import Variant, ministat
+from netbisect.workers.config.toml import load
 
 OLD = [1465887, 1442680, 1443536, 1440210.5, 1452100]
 NEW = [1428782, 1423177, 1410213, 1431000, 1425000]
@@ -111,7 +111,7 @@ def test_the_documented_study_file_is_valid() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reports.md").read_text()
     example = page.split("```toml\n", 1)[1].split("```", 1)[0]
     Path("study.toml").write_text(example)
-    study = study_file(Path("study.toml"))
+    study = load(Path("study.toml"), StudyFile)
 
     assert len(study.scenario) == 2
     keys = {field.name for kind in (StudyFile, StudyScenario) for field in fields(kind)}

@@ -15,6 +15,7 @@ from netbisect.cli.input import MAX_SUGGESTIONS, suggestion
 from netbisect.cli.input.detection import of_database
 from netbisect.reports.documents.netbenches_study import FlameGraph, Study
 from netbisect.reports.model.compared import ComparedScenario, Set
+from netbisect.reports.render.ministat import Variant
 from netbisect.reports.render.ministat_input import read_points
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.netbenches import files
@@ -64,28 +65,26 @@ class ImageResults:
     """Conditions, one per line."""
 
 
-def study_file(path: Path) -> StudyFile:
-    """Reads a study file; names of files in it are relative to it.
-
-    Raises:
-        FileError: It is not a study file.
-    """
-    return load(path, StudyFile)
-
-
-def scenarios_of(study: StudyFile, folder: Path) -> tuple[ComparedScenario, ...]:
-    """The scenarios of a study file with the values of their files.
-
-    Raises:
-        OSError, click.ClickException: See `set_of`.
-    """
-    return tuple(
-        ComparedScenario(
-            one.name,
-            [set_of(name, folder / file) for name, file in one.sets.items()],
-            one.heading,
-        )
-        for one in study.scenario
+def of_study_file(path: Path) -> Study:
+    """The study of a file; names of files in it are relative to it. Raises FileError."""
+    found, folder = load(path, StudyFile), path.parent
+    return Study(
+        title=found.title,
+        scenarios=[
+            ComparedScenario(
+                one.name,
+                [set_of(name, folder / file) for name, file in one.sets.items()],
+                one.heading,
+            )
+            for one in found.scenario
+        ],
+        conditions=found.conditions,
+        flame_graphs=[
+            flame_graph_of(name, folder / file) for name, file in found.flame_graphs.items()
+        ],
+        variant=Variant(found.variant),
+        width=found.width,
+        confidence=found.confidence,
     )
 
 
