@@ -38,6 +38,7 @@ NOVEMBER = 1_795_219_200.0
         ("", None),
         ("the release", None),
         ("2 wombats", None),
+        ("1000 years", None),  # has no date
     ],
 )
 def test_mfc_after_period(period: str, days: float | None) -> None:
