@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from statistics import stdev
 from typing import Any
 
 from markupsafe import Markup
@@ -23,8 +24,6 @@ from netbisect.reports.site.plots import MarkedAlert
 _DAY = 86400.0
 _CALM = 120
 """Levels of a picture that is not crowded."""
-_ENOUGH = 2
-"""Boots that have a spread."""
 
 
 def page(
@@ -148,13 +147,9 @@ def _step(
 
 
 def _scatter(level: LevelDocument, scenario: str) -> float | None:
-    """Standard deviation of two boots or more; not as exact as that of `statistics`, but quick."""
-    if len(level.boots) < _ENOUGH:
-        return None
+    """Standard deviation between boots, of ln numbers; None for a single boot."""
     boots = [metric_of(scenario).level(one) for one in level.boots]
-    mean = math.fsum(boots) / len(boots)
-    squares = math.fsum([(one - mean) ** 2 for one in boots])
-    return math.sqrt(squares / (len(boots) - 1))
+    return stdev(boots) if len(boots) > 1 else None
 
 
 def _rows(view: SeriesDocument) -> Iterator[tuple[Any, ...]]:
