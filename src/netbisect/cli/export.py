@@ -128,14 +128,19 @@ def export_feed(folder: Path | None) -> None:
 @click.option("--testbed", help="Only this testbed.")
 @click.option("--scenario", help="Only this scenario.")
 @click.option("--branch", help="Only revisions on this branch.")
-@click.option("--since", metavar="DAY", help="Only samples from this day on (2026-03-01, UTC).")
+@click.option(
+    "--since",
+    metavar="DAY",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="Only samples from this day on (2026-03-01, UTC).",
+)
 def samples(
     folder: Path | None,
     database: str | None,
     testbed: str | None,
     scenario: str | None,
     branch: str | None,
-    since: str | None,
+    since: datetime | None,
 ) -> None:
     """Export all samples as CSV, with boot and kernel.
 
@@ -148,17 +153,9 @@ def samples(
         if name is not None and name not in known[kind]:
             there = ", ".join(sorted(known[kind])[:6]) or "none at all"
             raise StoreError(f"there is no {kind} {name!r} with samples; there is {there}")
-    for row in as_csv(ledger.samples.select(**wanted, since=_day(since))):
+    first = None if since is None else since.replace(tzinfo=UTC).timestamp()
+    for row in as_csv(ledger.samples.select(**wanted, since=first)):
         click.echo(row, nl=False)
-
-
-def _day(text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
-    except ValueError as error:
-        raise click.UsageError(f"--since {text}: expected a day such as 2026-03-01") from error
 
 
 @click.command(epilog="Example: netbisect schema alert > netbisect-alert-1.json")
