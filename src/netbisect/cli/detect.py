@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
@@ -23,8 +23,6 @@ from netbisect.reports.console import events as console
 from netbisect.reports.render import words
 from netbisect.steps.service.options import database_option
 
-_FIRST_TIME = 1e9
-"""Smaller times are revision numbers of imported levels."""
 _NUMBERED = re.compile(r"([a-z]?)(\d+)")
 _File = click.Path(exists=True, allow_dash=True)
 
@@ -40,9 +38,6 @@ _File = click.Path(exists=True, allow_dash=True)
     help="Only these series, TESTBED/SCENARIO/BRANCH or a prefix of it; * matches anything. "
     "May be repeated.",
 )
-@click.option("--testbed", help="Only this testbed.")
-@click.option("--scenario", help="Only this scenario.")
-@click.option("--branch", help="Only this branch.")
 @click.option(
     "--since",
     metavar="WHEN",
@@ -59,13 +54,10 @@ _File = click.Path(exists=True, allow_dash=True)
     "-v", "--verbose", is_flag=True, help="Show every series of every event, with reasons."
 )
 @json_option
-def detect(  # noqa: PLR0917 - click hands over every option
+def detect(
     files: tuple[str, ...],
     database: str,
     patterns: tuple[str, ...],
-    testbed: str | None,
-    scenario: str | None,
-    branch: str | None,
     since: str | None,
     min_effect: float,
     verbose: bool,
@@ -88,8 +80,7 @@ def detect(  # noqa: PLR0917 - click hands over every option
     data = of_files(files) if files else of_database(database)
     for sentence in (*data.errors, *data.notes):
         click.echo(sentence, err=True)
-    exact = {"testbed": testbed, "scenario": scenario, "branch": branch}
-    chosen = _chosen(data.series, patterns, exact)
+    chosen = _chosen(data.series, patterns)
     found = _events(data, chosen, -math.log1p(-min_effect / 100))
     if since is not None:
         found = _since(found, since, data)
@@ -103,35 +94,20 @@ def detect(  # noqa: PLR0917 - click hands over every option
     sys.exit(1 if data.errors else 0)
 
 
-def _chosen(
-    series: Iterable[SeriesName], patterns: Sequence[str], exact: Mapping[str, str | None]
-) -> set[SeriesName]:
-    known = list(series)
-    for kind, wanted in exact.items():
-        _check_known(kind, wanted, [getattr(one, kind) for one in known])
+def _chosen(known: Collection[SeriesName], patterns: Sequence[str]) -> set[SeriesName]:
+    found = set() if patterns else set(known)
     for pattern in patterns:
-        if not any(_matches(one, pattern) for one in known):
+        like = {one for one in known if _matches(one, pattern)}
+        if not like:
             raise click.ClickException(
                 f"there is no series {pattern!r}{suggestion(pattern, (one.title for one in known))}"
             )
-    return {
-        one
-        for one in known
-        if all(wanted in (None, getattr(one, kind)) for kind, wanted in exact.items())
-        and (not patterns or any(_matches(one, pattern) for pattern in patterns))
-    }
+        found |= like
+    return found
 
 
 def _matches(name: SeriesName, pattern: str) -> bool:
     return fnmatchcase(name.title, pattern) or fnmatchcase(name.title, f"{pattern}/*")
-
-
-def _check_known(kind: str, name: str | None, known: Iterable[str]) -> None:
-    names = list(known)
-    if name is not None and name not in names:
-        raise click.ClickException(
-            f"there is no {kind} {name!r} with measurements{suggestion(name, names)}"
-        )
 
 
 def _events(data: DetectionInput, chosen: set[SeriesName], min_effect: float) -> list[ShiftEvent]:
@@ -213,7 +189,7 @@ def _from_day(
     unknown = 0
     for event in found:
         at = measured[event.branch, event.at]
-        if at < _FIRST_TIME:
+        if at < words.FIRST_TIME:
             unknown += 1
         elif at >= day:
             yield event

@@ -373,6 +373,6 @@ def test_published_changes_are_detected_once(tmp_path: Path) -> None:
     arguments = ["import", "netbenches", str(HISTORIES), "--database", address]
     assert netbisect(*arguments).exit_code == 0
     assert json.loads(run("--database", address, "--json").stdout) == found
-    unknown = run("--database", address, "--testbed", f"{c2558}-2017")
-    assert f"there is no testbed '{c2558}-2017' with measurements" in unknown.stderr
+    unknown = run("--database", address, "--series", f"{c2558}-2017")
+    assert f"there is no series '{c2558}-2017'" in unknown.stderr
     assert f"{c2558}-2016" in unknown.stderr

@@ -139,7 +139,7 @@ def test_a_metric_may_lack_older_revisions() -> None:
 def test_rows_may_have_a_scenario() -> None:
     text = "\n".join([f"{HEADER},scenario", *(f"{line},boot" for line in CPU), ""])
     assert "ci/boot~cpu.percent.lower" in run("-", text=text).stdout
-    (event,) = json.loads(run("-", "--json", "--scenario", CPU_OF_BOOT, text=text).stdout)
+    (event,) = json.loads(run("-", "--json", "--series", f"*/{CPU_OF_BOOT}/*", text=text).stdout)
     assert event["series"][0]["scenario"] == CPU_OF_BOOT
 
     wrong = run("-", text=text + "ci,cpu,c30,50,%,lower,a/b\n")
