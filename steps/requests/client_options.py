@@ -15,7 +15,7 @@ from netbisect.steps.requests.api import read, write
 from netbisect.steps.requests.http_client import HttpClient
 from netbisect.steps.requests.service import RequestService
 from netbisect.steps.service.database_thread import open_history, open_service_ledger
-from netbisect.steps.service.options import folder_option, inherited, settings_file
+from netbisect.steps.service.options import folder_option, settings_file
 from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.secrets import read_password
 from netbisect.steps.service.settings import load
@@ -60,14 +60,12 @@ def client_options(command: Command) -> Command:
     @click.option(
         "--server",
         metavar="URL",
-        callback=inherited,
         envvar="NETBISECT_SERVER",
         help="URL of the web pages of a server, instead of the local service.",
     )
     @click.option(
         "--token-file",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        callback=inherited,
         envvar="NETBISECT_TOKEN_FILE",
         help="File with the token from `netbisect token create`; with --server.",
     )

@@ -69,12 +69,6 @@ def _fail(error: click.ClickException) -> NoReturn:
 
 @click.group("request", cls=_RequestGroup, epilog="Example: netbisect request show 7 --wait")
 @folder_option
-@click.option("--server", metavar="URL", help="As for the subcommands.")
-@click.option(
-    "--token-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="As for the subcommands.",
-)
 def request(**_: Any) -> None:
     """Request a comparison, a bisection or a series; REV+D5180 adds a patch."""
 
