@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import TextIO
 
 from netbisect.bisect.model.entities import Boot, Sample
 from netbisect.reports.render import words
@@ -31,15 +31,16 @@ _FORMULA = ("=", "+", "-", "@")
 """First characters of a cell that a spreadsheet evaluates as a formula."""
 
 
-def as_csv(runs: Iterable[tuple[Sample, Boot, str, Sequence[str]]]) -> Iterator[str]:
-    """The rows as text, the names of the columns first.
+def write(runs: Iterable[tuple[Sample, Boot, str, Sequence[str]]], stream: TextIO) -> None:
+    """Writes the rows, the names of the columns first.
 
     A run is a sample, its boot, the identity of the kernel, and the branches with the revision.
     A text that a spreadsheet would take for a formula has an apostrophe before it.
     """
-    yield _row(COLUMNS)
+    writer = csv.writer(stream)
+    writer.writerow(COLUMNS)
     for sample, boot, identity, branches in runs:
-        yield _row(
+        writer.writerow(
             (
                 datetime.fromtimestamp(sample.at, tz=UTC).isoformat(timespec="seconds"),
                 _text(sample.testbed),
@@ -49,9 +50,9 @@ def as_csv(runs: Iterable[tuple[Sample, Boot, str, Sequence[str]]]) -> Iterator[
                 _text(boot.id),
                 _text(boot.kernel),
                 _text(identity),
-                repr(sample.pps),
-                repr(sample.offered_pps),
-                str(int(sample.valid)),
+                sample.pps,
+                sample.offered_pps,
+                int(sample.valid),
                 _text("; ".join(sample.problems)),
                 _text(sample.conditions),
                 f"{sample.seconds:.3f}",
@@ -63,9 +64,3 @@ def as_csv(runs: Iterable[tuple[Sample, Boot, str, Sequence[str]]]) -> Iterator[
 def _text(text: str) -> str:
     plain = words.clean(text)
     return f"'{plain}" if plain.startswith(_FORMULA) else plain
-
-
-def _row(cells: Iterable[str]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer).writerow(cells)
-    return buffer.getvalue()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,8 +11,7 @@ import click
 
 from netbisect.bisect.model.entities import SeriesName
 from netbisect.reports.console import health
-from netbisect.reports.documents import json_schema, openapi
-from netbisect.reports.documents.csv import as_csv
+from netbisect.reports.documents import csv, json_schema, openapi
 from netbisect.reports.documents.json_schema import Document
 from netbisect.steps.queries import digest
 from netbisect.steps.queries.documents import DocumentQueries
@@ -154,8 +154,7 @@ def samples(
             there = ", ".join(sorted(known[kind])[:6]) or "none at all"
             raise StoreError(f"there is no {kind} {name!r} with samples; there is {there}")
     first = None if since is None else since.replace(tzinfo=UTC).timestamp()
-    for row in as_csv(ledger.samples.select(**wanted, since=first)):
-        click.echo(row, nl=False)
+    csv.write(ledger.samples.select(**wanted, since=first), sys.stdout)
 
 
 @click.command(epilog="Example: netbisect schema alert > netbisect-alert-1.json")

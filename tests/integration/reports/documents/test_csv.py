@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from programs import netbisect
 
 from netbisect.bisect.model.entities import Boot, Sample
-from netbisect.reports.documents.csv import COLUMNS, as_csv
+from netbisect.reports.documents.csv import COLUMNS, write
 
 
 def samples(filled: Any, *arguments: str) -> Result:
@@ -77,7 +77,9 @@ def test_no_cell_is_a_formula_of_a_spreadsheet(text: str, place: int) -> None:
         texts[0], texts[1], texts[2], texts[3], 1.0, 2.0, (), (), (texts[4],), texts[5], 0.0, 1.0
     )
     boot = Boot(texts[1], texts[2], "k", texts[6], 0.0, 1.0)
-    text = "".join(as_csv([(sample, boot, texts[6], [texts[0]])]))
+    stream = io.StringIO(newline="")
+    write([(sample, boot, texts[6], [texts[0]])], stream)
+    text = stream.getvalue()
     text.encode()
     rows = list(csv.reader(io.StringIO(text, newline="")))
 
