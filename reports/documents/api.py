@@ -154,7 +154,7 @@ class RequestLog:
 
     format: Literal["netbisect-log/1"] = "netbisect-log/1"
     number: int
-    deeds: tuple[LogLine, ...]
+    entries: tuple[LogLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class Audit:
     """Actions of users, oldest first."""
 
     format: Literal["netbisect-audit/1"] = "netbisect-audit/1"
-    deeds: tuple[AuditLine, ...]
+    entries: tuple[AuditLine, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,9 @@ Document: TypeAlias = (
 )
 
 
-def schema_name(noun: type) -> str:
+def schema_name(kind: type) -> str:
     """Name of a class in published schemas."""
-    return noun.__name__.removesuffix("Document")
+    return kind.__name__.removesuffix("Document")
 
 
 DOCUMENTS: Mapping[str, type] = {schema_name(one).lower(): one for one in get_args(Document)}
@@ -91,11 +91,11 @@ def schema(name: str) -> dict[str, Any]:
     }
 
 
-def described(noun: type, found: dict[str, Any]) -> dict[str, Any]:
+def described(kind: type, found: dict[str, Any]) -> dict[str, Any]:
     """The schema of a dataclass; adds those of nested classes to `found`, by name."""
-    hints = get_type_hints(noun, include_extras=True)
-    names = [one.name for one in fields(noun)]
-    summary = (noun.__doc__ or "").partition("\n\n")[0]
+    hints = get_type_hints(kind, include_extras=True)
+    names = [one.name for one in fields(kind)]
+    summary = (kind.__doc__ or "").partition("\n\n")[0]
     return {
         "description": " ".join(summary.split()),
         "type": "object",
@@ -126,14 +126,14 @@ def _type(hint: Any, found: dict[str, Any]) -> dict[str, Any]:  # noqa: ANN401 -
     return made
 
 
-def reference(noun: type, found: dict[str, Any]) -> dict[str, Any]:
+def reference(kind: type, found: dict[str, Any]) -> dict[str, Any]:
     """A reference to the schema of a nested class, which is added to `found`."""
-    name = schema_name(noun)
+    name = schema_name(kind)
     if name not in found:
         found[name] = {}  # ends the recursion of a class that contains itself
         found[name] = (
-            {"enum": [one.value for one in noun]}
-            if issubclass(noun, StrEnum)
-            else described(noun, found)
+            {"enum": [one.value for one in kind]}
+            if issubclass(kind, StrEnum)
+            else described(kind, found)
         )
     return {"$ref": f"#/$defs/{name}"}

@@ -1,4 +1,4 @@
-"""A comparison to be written in the form of netbenches' results: data alone."""
+"""Data of a comparison in the form of netbenches' results."""
 
 from __future__ import annotations
 

@@ -234,18 +234,18 @@ def _operation(call: _Call, found: dict[str, Any]) -> dict[str, Any]:
     return operation
 
 
-def _answer(description: str, noun: type, found: dict[str, Any]) -> dict[str, Any]:
+def _answer(description: str, schema: type, found: dict[str, Any]) -> dict[str, Any]:
     return {
         "description": " ".join(description.partition("\n\n")[0].split()),
-        "content": {"application/json": {"schema": json_schema.reference(noun, found)}},
+        "content": {"application/json": {"schema": json_schema.reference(schema, found)}},
     }
 
 
-def _body(noun: type, found: dict[str, Any]) -> dict[str, Any]:
+def _body(schema: type, found: dict[str, Any]) -> dict[str, Any]:
     """Request body: fields with a default are optional, unknown fields are refused."""
     inner: dict[str, Any] = {}
-    definitions = {noun.__name__: json_schema.described(noun, inner), **inner}
-    known = {one.__name__: one for one in (noun, api.PatchBody)}
+    definitions = {schema.__name__: json_schema.described(schema, inner), **inner}
+    known = {one.__name__: one for one in (schema, api.PatchBody)}
     for name, one in definitions.items():
         one["additionalProperties"] = False
         one["required"] = [field.name for field in fields(known[name]) if field.default is MISSING]
@@ -253,7 +253,7 @@ def _body(noun: type, found: dict[str, Any]) -> dict[str, Any]:
             if key in one["properties"]:
                 one["properties"][key].update(limits)
     found.update(definitions)
-    return {"$ref": f"#/$defs/{noun.__name__}"}
+    return {"$ref": f"#/$defs/{schema.__name__}"}
 
 
 _LIST = {"maxItems": MOST_NAMES, "items": _LETTERS}

@@ -1,9 +1,8 @@
 """Flame graphs: the stacks of a profile as SVG, and the difference between two of them.
 
-Matplotlib has no form for them, and neither a script nor a picture that cannot be searched is
-wanted: so the boxes are written here. A box is a function, those that it calls are above it, and
-its width is its share of the samples. What a box says in full is its title, which browsers show
-and screen readers read. The same stacks give the same bytes.
+Matplotlib has no such plot. A box is a function, with its callees above it; its width is its share
+of the samples. Its title has the full text, which browsers show and screen readers read. The
+drawing needs no script and can be searched. The same stacks give the same bytes.
 
 The form, and the comparison by colour, are Brendan Gregg's: "The Flame Graph", CACM 59 (2016) 6.
 """
@@ -83,10 +82,9 @@ class _Box:
 def draw(profiles: Sequence[Stacks], *, name: str, title: str, most: int = MOST_BYTES) -> Markup:
     """A profile, or the difference between two, as an `<svg>` element in the colours of its page.
 
-    Of two, both are brought to equal totals. A box is as wide as its mean share of both, so that
-    nothing is missing that only one of them has. Its colour, and what is written on it, say how the
-    share of the function itself changed, without those it calls and in all its places together:
-    where a caller was renamed, what it calls stands in two places and is no hotter for it.
+    Two profiles are scaled to equal totals. The width of a box is its mean share of both, so that
+    functions of either are shown. Colour and label show how the share of the function changed,
+    without its callees, summed over all its places: a renamed caller changes no colour.
 
     Args:
         profiles: One or two, each with at least one sample; the earlier one first.

@@ -16,8 +16,8 @@ INK, GRID, BOOT, GOOD, BAD, CULPRIT, HEAT = (
     "#a0307d",
     "#006d5b",
 )
-"""Meanings of colours; the page has other values for dark mode. Told apart by everyone, and
-no meaning rests on colour alone: shapes, dashes and words say the same."""
+"""Meanings of colours; pages have other values for dark mode. Readers with colour blindness can
+distinguish them, and shapes, dashes or words repeat each meaning."""
 
 VARIABLES = {
     INK: "--ink",

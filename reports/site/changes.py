@@ -172,10 +172,7 @@ def bisection(document: BisectionDocument, alert: AlertSummary | None = None) ->
 
 
 def _values(document: ChangeDocument) -> dict[str, Any]:
-    """Values of the templates of a document, by name.
-
-    Flame graphs are left to those who know how much room they have.
-    """
+    """Values of the templates of a document, without flame graphs."""
     return {
         "document": document,
         "state": _STATES[document.outcome],

@@ -41,7 +41,7 @@ def when(at: float) -> str:
 
 def series_page(testbed: str, scenario: str, branch: str) -> str:
     """The file of a series."""
-    # No slug has a full stop, so that no two series meet.
+    # Slugs have no full stop, so the names of two series differ.
     return f"series-{slug(testbed)}.{slug(scenario)}.{slug(branch)}.html"
 
 

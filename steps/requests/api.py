@@ -148,7 +148,7 @@ def _log(service: RequestService, number: int) -> api.RequestLog:
     service.ledger.requests.get(number)
     found = service.ledger.requests.audit(request=number)
     lines = (record_of(api.LogLine, one, number=one.id, data=_data(one)) for one in found)
-    return api.RequestLog(number=number, deeds=tuple(lines))
+    return api.RequestLog(number=number, entries=tuple(lines))
 
 
 def _audit(service: RequestService, query: Mapping[str, str]) -> api.Audit:
@@ -158,7 +158,7 @@ def _audit(service: RequestService, query: Mapping[str, str]) -> api.Audit:
         limit=_number(query, "limit", _DEFAULT_LIMIT, 1, MOST_LISTED),
     )
     lines = (record_of(api.AuditLine, one, number=one.id, data=_data(one)) for one in found)
-    return api.Audit(deeds=tuple(lines))
+    return api.Audit(entries=tuple(lines))
 
 
 def _revision(service: RequestService, query: Mapping[str, str]) -> api.RevisionMatches:

@@ -72,8 +72,8 @@ class Histories:
                 )
         for (series, origin), count in again.items():
             self.excluded.append(
-                f"{where}: {_count(count, 'image')} of {series.title} are there already, by "
-                f"{origin}, with the same values: they count once"
+                f"{where}: {_count(count, 'image')} of {series.title} are also in {origin}, with "
+                "the same values: they count once"
             )
 
     def series(self) -> dict[SeriesName, list[Level]]:
@@ -95,12 +95,12 @@ class Histories:
         yield from self.excluded
         if self._patched:
             yield (
-                "images with more in them than a revision, such as a patch, stand apart from its "
-                f"branch: {len(self._patched)} ({_names(dict.fromkeys(self._patched))})"
+                "images of patched or renamed revisions are series of their own: "
+                f"{len(self._patched)} ({_names(dict.fromkeys(self._patched))})"
             )
         single = [name.title for name, points in self._points.items() if len(points) == 1]
         if single:
-            yield f"series with one image only can show no shift: {len(single)} ({_names(single)})"
+            yield f"series with a single image show no change: {len(single)} ({_names(single)})"
 
 
 def few_boots(series: Mapping[SeriesName, Iterable[Level]]) -> Iterator[str]:
@@ -108,7 +108,7 @@ def few_boots(series: Mapping[SeriesName, Iterable[Level]]) -> Iterator[str]:
     once = {name: sum(len(level.ln_pps) == 1 for level in series[name]) for name in series}
     if total := sum(once.values()):
         names = _names([name.title for name, count in once.items() if count])
-        yield f"images with one boot only, which may be an outlier: {total} (in {names})"
+        yield f"images with a single boot, which may be an outlier: {total} (in {names})"
 
 
 def _level(image: Imported, say: Callable[[str], None]) -> Level | None:

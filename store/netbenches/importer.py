@@ -108,8 +108,8 @@ def _import_series(ledger: Ledger, images: list[Imported], summary: ImportSummar
             )
         )
         facts += _facts(image)
-    for line, taught in commits.items():
-        ledger.commits.learn(taught, line)
+    for branch, found in commits.items():
+        ledger.commits.learn(found, branch)
     added = ledger.facts.record_all(facts, images[0].origin)
     summary.kernels += sum(isinstance(fact, Kernel) for fact in added)
     summary.boots += sum(isinstance(fact, Boot) for fact in added)

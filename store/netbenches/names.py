@@ -14,7 +14,7 @@ _CORES = re.compile(r"_(\d+x)?\d+Cores$")
 _FIREWALL = re.compile(r"(pf|ipfw|ipf)-(stateful|stateless)l?")
 _NUMBER = re.compile(r"(?:^|(?<=[_.-]))([rnc]?)([23]\d{5})(?!\d)", re.IGNORECASE)
 """Number of a revision in the name of an image, 200000 to 399999; others are sizes of tables."""
-_TOLD_NUMBER = re.compile(r"\b([rnc])([23]\d{5})(?=M\b|\b|_)")
+_FOLDER_NUMBER = re.compile(r"\b([rnc])([23]\d{5})(?=M\b|\b|_)")
 """Number of a revision in the name of a folder, or in `uname -v` (M: modified sources)."""
 _SIZE = re.compile(r"\d+[KM]")
 _FAMILIES = {"inet4", "inet6"}
@@ -137,7 +137,7 @@ def revision_of(image: str, uname: str, directory: str) -> NetbenchesRevision | 
     if found is not None:
         variant = f"{image[: found.start()]} {image[found.end() :]}"
     else:
-        found = _TOLD_NUMBER.search(uname) or _TOLD_NUMBER.search(directory)
+        found = _FOLDER_NUMBER.search(uname) or _FOLDER_NUMBER.search(directory)
         variant = image
     if found is None:
         return None

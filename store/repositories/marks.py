@@ -1,4 +1,4 @@
-"""What users say about the commits of searches."""
+"""Marks of users on commits of searches."""
 
 from __future__ import annotations
 

@@ -114,6 +114,8 @@ def mail(writing: WriteTransaction, row: Request, letter: Mail) -> None:
     if not row.address:
         return
     thread = f"request:{row.id}:"
-    deeds = select(AuditEntry.id).where(AuditEntry.request == row.id).order_by(AuditEntry.id.desc())
-    last = writing.session.scalars(deeds.limit(1)).first()
+    entries = (
+        select(AuditEntry.id).where(AuditEntry.request == row.id).order_by(AuditEntry.id.desc())
+    )
+    last = writing.session.scalars(entries.limit(1)).first()
     post_mail(writing, f"{thread}{last}", letter, [row.address], thread=thread)

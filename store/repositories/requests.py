@@ -137,7 +137,7 @@ class RequestRepository(LedgerRepository):
             row = get_row(writing.session, Request, request)
             if row.state != RequestState.CANCELLED:
                 raise StoreError(
-                    f"request {request} is {row.state}: only one that was cancelled is resumed"
+                    f"request {request} is {row.state}: only a cancelled request can be resumed"
                 )
             _check_open(writing, row.who, most_open)
             jobs = request_changes.job_rows(writing.session, request)
@@ -148,8 +148,8 @@ class RequestRepository(LedgerRepository):
             pending = writing.session.scalars(ordered).first()
             if pending is not None:
                 raise StoreError(
-                    f"request {request} cannot be resumed yet: its order {pending} is being "
-                    "taken back, which the service does when it runs"
+                    f"request {request} cannot be resumed yet: the service still has to cancel "
+                    f"{pending}"
                 )
             for job in jobs:
                 if job.state == JobState.HELD:
@@ -192,7 +192,7 @@ class RequestRepository(LedgerRepository):
                 job.state = JobState.OPEN
                 job.result_json = job.closed_at = None
             if not changed:
-                raise StoreError(f"request {request} has nothing that could be extended so")
+                raise StoreError(f"request {request} has no job that this extends")
             row.state, row.verdict, row.why = RequestState.OPEN, "", ""
             row.closed_at = None
             return request_changes.audited(writing, row, "extend", who, via, data, letter)
@@ -207,7 +207,7 @@ class RequestRepository(LedgerRepository):
         with self.writing() as writing:
             row = get_row(writing.session, Request, request)
             if row.state not in {RequestState.OPEN, RequestState.CANCELLED}:
-                raise StoreError(f"request {request} is {row.state}: nothing waits any more")
+                raise StoreError(f"request {request} is {row.state}: it has no waiting job")
             row.priority = priority
             for job in request_changes.job_rows(writing.session, request):
                 job.priority = priority

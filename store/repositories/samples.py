@@ -130,7 +130,7 @@ class SampleRepository(LedgerRepository):
 
     def excluded(self) -> list[str]:
         """Sentences about samples that are in no series, with the reason."""
-        stray = (
+        unplaced = (
             select(BootRow.revision)
             .join(SampleRow, SampleRow.boot == BootRow.id)
             .where(SampleRow.valid, BootRow.revision.not_in(select(PlaceRow.revision)))
@@ -148,8 +148,8 @@ class SampleRepository(LedgerRepository):
         )
         with self.reading() as session:
             reasons = [
-                f"{revision} was measured and is on no branch that is known: left out"
-                for revision in session.scalars(stray)
+                f"{revision} is left out: it is on no known branch"
+                for revision in session.scalars(unplaced)
                 if not parts_of(revision)[1]  # samples of patches belong to requests
             ]
             if count := session.scalar(invalid):

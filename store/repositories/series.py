@@ -198,7 +198,7 @@ def baselines(
 
     `before` is the id of an alert to ignore, and the number of a commit that precedes no change.
     """
-    besides, end = before
+    ignored, end = before
     came, went = aliased(CommitRow), aliased(CommitRow)
     first = case((Alert.culprit != "", Alert.culprit), else_=AlertSeries.bad)
     alerts = (
@@ -215,7 +215,7 @@ def baselines(
         .where(
             AlertSeries.testbed == testbed,
             AlertSeries.scenario.in_(scenarios),
-            Alert.id != besides,
+            Alert.id != ignored,
             Alert.kind != AlertKind.MODES,  # the fast mode did not change
             Alert.state.in_([*STANDING, AlertState.FIXED]),
         )

@@ -395,7 +395,7 @@ def audit(client: RequestClient, after: int, limit: int, *, as_json: bool) -> No
         print_json(json_schema.as_plain(found))
         return
     rows = []
-    for one in found.deeds:
+    for one in found.entries:
         number = one.request or one.data.get("number")
         what = f"{one.what} {number}" if number else one.what
         detail = one.data.get("why") or one.data.get("for") or ""

@@ -161,8 +161,8 @@ def test_since_a_day_omits_events_without_times(file: Path) -> None:
         ({"rev": None, "image": "x"}, "point 4 has no revision `rev`: it was left out"),
         ({"rev": [1]}, "point 4 has [1] for its revision `rev`: it was left out"),
         ({"rev": "7f4e724829e", "image": ""}, "image 7f4e724829e names no revision by number"),
-        ({"v": [600000]}, f"only, which may be an outlier: 1 (in {SERIES}/head)"),
-        ({"patch": "D123"}, "a patch, stand apart from its branch: 1 (r300300+d123)"),
+        ({"v": [600000]}, f"a single boot, which may be an outlier: 1 (in {SERIES}/head)"),
+        ({"patch": "D123"}, "series of their own: 1 (r300300+d123)"),
     ],
 )
 def test_invalid_points_are_reported_and_skipped(
@@ -295,7 +295,7 @@ def test_excluded_samples_are_reported(address: str) -> None:
     ledger.facts.record_all(facts("e" * 40, 3, 1.0), "test")
     result = run("--database", address, "--json")
 
-    assert f"{'e' * 40} was measured and is on no branch that is known" in result.stderr
+    assert f"{'e' * 40} is left out: it is on no known branch" in result.stderr
     assert len(listed(result)) == 1
 
     ledger.facts.record_all(facts(f"{29:040x}", 40, 540_000, conditions="c2"), "test")

@@ -251,7 +251,7 @@ class RequestsTest(RealMaster):
         service = self.service()
         service.cancel(ANN, request.id, api.CancelBody())
         [record] = self.ledger.requests.jobs(request.id)
-        with pytest.raises(StoreError, match="is being taken back"):
+        with pytest.raises(StoreError, match="still has to cancel"):
             service.resume(ANN, request.id, api.ResumeBody())
         await self.until(lambda: not self.ledger.actions.held())
 

@@ -43,7 +43,7 @@ class ApiTest(ApiMaster):
         assert ((await self.read_json(answer))["state"], answer.code) == ("cancelled", 200)
         again = await self.call("POST", f"{API}/requests/1/cancel", token, {})
         assert again.code == 409
-        log = (await self.get(200, "requests/1/log"))["deeds"]
+        log = (await self.get(200, "requests/1/log"))["entries"]
         assert [entry["what"] for entry in log] == ["ask", "cancel"]
         assert log[1]["data"] == {"why": "wrong"}
         assert "ann@lab.invalid" not in json.dumps([log, created])
@@ -92,7 +92,7 @@ class ApiTest(ApiMaster):
 
         await self.get(401, "audit")
         await self.get(403, "audit", good)
-        entries = (await self.get(200, "audit?limit=1000", admin))["deeds"]
+        entries = (await self.get(200, "audit?limit=1000", admin))["entries"]
         assert [entry["what"] for entry in entries].count("refuse") == 14
         assert {entry["origin"] for entry in entries if entry["via"] == "api"} == {"127.0.0.1"}
 
