@@ -10,21 +10,30 @@ from typing import NoReturn
 
 import click
 
-from netbisect.reports.render.ministat import SETS_MAX, Variant, ministat
+from netbisect.reports.render.ministat import Variant, ministat
 from netbisect.reports.render.ministat_input import DELIMITERS, read_points
 from netbisect.reports.render.student_t import CONFIDENCES
 
 _STDIN = "<stdin>"
 _WIDTH = 74
 _REFUSED = 2
-_LEVELS = ", ".join(f"{level:g}" for level in CONFIDENCES)
+_LEVELS = [f"{level:g}" for level in CONFIDENCES]
 
 
 @click.command("ministat", epilog="Example: netbisect ministat -s -w 72 good.pps bad.pps")
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 @click.option("-A", "no_plot", is_flag=True, help="Statistics only, no graph.")
-@click.option("-C", "column", metavar="column", default=1, type=int, help="The first is 1.")
-@click.option("-c", "level", metavar="level", default="95", help=f"In percent: {_LEVELS}.")
+@click.option(
+    "-C", "column", metavar="column", default=1, type=click.IntRange(1), help="The first is 1."
+)
+@click.option(
+    "-c",
+    "level",
+    metavar="level",
+    default="95",
+    type=click.Choice(_LEVELS),
+    help=f"In percent: {', '.join(_LEVELS)}.",
+)
 @click.option(
     "-d", "delimiters", metavar="delimiters", default=DELIMITERS, help="Space and tab by default."
 )
@@ -35,7 +44,7 @@ _LEVELS = ", ".join(f"{level:g}" for level in CONFIDENCES)
     "-w",
     "width",
     metavar="width",
-    type=int,
+    type=click.IntRange(0),
     help=f"Width of the graph (default: the terminal's, or {_WIDTH}).",
 )
 @click.option(
@@ -63,16 +72,8 @@ def command(  # noqa: PLR0917 - click hands over every option
     standard input. Variant 2013 is the program of FreeBSD 10 and of Debian, 2015 that of
     FreeBSD 11, 2017 that of 12, and current that of 13.2 and later.
     """
-    confidence = _confidence(level)
-    if column <= 0:
-        raise click.UsageError(f"Column number should be positive, not {column}.")
     if not delimiters:
         raise click.UsageError("Can't use empty delimiter string.")
-    if len(files) > SETS_MAX:
-        raise click.UsageError(f"Too many datasets: {len(files)}, of at most {SETS_MAX}.")
-    width = _terminal_width() if width is None else width
-    if width < 0:
-        raise click.UsageError(f"Unable to move beyond left margin: the width is {width}.")
     try:
         datasets = [
             (name, read_points(data, name, column=column, delimiters=delimiters))
@@ -80,9 +81,9 @@ def command(  # noqa: PLR0917 - click hands over every option
         ]
         text = ministat(
             datasets,
-            width=width,
+            width=_terminal_width() if width is None else width,
             separate=separate,
-            confidence=confidence,
+            confidence=float(level),
             variant=Variant(variant),
             plot=not (no_plot or no_test),
             test=not no_test,
@@ -91,18 +92,6 @@ def command(  # noqa: PLR0917 - click hands over every option
     except ValueError as error:
         _fail(str(error))
     click.echo(os.fsencode(text), nl=False)
-
-
-def _confidence(text: str) -> float:
-    try:
-        level = float(text)
-    except ValueError as error:
-        raise click.UsageError(
-            f"Not a floating point number: {text!r}; expected one of {_LEVELS}."
-        ) from error
-    if level not in CONFIDENCES:
-        raise click.UsageError(f"No support for confidence level {text}; there is {_LEVELS}.")
-    return level
 
 
 def _read(file: str) -> tuple[str, bytes]:

@@ -57,15 +57,14 @@ def test_standard_input_is_read_for_a_hyphen_or_without_a_file() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-c", "97"], "No support for confidence level 97; there is 80, 90, 95"),
-        (["-c", "high"], "Not a floating point number: 'high'"),
-        (["-C", "0"], "Column number should be positive, not 0."),
+        (["-c", "97"], "'97' is not one of '80', '90', '95'"),
+        (["-C", "0"], "0 is not in the range x>=1"),
         (["-C", "x"], "'x' is not a valid integer"),
         (["-d", ""], "Can't use empty delimiter string."),
-        (["-w", "-1"], "Unable to move beyond left margin"),
+        (["-w", "-1"], "-1 is not in the range x>=0"),
         (["-w", "x"], "'x' is not a valid integer"),
         (["--variant", "2020"], "'2020' is not one of '2013', '2015', '2017', 'current'"),
-        (["iguana"] * 8, "Too many datasets: 8, of at most 7."),
+        (["iguana"] * 8, "8 datasets: ministat takes 1 to 7"),
         (["-w", "1", "iguana"], "width 1: expected 2 or more"),
     ],
 )
