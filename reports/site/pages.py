@@ -268,33 +268,6 @@ def requests(found: Sequence[RequestListing]) -> Page:
     )
 
 
-def new_request(
-    testbeds: Sequence[tuple[str, Sequence[str]]],
-    branches: Sequence[str],
-    *,
-    boots: int,
-    most_boots: int,
-    margin: float,
-    hours: float,
-) -> Page:
-    """The form of a new request, with its defaults.
-
-    Each testbed has its scenarios; `margin` is the relevant drop in percent, and `hours` are lab
-    hours of a search.
-    """
-    return make_page(
-        "new-request.html",
-        "New request",
-        trail=[("requests.html", "Requests")],
-        testbeds=testbeds,
-        branches=branches,
-        boots=boots,
-        most_boots=most_boots,
-        margin=margin,
-        hours=hours,
-    )
-
-
 def health(view: Overview) -> Page:
     """Conditions that hide changes from the service."""
     since = view.at - STALE_DAYS * _DAY

@@ -11,7 +11,7 @@ from netbisect.bisect.model.entities import Commit
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.site import frame, pages, revisions
 from netbisect.reports.site.files import LISTED, pair_page, revision_page, series_page
-from netbisect.reports.site.frame import File, Page, Serving
+from netbisect.reports.site.frame import File, Page, Serving, make_page
 from netbisect.reports.site.overview import Overview, RunningJob
 from netbisect.reports.site.pages import RequestListing
 from netbisect.steps.queries.lab_context import LabContext
@@ -237,9 +237,13 @@ def message(settings: Settings, title: str, text: str, **options: Any) -> str:
 
 
 def _new_request(settings: Settings, lab: Lab) -> Page:
-    return pages.new_request(
-        [(one.name, one.scenarios) for one in lab.testbeds],
-        settings.branches,
+    """The form of a new request, with its defaults."""
+    return make_page(
+        "new-request.html",
+        "New request",
+        trail=[("requests.html", "Requests")],
+        testbeds=[(one.name, one.scenarios) for one in lab.testbeds],
+        branches=settings.branches,
         boots=settings.requests.boots,
         most_boots=MOST_BOOTS,
         margin=settings.min_effect_percent,
