@@ -63,7 +63,7 @@ def play(ledger: Ledger, plan: Plan) -> dict[str, dict[str, float]]:
     actions: dict[str, Callable[[], object]] = {
         "a night of all testbeds": lambda: night(ledger, plan, next(numbers), plan.testbeds),
         "levels of a series": lambda: ledger.series.with_baseline(bed(1), scenario(1), BRANCH),
-        "history of a series": lambda: ledger.series_histories.of(bed(1), scenario(1)),
+        "history of a series": lambda: ledger.series.histories(bed(1), scenario(1)),
         "overview": queries.status,
         "feed of alerts": queries.atom,
         "badges": lambda: badges.conditions(ledger, settings.branches),

@@ -21,7 +21,7 @@ from netbisect.store.repositories.outbox import OutboxRepository
 from netbisect.store.repositories.quarantines import QuarantineRepository
 from netbisect.store.repositories.requests import RequestRepository
 from netbisect.store.repositories.samples import SampleRepository
-from netbisect.store.repositories.series import SeriesHistoryRepository, SeriesRepository
+from netbisect.store.repositories.series import SeriesRepository
 from netbisect.store.repositories.tokens import TokenRepository
 
 
@@ -47,5 +47,4 @@ class Ledger(Transactions):
         self.requests = RequestRepository(self)
         self.samples = SampleRepository(self)
         self.series = SeriesRepository(self)
-        self.series_histories = SeriesHistoryRepository(self)
         self.tokens = TokenRepository(self)

@@ -120,7 +120,7 @@ class DocumentQueries:
         Raises:
             StoreError: nothing was measured of it.
         """
-        for one in self.ledger.series_histories.of(name.testbed, name.scenario):
+        for one in self.ledger.series.histories(name.testbed, name.scenario):
             if one.name == name:
                 touching = self.ledger.alerts.of_series(name.testbed, name.scenario, name.branch)
                 numbers = [one.id for one in touching if one.announced_at is not None]

@@ -81,7 +81,7 @@ def new_epochs(ledger: Ledger) -> list[str]:
     for testbed, scenario in dict.fromkeys(
         (name.testbed, name.scenario) for name in ledger.series.names()
     ):
-        for history in ledger.series_histories.of(testbed, scenario):
+        for history in ledger.series.histories(testbed, scenario):
             for before, epoch in pairwise(history.epochs):
                 since = min(level.at for level in epoch.levels)
                 if since >= after:

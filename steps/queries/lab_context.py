@@ -100,7 +100,7 @@ class LabContext:
         """Levels of the leading scenario around the ends of a job."""
         found_on = [
             one
-            for one in ledger.series_histories.of(job.testbed, job.lead)
+            for one in ledger.series.histories(job.testbed, job.lead)
             if one.name.branch == job.branch
         ]
         if not found_on:

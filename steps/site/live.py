@@ -99,7 +99,7 @@ class LivePages:
         page = f"{name.rpartition('.')[0]}.html"
         for one in self.ledger.series.names():
             if series_page(one.testbed, one.scenario, one.branch) == page:
-                for history in self.ledger.series_histories.of(one.testbed, one.scenario):
+                for history in self.ledger.series.histories(one.testbed, one.scenario):
                     if history.name == one:
                         return self.builder.series(self.builder.document(history)).get(name)
         return None
@@ -159,7 +159,7 @@ class LivePages:
         end = time.monotonic() + self.patience
         while stale and time.monotonic() < end:
             place, version = stale.pop(0)
-            found = self.ledger.series_histories.of(*place)
+            found = self.ledger.series.histories(*place)
             self._series[place] = (
                 version,
                 [self.builder.document(one).latest_only(LISTED) for one in found],

@@ -60,7 +60,7 @@ def _series(builder: PageBuilder, folder: Path) -> Iterator[SeriesDocument]:
     for testbed, scenario in builder.ledger.samples.counts():
         scenarios.setdefault(testbed, []).append(scenario)
     for testbed, of_testbed in scenarios.items():
-        for histories in builder.ledger.series_histories.of_scenarios(testbed, of_testbed):
+        for histories in builder.ledger.series.histories_of(testbed, of_testbed):
             for one in histories:
                 document = builder.document(one)
                 put(folder, builder.series(document))

@@ -139,6 +139,24 @@ class SeriesRepository(LedgerRepository):
                     found[testbed, scenario].setdefault(level.revision, level)
         return dict(found)
 
+    def histories(self, testbed: str, scenario: str) -> list[SeriesHistory]:
+        """The series of a testbed and scenario since their beginning, by branch."""
+        return next(self.histories_of(testbed, [scenario]))
+
+    def histories_of(self, testbed: str, scenarios: Sequence[str]) -> Iterator[list[SeriesHistory]]:
+        """As `histories`, for several scenarios; rows that they share are read once."""
+        with self.reading() as session:
+            booted = booted_numbers(session, BootRow.testbed == testbed)
+            values = _conditions(session, testbed, scenarios)
+            known = baselines(session, testbed, scenarios)
+            for scenario, found in measured(session, testbed, scenarios):
+                yield [
+                    _history(name, found, values, numbers, known[scenario, branch])
+                    for branch, numbers in sorted(booted.items())
+                    if any(one.revision in numbers for levels in found.values() for one in levels)
+                    for name in (SeriesName(testbed, scenario, branch),)
+                ]
+
 
 def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[tuple[int, Level]]:
     """Levels with the numbers of their commits, oldest first."""
@@ -261,28 +279,6 @@ class SeriesHistory:
     """By revision booted on the testbed: its number on the branch."""
     baseline: tuple[Level, ...]
     """Levels of the last epoch since the last confirmed change; see `Levels`."""
-
-
-class SeriesHistoryRepository(LedgerRepository):
-    """Reads series since their beginning."""
-
-    def of(self, testbed: str, scenario: str) -> list[SeriesHistory]:
-        """The series of a testbed and scenario, by branch."""
-        return next(self.of_scenarios(testbed, [scenario]))
-
-    def of_scenarios(self, testbed: str, scenarios: Sequence[str]) -> Iterator[list[SeriesHistory]]:
-        """As `of`, for several scenarios; rows that they share are read once."""
-        with self.reading() as session:
-            booted = booted_numbers(session, BootRow.testbed == testbed)
-            values = _conditions(session, testbed, scenarios)
-            known = baselines(session, testbed, scenarios)
-            for scenario, found in measured(session, testbed, scenarios):
-                yield [
-                    _history(name, found, values, numbers, known[scenario, branch])
-                    for branch, numbers in sorted(booted.items())
-                    if any(one.revision in numbers for levels in found.values() for one in levels)
-                    for name in (SeriesName(testbed, scenario, branch),)
-                ]
 
 
 def _history(

@@ -79,7 +79,7 @@ QUERIES: dict[str, Callable[[Ledger], Any]] = {
     "samples": lambda ledger: list(ledger.samples.select()),
     "series": lambda ledger: ledger.series.names(),
     "tokens": lambda ledger: ledger.tokens.all(),
-    "series histories": lambda ledger: ledger.series_histories.of(TESTBED, LEAD),
+    "series histories": lambda ledger: ledger.series.histories(TESTBED, LEAD),
 }
 
 

@@ -119,7 +119,7 @@ def test_a_page_renders_and_prints_without_requests(
 def test_many_scenarios_fit_on_paper(whole_site: Any, tmp_path: Path) -> None:
     """25 scenarios fit on Letter paper in landscape, which is narrower than A4."""
     ledger = open_ledger(whole_site.database)
-    history = ledger.series_histories.of("testbed-00", "inet4-path-00")[0]
+    history = ledger.series.histories("testbed-00", "inet4-path-00")[0]
     series = DocumentQueries(ledger).series_of(history, ())
     text = revisions.page([replace(series, title=f"inet4-path-{i:02}") for i in range(25)]).html()
     measure = "<script>document.title = document.documentElement.scrollWidth</script></body>"
