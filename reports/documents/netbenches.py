@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
+from itertools import chain, count
 
 from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.documents import netbenches_notes
@@ -233,25 +234,14 @@ def _file_names(study: Study) -> list[list[str]]:
     for scenario in study.scenarios:
         its = []
         for one in scenario.sets:
-            whole = f"{one.name}.{scenario.name}"
-            name = _free((_safe(one.file) if one.file else _safe(whole), _safe(whole)), taken)
+            whole = _safe(f"{one.name}.{scenario.name}")
+            numbered = (f"{whole.removesuffix('.pps')}.{number}.pps" for number in count(2))
+            names = chain([_safe(one.file) if one.file else whole, whole], numbered)
+            name = next(name for name in names if name.lower() not in taken)
             taken.add(name.lower())
             its.append(name)
         named.append(its)
     return named
-
-
-def _free(wishes: Iterable[str], taken: set[str]) -> str:
-    """The first wish that is no other's name; of the last, one with a number."""
-    name = ""
-    for name in wishes:
-        if name.lower() not in taken:
-            return name
-    number = 2
-    stem = name.removesuffix(".pps")
-    while f"{stem}.{number}.pps".lower() in taken:
-        number += 1
-    return f"{stem}.{number}.pps"
 
 
 def _safe(name: str) -> str:
