@@ -124,7 +124,7 @@ class SearchLog:
         With `reset` it starts over; the old log is kept as `.old`.
 
         Raises:
-            LogError: It cannot be written, is in use, is not a log, or belongs to another search.
+            LogError: It cannot be written, is in use, is not a log, or has runs of another search.
                 The file is unchanged.
         """
         self.path = path
@@ -151,16 +151,17 @@ class SearchLog:
     def _begin(self, search: SearchSpec) -> None:
         content = self.path.read_bytes()
         self.entries = _parse(self.path, content)
-        if not self.entries:
-            self._file.truncate(0)
-            self.append(search)
-            return
-        assert isinstance(self.entries[0], SearchSpec)
-        if found := changed_options(self.entries[0], search):
+        found = changed_options(spec_of(self.entries), search) if self.entries else []
+        if found and any(isinstance(entry, Sample) for entry in self.entries):
             raise LogError(
                 f"{self.path} is the log of another search: {'; '.join(found)}. "
                 "--reset starts over, --log selects another file"
             )
+        if found or not self.entries:  # without a run, nothing is lost
+            self.entries = []
+            self._file.truncate(0)
+            self.append(search)
+            return
         # Removes an incomplete last line; nothing depends on it.
         self._file.truncate(content.rfind(b"\n") + 1)
 

@@ -101,16 +101,25 @@ def test_search_resumes_once_the_command_is_fixed(slower: Repository) -> None:
 
 def test_log_of_another_search_is_rejected(slower: Repository) -> None:
     """--reset renames the old log."""
-    slower.search("--", "true")
+    slower.search("--", "echo", "7")
     before = slower.log.read_bytes()
     error_text = wrong(slower.search("--min-effect", "5", "--", "false"))
 
-    assert "the command was 'true' and is 'false'" in error_text
+    assert "the command was 'echo 7' and is 'false'" in error_text
     assert "--min-effect was 2.0 and is 5.0" in error_text
     assert slower.log.read_bytes() == before
     assert "exit status 1" in wrong(slower.search("--reset", "--", "false"))
     assert Path(f"{slower.log}.old").read_bytes() == before
     assert slower.facts("search")[0]["command"] == ["false"]
+
+
+def test_log_without_a_run_does_not_reject_another_search(slower: Repository) -> None:
+    """A command with a typing error needs no --reset."""
+    wrong(slower.search("--", "./absent.sh"))
+    done = slower.search("--", "echo", "7")
+
+    assert done.returncode == 1, done.stderr
+    assert slower.facts("search")[0]["command"] == ["echo", "7"]
 
 
 WRONG_OPTIONS = [
