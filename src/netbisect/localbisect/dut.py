@@ -22,6 +22,9 @@ from netbisect.reports.render import words
 
 Report = Callable[[str], None]
 
+_RETRIES, _RETRIES_IF_MEASURED = 1, 3
+"""Retries of a run; a revision that has been measured before fails by chance."""
+
 
 class EndpointError(UserError):
     """An end of the range cannot be measured."""
@@ -104,17 +107,23 @@ class LocalDut:
         wanted = trial.revision, trial.layout
         if kernel is None or (kernel.revision, kernel.layout) != wanted:
             kernel = self._set_up(*wanted)
-        run, boot, retried = done, "", False
+        run, boot, failures = done, "", 0
         while kernel is not None and run < trial.runs:
             try:
                 boot = self._measure(trial, kernel, run, boot)
-                run, retried = run + 1, False
+                run, failures = run + 1, 0
             except MeasurementError as error:
-                again = error.again and not retried
+                failures += 1
+                again = error.again and failures <= self._retries(kernel)
                 self._record_failure(trial.revision, Stage.BENCH, error, trial.layout, again=again)
                 if not again:
                     return
-                retried = True
+
+    def _retries(self, kernel: Kernel) -> int:
+        """How often a run is repeated after failures in a row."""
+        entries = self._session.log.entries
+        works = any(isinstance(entry, Boot) and entry.kernel == kernel.key for entry in entries)
+        return _RETRIES_IF_MEASURED if works else _RETRIES
 
     def _set_up(self, revision: str, layout: int) -> Kernel | None:
         """Checks out and sets up a revision; None on failure."""

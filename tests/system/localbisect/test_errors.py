@@ -99,6 +99,26 @@ def test_search_resumes_once_the_command_is_fixed(slower: Repository) -> None:
     assert slower.search(*call, "--", str(tool)).returncode == 0
 
 
+FAILS_AT_TIMES = """
+echo >> "$JOURNAL.tries"
+case $(($(wc -l < "$JOURNAL.tries"))) in {when}) exit 1 ;; esac
+exec ./bench.sh
+"""
+"""A command that fails in some of its runs, counted from 1."""
+
+
+def test_revision_that_was_measured_fails_by_chance(slower: Repository) -> None:
+    """One retry is enough for a revision that has not been measured, not for an end."""
+    ends = ("--good", slower.revisions[CULPRIT - 1], "--bad", slower.revisions[CULPRIT])
+    first = slower.search(*ends, "--", "sh", "-c", FAILS_AT_TIMES.format(when="1|2"))
+    done = slower.search(*ends, "--", "sh", "-c", FAILS_AT_TIMES.format(when="7|8|9"))
+
+    assert "cannot be measured: the command ended with exit status 1" in wrong(first)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("retrying: the command ended with exit status 1") == 3
+    assert slower.is_clean()
+
+
 def test_log_of_another_search_is_rejected(slower: Repository) -> None:
     """--reset renames the old log."""
     slower.search("--", "echo", "7")
