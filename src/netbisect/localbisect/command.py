@@ -222,3 +222,11 @@ def parse_value(text: str, metric: str) -> float:
     if not 0 < value < math.inf:
         raise ValueError(f"{found}, expected a finite number above 0")
     return value
+
+
+def last_of_several(text: str) -> str:
+    """The line up to its number, if `text` has more numbers than this last one; else ""."""
+    numbers = deque(_NUMBER.finditer(text), maxlen=2)
+    if len(numbers) == 1:
+        return ""
+    return clean(text[: numbers[-1].end()].rpartition("\n")[2])[-_MESSAGE_CHARACTERS:]

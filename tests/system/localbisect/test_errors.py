@@ -119,6 +119,13 @@ def test_revision_that_was_measured_fails_by_chance(slower: Repository) -> None:
     assert slower.is_clean()
 
 
+def test_number_of_several_is_shown_with_its_line(slower: Repository) -> None:
+    done = slower.search("--", "sh", "-c", "printf 'rate: 9.5\\nchecksum 8 of 3 parts\\n'")
+
+    assert done.stderr.count("The last number was read: checksum 8 of 3\n") == 1
+    assert "The last number was read" not in slower.search("--reset", "--", "echo", "7").stderr
+
+
 def test_log_of_another_search_is_rejected(slower: Repository) -> None:
     """--reset renames the old log."""
     slower.search("--", "echo", "7")
