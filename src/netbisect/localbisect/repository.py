@@ -29,14 +29,14 @@ class RepositoryError(UserError):
     """The repository does not allow the search."""
 
 
-def _git(folder: Path, *arguments: str, ask: bool = False) -> str:
-    """Output of git; "" if it fails and `ask` is true."""
+def _git(folder: Path, *arguments: str, ask: bool = False, into: Path | None = None) -> str:
+    """Output of git; "" if it fails and `ask` is true. Errors name the folder `into`, if given."""
     done = _called(folder, *arguments)
     if done.returncode == 0:
         return done.stdout.decode(errors="replace").rstrip("\n")
     if ask:
         return ""
-    raise RepositoryError(f"git {arguments[0]} in {folder} failed: {_complaint(done)}")
+    raise RepositoryError(f"git {arguments[0]} in {into or folder} failed: {_complaint(done)}")
 
 
 def _called(
@@ -57,9 +57,10 @@ def _called(
 
 
 def _complaint(done: subprocess.CompletedProcess[bytes]) -> str:
-    """The last line of the error output of git."""
+    """The first and the last line of the error output of git: the cause is mostly in the first."""
     lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return lines[-1].partition(": ")[2] or lines[-1] if lines else f"exit status {done.returncode}"
+    plain = [(line.partition(": ")[2] or line).rstrip(".") for line in lines]
+    return "; ".join(dict.fromkeys(plain[:1] + plain[-1:])) or f"exit status {done.returncode}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +218,7 @@ class Worktree:
                 *("worktree", "add", "--quiet", "--force", "--detach"),
                 str(self.folder),
                 revision,
+                into=self.folder,
             )
         else:
             _git(self.folder, "reset", "--quiet", "--hard")  # removes files added by patches

@@ -200,6 +200,18 @@ def test_error_of_git_is_reported(slower: Repository) -> None:
     assert "repo version <= 1, found 99" in wrong(done)
 
 
+def test_failed_checkout_names_its_folder_and_the_cause(slower: Repository) -> None:
+    """As on a full disk, where only the first line of git names a file."""
+    slower.git("config", "filter.absent.smudge", "false")
+    slower.git("config", "filter.absent.required", "true")
+    (slower.place / ".git" / "info" / "attributes").write_text("level filter=absent\n")
+    error_text = wrong(slower.search())
+
+    folder = rf"{slower.temporary}/netbisect-\w+/tree"
+    cause = "external filter 'false' failed 1; level: smudge filter absent failed"
+    assert re.fullmatch(rf"git worktree in {folder} failed: {cause}\.", error_text)
+
+
 @pytest.mark.parametrize(
     ("text", "metric", "value"),
     [
