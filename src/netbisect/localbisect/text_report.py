@@ -16,6 +16,7 @@ from netbisect.bisect.model.results import (
     NotConfirmed,
     NotReproduced,
     Posterior,
+    Suspects,
 )
 from netbisect.localbisect import search
 from netbisect.localbisect.result import (
@@ -78,9 +79,11 @@ def _commit(result: SearchResult, finding: Culprit) -> str:
 
 def _posterior(result: SearchResult, posterior: Posterior) -> str:
     picture = "\n".join(text_plot.posterior(posterior, lambda revision: revision[:12]))
-    if isinstance(result.finding, NotReproduced | Drift):
+    found = result.finding
+    if isinstance(found, NotReproduced | Drift):
         return picture
-    likely = {one: posterior.chances[one] for one in posterior.credible()[:_LISTED]}
+    named = found.revisions if isinstance(found, Suspects) else posterior.credible()
+    likely = {one: posterior.chances[one] for one in named[:_LISTED]}
     rows = [(words.certainty(chance), label(result.spec, one)) for one, chance in likely.items()]
     together = words.certainty(math.fsum(likely.values()))
     return f"{picture}\n\nMost likely commits, {together} together:\n\n{table(rows)}"
