@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
@@ -16,6 +17,12 @@ class Posterior:
     none: Annotated[float, "No change."]
     two: Annotated[float, "Two steps of either sign."] = 0.0
     drift: Annotated[float, "A gradual change without a culprit."] = 0.0
+
+    @property
+    def bits(self) -> float:
+        """Entropy in bits."""
+        probabilities = (*self.chances.values(), self.none, self.two, self.drift)
+        return -math.fsum(p * math.log2(p) for p in probabilities if p > 0)
 
     def credible(self, mass: float = 0.9) -> list[str]:
         """Smallest set of revisions with probability `mass`, most likely first."""

@@ -297,7 +297,7 @@ def _most_informative(
     bits = np.array([information_gain(space, joint, runs, ahead) for runs in options])
     if not in_flight.may_build:
         bits *= [target.built or _name(target) in in_flight.building for target in space.targets]
-    open_, more = joint.bits, not all(target.boots for target in further)
+    open_, more = joint.posterior.bits, not all(target.boots for target in further)
     least = min(_LEAST_GAIN, (_LITTLE_OF_LAYOUTS if more else _LEAST_SHARE) * open_)
     if bits.max() < (max(_NO_GAIN, least) if space.job.noise.image else _NO_GAIN):
         return _give_up(space, joint, proved, _why_stuck(space, joint))

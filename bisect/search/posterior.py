@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob
@@ -103,13 +102,6 @@ class JointPosterior:
     leading: LeadingHypotheses
     offsets: tuple[TestbedOffset, ...]
     """By testbed, if there are several."""
-
-    @property
-    def bits(self) -> float:
-        """Entropy in bits."""
-        found = self.posterior
-        chances = np.array([*found.chances.values(), found.none, found.two, found.drift])
-        return float(special.entr(chances).sum()) / math.log(2)
 
 
 def posterior_of(job: BisectJob, evidence: Evidence) -> Posterior:

@@ -10,7 +10,7 @@ from netbisect.bisect.model.detection_results import SearchForecast
 from netbisect.bisect.model.evidence import Evidence, Prices
 from netbisect.bisect.model.in_flight import Wait
 from netbisect.bisect.model.jobs import BisectJob
-from netbisect.bisect.model.results import Trial
+from netbisect.bisect.model.results import Move, Trial
 from netbisect.bisect.search import engine
 from netbisect.bisect.search.posterior import infer
 from netbisect.bisect.search.search_space import build_search_space
@@ -69,21 +69,26 @@ def _halving(sums: np.ndarray, cuts: list[int], free: np.ndarray) -> int | None:
     return int(free[best]) if saved[best] > _LEAST_PIECE else None
 
 
-def forecast(job: BisectJob, evidence: Evidence, prices: Prices) -> SearchForecast:
+def forecast(
+    job: BisectJob, evidence: Evidence, prices: Prices, trial: Trial | None = None
+) -> SearchForecast:
     """Posterior, next move and estimated remaining cost of a search.
 
     Each missing bit takes one build and 1 / `bits_of_boot` boots; a block of the verification is
-    added.
+    added. `trial` is the next move with its posterior, if known.
     """
     space = build_search_space(job, evidence)
-    joint = infer(space)
-    move = engine.decide(space, joint, prices)
-    assert not isinstance(move, Wait), "no trial to wait for"
+    move: Move | Wait | None = trial
+    posterior = trial.posterior if trial else None
+    if posterior is None:
+        joint = infer(space)
+        posterior, move = joint.posterior, engine.decide(space, joint, prices)
+    assert not isinstance(move, Wait | None), "no trial to wait for"
     if not isinstance(move, Trial):
-        return SearchForecast(joint.posterior, move, 0.0, 0.0, 0.0)
+        return SearchForecast(posterior, move, 0.0, 0.0, 0.0)
     per_boot = bits_of_boot(job.noise, job.effect, move.runs)
-    builds = min(joint.bits, float(sum(not target.built for target in space.targets)))
-    boots = joint.bits / per_boot + BLOCK
+    builds = min(posterior.bits, float(sum(not target.built for target in space.targets)))
+    boots = posterior.bits / per_boot + BLOCK
     run = prices.run * len(job.scenarios) * move.runs
     seconds = builds * prices.build + boots * (prices.boot + run)
-    return SearchForecast(joint.posterior, move, builds, boots, seconds / 3600)
+    return SearchForecast(posterior, move, builds, boots, seconds / 3600)

@@ -80,13 +80,13 @@ def result_without_budget(entries: Sequence[Entry], why: str) -> Result:
     return Unfinished(why, posterior_of(job, evidence))
 
 
-def search_status(entries: Sequence[Entry]) -> SearchStatus:
-    """The state of a search, from its log."""
+def search_status(entries: Sequence[Entry], trial: Trial | None = None) -> SearchStatus:
+    """The state of a search, from its log, and its next trial with its posterior, if known."""
     if not search.spec_of(entries).line:
         return SearchStatus(search.EQUAL_ENDS, None, 0.0, 0.0, 0.0)
     spec, job, evidence, prices = _state(entries)
     if isinstance(job, BisectJob):
-        return _searching(job, evidence, prices)
+        return _searching(job, evidence, prices, trial)
     move = plan.next_move(job, evidence, prices)
     assert not isinstance(move, Wait), "no trial to wait for"
     if not isinstance(move, Trial):
@@ -119,8 +119,10 @@ def _expected(job: CompareJob, evidence: Evidence) -> float:
     return min(job.suspected, fmean(bad) - fmean(good))
 
 
-def _searching(job: BisectJob, evidence: Evidence, prices: Prices) -> SearchStatus:
-    seen = plan.forecast(job, evidence, prices)
+def _searching(
+    job: BisectJob, evidence: Evidence, prices: Prices, trial: Trial | None = None
+) -> SearchStatus:
+    seen = plan.forecast(job, evidence, prices, trial)
     if not isinstance(seen.move, Trial):
         return SearchStatus(seen.move, seen.posterior, 0.0, 0.0, 0.0)
     again = max(0.0, seen.boots_left - seen.builds_left) / 2
@@ -139,7 +141,7 @@ def decision_line(entries: Sequence[Entry], trial: Trial) -> str:
     The entries are those before the decision, which has its posterior.
     """
     dut = f" on DUT {trial.testbed}" if trial.testbed else ""
-    seconds = search_status(entries).seconds / search.spec_of(entries).duts
+    seconds = search_status(entries, trial).seconds / search.spec_of(entries).duts
     done = search.runs_done(entries)
     parts = [
         f"Next {trial.revision[:12]}{dut}: {in_user_terms(trial.why)}",

@@ -18,6 +18,7 @@ from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.results import Culprit, NotReproduced, Trial, Unfinished
 from netbisect.bisect.search.engine import next_move
 from netbisect.bisect.search.posterior import posterior_of
+from netbisect.bisect.search.prefetch import forecast
 
 
 @given(st.integers(1, 8), st.integers(0, 99), st.integers(2, 4))
@@ -46,6 +47,16 @@ def test_equal_kernels_of_both_ends_are_the_reason_of_no_change() -> None:
 
     assert isinstance(result, NotReproduced)
     assert result.why == "both ends build the same kernel"
+
+
+def test_forecast_with_a_known_trial_is_the_same() -> None:
+    known = evidence_of({"r0": [14.0, 14.001], "r16": [13.95, 13.951]}, r0="a", r16="b")
+    move = next_move(bisection(16), known, PRICES)
+
+    assert isinstance(move, Trial)
+    expected = forecast(bisection(16), known, PRICES)
+    assert forecast(bisection(16), known, PRICES, move) == expected
+    assert expected.boots_left > 4
 
 
 def test_parent_with_a_measured_kernel_is_not_booted_again() -> None:
