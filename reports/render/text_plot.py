@@ -12,6 +12,8 @@ _WIDTH = 64
 """Characters of the plot."""
 _NAMED = 3
 """Labelled commits."""
+_LEAST_NAMED = 0.001
+"""Smallest probability of the second labelled commit."""
 _MENTIONED = 0.01
 """Smallest probability of another explanation that is mentioned."""
 _LIKELIER = 0.5
@@ -41,6 +43,7 @@ def _single_commit(probabilities: Posterior, label: words.Name) -> str:
     if alone < _LIKELIER and probabilities.none < _LIKELIER:
         return f"one commit alone: {words.certainty(alone)}"
     best = sorted(probabilities.chances.items(), key=lambda item: -item[1])[:_NAMED]
+    best = best[:1] + [other for other in best[1:] if other[1] >= _LEAST_NAMED]
     named = ", ".join(f"{label(one)} {words.certainty(p)}" for one, p in best)
     likely = probabilities.credible()
     # Less than 90 % where other explanations are likely: then these are all of the commits.

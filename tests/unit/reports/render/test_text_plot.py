@@ -18,6 +18,14 @@ def test_likely_commits_have_their_own_probability() -> None:
     )
 
 
+def test_commits_that_are_excluded_have_no_label() -> None:
+    chances = {"a": 0.0004, "b": 0.9, "c": 0.0004, "d": 0.0992}
+
+    assert text_of(Posterior(chances, 0.0)) == (
+        "b 90.0 %, d 9.9 %; 90.0 % in 1 commit; no change: less than 0.1 %"
+    )
+
+
 def test_several_culprits_and_drift_reduce_the_total() -> None:
     """The total over all commits may be less than 90 %."""
     chances = {f"c{i}": 0.01 for i in range(64)}
