@@ -8,30 +8,30 @@ All engines get the same truth, random numbers and prices: 600 s for a build, 18
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import click
 import numpy as np
 from scipy import special
 
-from benchmarks import ours
+from benchmarks import ours, page
 from benchmarks.cases import CASES
 from benchmarks.engine import Engine, Outcome, Task, play
 from benchmarks.lab import Lab, World
+from benchmarks.page import OURS, Row
 from benchmarks.peers import bayesect
 from benchmarks.peers.gitbisect import GitBisect
 from benchmarks.peers.pinpoint import Pinpoint
 from benchmarks.peers.psect import Psect
 
 SURE = 0.99
-OURS = "netbisect"
 PEERS: dict[str, Callable[[Task], Engine]] = {
     "git_bayesect": bayesect.Bayesect,
     "psect (rule)": Psect,
@@ -40,40 +40,8 @@ PEERS: dict[str, Callable[[Task], Engine]] = {
     "Pinpoint (rule)": Pinpoint,
 }
 ENGINES = (OURS, *PEERS)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """An engine in a case; None where a number has no meaning."""
-
-    engine: str
-    case: str
-    trials: int
-    accuracy: float | None = None
-    """Share of right verdicts: all culprits, or none."""
-    blamed: float | None = None
-    """Share of searches with a culprit."""
-    blamed_wrong: float | None = None
-    """Share with a wrong culprit."""
-    builds_mean: float | None = None
-    boots_mean: float | None = None
-    runs_mean: float | None = None
-    hours_mean: float | None = None
-    hours_p95: float | None = None
-    calibration: float | None = None
-    """Share of right verdicts among those that claim 0.99 or more."""
-    in_range: float | None = None
-    """Share of right verdicts or ranges with the culprit."""
-    skipped: str = ""
-    """Reason for skipping."""
-
-    def public(self) -> dict[str, Any]:
-        """The row for JSON."""
-        row = asdict(self)
-        del row["in_range"]
-        if not self.skipped:
-            del row["skipped"]
-        return row
+_AT_ONCE = 5
+"""Trials of a process at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +52,8 @@ class Score:
     blamed: bool
     wrong: bool
     sure: bool
-    in_range: bool | None
-    """Whether the range contains the culprit; None without a range."""
+    in_range: bool
+    """Whether it is right, or a range with the culprit."""
     outcome: Outcome
 
 
@@ -95,8 +63,7 @@ def score(world: World, done: Outcome) -> Score:
     named, guilty = set(verdict.culprits), set(world.culprits)
     right = named == guilty if guilty else not named and (verdict.none or world.drifts)
     sure = verdict.posterior is not None and verdict.posterior >= SURE
-    suspects = set(verdict.suspects)
-    in_range = bool(guilty) and guilty <= suspects if suspects else None
+    in_range = right or (bool(guilty) and guilty <= set(verdict.suspects))
     return Score(right, bool(named), bool(named - guilty), sure, in_range, done)
 
 
@@ -134,117 +101,45 @@ def trial(engine: str, case: str, seed: int, number: int) -> Score:
     return score(world, play(PEERS[engine](task(world, lab)), lab))
 
 
-def plays(engine: str, case: str) -> bool:
-    """Whether an engine's row in a case is not redundant."""
-    # A case with the random numbers of another one differs only for netbisect.
-    return engine == OURS or not CASES[case].same_as
-
-
 def missing(engine: str, case: str) -> str:
     """Reason why an engine cannot run a case here; empty if it can."""
     return CASES[case].missing() or (bayesect.missing() if engine == "git_bayesect" else "")
 
 
 def summarise(engine: str, case: str, scores: Sequence[Score]) -> Row:
-    """Means over trials."""
+    """Means over trials.
+
+    `accuracy` is the share of right verdicts (all culprits, or none), `blamed` that of verdicts
+    with a culprit, `blamed_wrong` with a wrong one. `calibration` is the share of right verdicts
+    among those that claim 0.99 or more, or None.
+    """
     done = [one.outcome for one in scores]
     hours = [one.hours for one in done]
     sure = [one.right for one in scores if one.sure]
-    return Row(
-        engine,
-        case,
-        len(scores),
-        accuracy=_mean(one.right for one in scores),
-        blamed=_mean(one.blamed for one in scores),
-        blamed_wrong=_mean(one.wrong for one in scores),
-        builds_mean=_mean(one.builds for one in done),
-        boots_mean=_mean(one.boots for one in done),
-        runs_mean=_mean(one.runs for one in done),
-        hours_mean=_mean(hours),
-        hours_p95=round(float(np.percentile(hours, 95)), 4),
-        calibration=_mean(sure) if sure else None,
-        in_range=_mean(one.right or bool(one.in_range) for one in scores),
-    )
+    return {
+        "engine": engine,
+        "case": case,
+        "trials": len(scores),
+        "accuracy": _mean(one.right for one in scores),
+        "blamed": _mean(one.blamed for one in scores),
+        "blamed_wrong": _mean(one.wrong for one in scores),
+        "builds_mean": _mean(one.builds for one in done),
+        "boots_mean": _mean(one.boots for one in done),
+        "runs_mean": _mean(one.runs for one in done),
+        "hours_mean": _mean(hours),
+        "hours_p95": round(float(np.percentile(hours, 95)), 4),
+        "calibration": _mean(sure) if sure else None,
+    }
 
 
 def _mean(values: Iterable[float]) -> float:
     return round(float(np.mean(list(values))), 4)
 
 
-_AT_ONCE = 5
-"""Trials of a process at a time."""
-
-
-def run(
-    engines: Iterable[str], cases: Iterable[str], trials: Mapping[str, int], seed: int, jobs: int
-) -> Iterator[Row]:
-    """Runs all engines in all cases in several processes; yields rows by case.
-
-    Args:
-        engines: Names from `ENGINES`.
-        cases: Names from `CASES`.
-        trials: Numbers of trials by engine.
-        seed: Seed of all random numbers.
-        jobs: Number of processes; 1 uses the current one.
-    """
-    wanted = tuple(engines)
-    players = [name for name in ENGINES if name in wanted]
-    with ThreadPoolExecutor(1) if jobs == 1 else ProcessPoolExecutor(jobs) as pool:
-        running = [
-            (engine, case, _submit(pool, engine, case, trials[engine], seed))
-            for case in cases
-            for engine in players
-            if plays(engine, case)
-        ]
-        for engine, case, futures in running:
-            scores = [one for future in futures for one in future.result()]
-            if scores:
-                yield summarise(engine, case, scores)
-            else:
-                yield Row(engine, case, 0, skipped=missing(engine, case))
-
-
-def _submit(
-    pool: Executor, engine: str, case: str, trials: int, seed: int
-) -> list[Future[list[Score]]]:
-    if missing(engine, case):
-        return []
-    parts = (range(i, min(i + _AT_ONCE, trials)) for i in range(0, trials, _AT_ONCE))
-    return [pool.submit(_trials, engine, case, seed, part) for part in parts]
-
-
-def _trials(engine: str, case: str, seed: int, numbers: range) -> list[Score]:
-    return [trial(engine, case, seed, number) for number in numbers]
-
-
-def table(rows: Iterable[Row]) -> Iterator[str]:
-    """The rows as lines of text."""
-    yield (
-        f"{'case':9} {'engine':28} {'trials':>6} {'right':>6} {'range':>6} {'named':>6} "
-        f"{'wrong':>6} {'builds':>6} {'boots':>6} {'runs':>6} {'hours':>6} "
-        f"{'p95':>6} {'calib.':>6}"
-    )
-    for row in rows:
-        if row.skipped:
-            yield f"{row.case:9} {row.engine:28} not run: {row.skipped}"
-            continue
-        shares = " ".join(
-            _cell(x, 3) for x in (row.accuracy, row.in_range, row.blamed, row.blamed_wrong)
-        )
-        work = " ".join(_cell(x, 1) for x in (row.builds_mean, row.boots_mean, row.runs_mean))
-        rest = (row.hours_mean, row.hours_p95, row.calibration)
-        yield (
-            f"{row.case:9} {row.engine:28} {row.trials:6} {shares} {work} "
-            + " ".join(_cell(x, 2) for x in rest)
-        )
-
-
-def _cell(value: float | None, digits: int) -> str:
-    return f"{'-':>6}" if value is None else f"{value:6.{digits}f}"
-
-
 @click.command(help=__doc__)
-@click.option("--case", type=click.Choice(list(CASES)), help="One case. Default: all.")
+@click.option(
+    "--case", "cases", type=click.Choice(list(CASES)), multiple=True, help="Default: all."
+)
 @click.option(
     "--engine", "engines", type=click.Choice(ENGINES), multiple=True, help="May be repeated."
 )
@@ -252,19 +147,40 @@ def _cell(value: float | None, digits: int) -> str:
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes.")
 @click.option("--json", "as_json", is_flag=True, help="A list with one row per engine and case.")
+@click.option("--page", "as_page", is_flag=True, help="Update these cells of docs/benchmarks.md.")
 def main(
-    case: str | None, engines: Sequence[str], trials: int, seed: int, jobs: int, *, as_json: bool
+    cases: Sequence[str],
+    engines: Sequence[str],
+    trials: int,
+    seed: int,
+    jobs: int,
+    *,
+    as_json: bool,
+    as_page: bool,
 ) -> None:
     """Runs the benchmark and prints the table."""
-    rows = []
-    chosen = engines or ENGINES
-    for row in run(chosen, [case] if case else CASES, dict.fromkeys(ENGINES, trials), seed, jobs):
-        rows.append(row)
-        click.echo(f"{row.case}: {row.engine} {row.skipped or 'done'}", err=True)
+    rows, running = [], []
+    with ProcessPoolExecutor(jobs) as pool:
+        for case, engine in itertools.product(cases or CASES, ENGINES):
+            # A case with the random numbers of another one differs only for netbisect.
+            if engine not in (engines or ENGINES) or (engine != OURS and CASES[case].same_as):
+                continue
+            if why := missing(engine, case):
+                click.echo(f"{case}: {engine} {why}", err=True)
+                continue
+            play_one = partial(trial, engine, case, seed)
+            running.append((engine, case, pool.map(play_one, range(trials), chunksize=_AT_ONCE)))
+        for engine, case, scores in running:
+            done = list(scores)
+            rows.append(summarise(engine, case, done))
+            held = sum(one.in_range for one in done)
+            click.echo(f"{case}: {engine}, {held} right, or a range with the culprit", err=True)
+    if as_page:
+        page.update(rows)
     if as_json:
-        click.echo(json.dumps([row.public() for row in rows], indent=1))
+        click.echo(json.dumps(rows, indent=1))
     else:
-        click.echo("\n".join(table(rows)))
+        click.echo("\n".join(page.table(rows)))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import click
 import numpy as np
@@ -27,9 +26,8 @@ from benchmarks import corpus
 from benchmarks.detection import ours
 from benchmarks.detection.lab import BOOTS, LEARNING, WITHIN, Lab
 from benchmarks.detection.rules import RULES, Rule
-from benchmarks.report import PAGE, between
+from benchmarks.page import OURS, PAGE, Row, between
 
-OURS = "netbisect"
 CASES = ("unimodal", "bimodal", "model")
 _SERIES, _NIGHTS, _CHANGED = 300, 70, 48
 _DROPS = ("2", "3", "5", "10")
@@ -94,7 +92,7 @@ def play_ours(kind: str, seed: int) -> Count:
     return result
 
 
-def summary(engine: str, case: str, counts: list[Count]) -> dict[str, Any]:
+def summary(engine: str, case: str, counts: list[Count]) -> Row:
     """The row of an engine over all labs.
 
     False alerts, boots, retests and suspicious series per 300 series-nights; shares of the drops
@@ -124,7 +122,7 @@ def summary(engine: str, case: str, counts: list[Count]) -> dict[str, Any]:
     }
 
 
-def table(rows: Sequence[dict[str, Any]], seed: int) -> list[str]:
+def table(rows: Sequence[Row], seed: int) -> list[str]:
     """The table of docs/benchmarks.md: lines of Markdown."""
     labs = max((row["labs"] for row in rows), default=0)
     lines = [
@@ -166,7 +164,7 @@ def main(
     as_page: bool,
 ) -> None:
     """Simulate detection in labs of 300 series."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     players: dict[str, Callable[[str, int], Count]] = {OURS: play_ours}
     players |= {name: partial(play_rule, rule) for name, rule in RULES.items()}
     for name in engines:
@@ -186,7 +184,7 @@ def main(
                 rows.append(summary(name, case, counts))
                 click.echo(f"{case}: {name}, {time.monotonic() - began:.0f} s", err=True)
     if as_page:
-        PAGE.write_text(between(PAGE.read_text(), "detection", table(rows, seed)))
+        PAGE.write_text(between(PAGE.read_text(), "detection", lambda _: table(rows, seed)))
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from programs import captured
 
-from benchmarks import ours, report, search
+from benchmarks import ours, page, search
 from benchmarks.cases import CASES, COMMITS
 from benchmarks.engine import Outcome, Verdict, play
 from benchmarks.lab import Lab, World
@@ -118,10 +118,10 @@ def test_our_search_solves_noiseless_cases() -> None:
 
 
 def test_every_case_and_engine_is_documented() -> None:
-    page = report.PAGE.read_text()
+    text = page.PAGE.read_text()
 
-    heads = [line.partition(": ")[0] for line in page.splitlines() if line.startswith("- `")]
+    heads = [line.partition(": ")[0] for line in text.splitlines() if line.startswith("- `")]
     documented = {name for head in heads for name in re.findall("`([a-z0-9-]+)`", head)}
     assert set(CASES) <= documented
     for name in search.ENGINES:
-        assert f"**{name.split(', ')[0] if 'git bisect' in name else name}**" in page
+        assert f"**{name.split(', ')[0] if 'git bisect' in name else name}**" in text
