@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from typing import Any
+from typing import Any, TypeVar
+
+from sqlalchemy import select
 
 from netbisect.demo.play import DemoRun
-from netbisect.store.db.database import NotFoundError
-from netbisect.store.db.records import JobRecord
+from netbisect.store.db.records import Action, JobRecord, OutboxMail
+
+Row = TypeVar("Row", JobRecord, Action, OutboxMail)
 
 COMPRESSION = 1500.0
 """Compression of time; machines boot in a tenth of a second."""
@@ -17,13 +20,10 @@ COMPRESSION = 1500.0
 class ServiceRun(DemoRun):
     """A service, its jobs and its databases."""
 
-    def jobs(self) -> list[JobRecord]:
-        """All jobs in order."""
-        found: list[JobRecord] = []
-        with contextlib.suppress(NotFoundError):
-            while True:
-                found.append(self.ledger.jobs.get(len(found) + 1))
-        return found
+    def rows(self, kind: type[Row]) -> list[Row]:
+        """All rows of a table of the ledger, by id."""
+        with self.ledger.jobs.reading() as session:
+            return list(session.scalars(select(kind).order_by(kind.id)))
 
     def release(self) -> None:
         """Releases testbeds from quarantine, like their owners."""

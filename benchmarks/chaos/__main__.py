@@ -15,23 +15,25 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
 from benchmarks.chaos import audit, script
-from benchmarks.chaos.script import FAULTS, Plan
-from benchmarks.chaos.stage import Stage, StageError
+from benchmarks.chaos.script import Plan
+from benchmarks.chaos.stage import Stage
 from benchmarks.chaos.tally import Run, Tally
+from netbisect.demo.service import DemoError
 
 _QUIET, _NIGHT, _PROFILING = "quiet", "night", "profiling"
 _LATER = ("comparison", "bisection", _PROFILING)
 """Phases after the slow commit at which runs also start."""
 STORIES = (_QUIET, _NIGHT, *_LATER)
 """A first night; the night after the slow commit; and this night from each of its phases on."""
-_TOGETHER = (script.MASTER, script.WORKER, script.TRIAL, script.DATABASE, script.DISK)
-_APART = (script.LAB,)
+_GROUPS = (
+    (script.MASTER, script.WORKER, script.TRIAL, script.DATABASE, script.DISK),
+    (script.LAB,),
+)
 """Faults that are combined in a run, and the one that may cause quarantines."""
 _MOST = 100
 """Hits after which the next run starts from the beginning."""
@@ -56,7 +58,7 @@ def perform(stage: Stage, story: str, plan: Plan, expected: audit.Answer | None)
             stage.run.begin_night()
         stage.watch()
         wrong = list(audit.faults(stage, expected))
-    except StageError as error:
+    except DemoError as error:
         wrong = [str(error)]
     stage.stop()
     return wrong + [f"still running: {one}" for one in stage.strays()]
@@ -66,13 +68,13 @@ def prepare(stage: Stage, tally: Tally) -> None:
     """Runs all stories without faults, and saves the service at the start of each story.
 
     Raises:
-        StageError: there are violations without faults.
+        DemoError: there are violations without faults.
     """
 
     def play(story: str) -> None:
         wrong = perform(stage, story, Plan(()), tally.answers.get(story))
         if wrong:
-            raise StageError(f"{story}, without faults: {wrong[0]}")
+            raise DemoError(f"{story}, without faults: {wrong[0]}")
         tally.answers[story] = audit.answer(stage)
         tally.see(story, stage.journal.seen)
 
@@ -97,7 +99,7 @@ def prepare(stage: Stage, tally: Tally) -> None:
         play(phase)
 
 
-def _next(tally: Tally, faults: Sequence[str]) -> tuple[tuple[str, ...], str] | None:
+def _next(tally: Tally) -> tuple[tuple[str, ...], str] | None:
     """The group of faults and the story with the most new hits per second, or None."""
 
     def new_hits_per_second(choice: tuple[tuple[str, ...], str]) -> float:
@@ -108,14 +110,13 @@ def _next(tally: Tally, faults: Sequence[str]) -> tuple[tuple[str, ...], str] | 
             return 0.0
         return min(left, runs[-1].new or 0.5) / runs[-1].seconds if runs else 1e9
 
-    groups = [tuple(one for one in group if one in faults) for group in (_TOGETHER, _APART)]
-    best = max(itertools.product(groups, STORIES), key=new_hits_per_second)
+    best = max(itertools.product(_GROUPS, STORIES), key=new_hits_per_second)
     return best if new_hits_per_second(best) else None
 
 
-def every_kind(stage: Stage, tally: Tally, faults: Sequence[str], end: float) -> None:
-    """Runs all stories with all faults; starts no run after the time limit."""
-    while (choice := _next(tally, faults)) and time.monotonic() < end:
+def every_kind(stage: Stage, tally: Tally) -> None:
+    """Runs all stories with all faults."""
+    while choice := _next(tally):
         group, story = choice
         began = time.monotonic()
         stage.restore(story)
@@ -152,12 +153,9 @@ def main() -> int:
     """The command line; status 1 after a violation."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
     parser.add_argument("--short", action="store_true", help="one night, each fault once")
-    parser.add_argument("--fault", action="append", choices=FAULTS, help="(default: all)")
-    parser.add_argument("--seconds", type=float, default=1e9, help="time limit to start a run")
     parser.add_argument("--keep", type=Path, help="folder of the service, kept at the end")
     record = parser.parse_args()
     signal.signal(signal.SIGTERM, _stop)
-    end = time.monotonic() + record.seconds
     tally = Tally()
     with tempfile.TemporaryDirectory() as folder:
         stage = Stage((record.keep or Path(folder)) / "service")
@@ -168,7 +166,7 @@ def main() -> int:
                 return int(bool(wrong) or len(hits) < len(SHORT))
             try:
                 prepare(stage, tally)
-                every_kind(stage, tally, record.fault or list(FAULTS), end)
+                every_kind(stage, tally)
             finally:  # print partial results after an interruption
                 print(json.dumps({**asdict(tally), "load": os.getloadavg()[0]}, indent=1))
     return int(any(run.wrong for run in tally.runs))

@@ -12,7 +12,7 @@ from benchmarks.chaos.stage import TESTBED, Stage
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import Boot, Failure, Sample
 from netbisect.demo.mailbox import read
-from netbisect.store.db.records import Action, ActionStage, Outcome
+from netbisect.store.db.records import Action, ActionStage, JobRecord, Outcome
 
 _GOOD = "/boot/kernel/kernel"
 _MAIL_SERVER = "the mail server"
@@ -36,7 +36,8 @@ class Answer:
 def answer(stage: Stage) -> Answer:
     """The results of a service."""
     results = {
-        (one.key.partition(":")[0], serialization.tag_of(one.result)) for one in stage.run.jobs()
+        (one.key.partition(":")[0], serialization.tag_of(one.result))
+        for one in stage.run.rows(JobRecord)
     }
     alerts = stage.ledger.alerts.all()
     return Answer(
@@ -59,9 +60,7 @@ def faults(stage: Stage, expected: Answer | None) -> Iterator[str]:
         if found.mails != expected.mails:
             yield f"{found.mails} mails were posted, without faults {expected.mails}"
     yield from _mail(stage, hits)
-    decisions = [
-        one for record in stage.run.jobs() for one in stage.ledger.actions.of_job(record.id)
-    ]
+    decisions = stage.run.rows(Action)
     yield from _boots(stage, decisions, len(hits), of_lab=of_lab)
     yield from _orders(stage, decisions)
     if not of_lab and stage.ledger.quarantines.of_testbed(TESTBED):

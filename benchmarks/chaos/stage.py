@@ -24,11 +24,11 @@ from netbisect.bisect.model import serialization
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.results import Unfinished
 from netbisect.demo.lab.testbeds import TESTBEDS
-from netbisect.demo.service import DemoService
+from netbisect.demo.service import DemoError, DemoService
 from netbisect.demo.tree.story import QUIET_WEEKS, StoryCommit, conversion, story
 from netbisect.steps.service import control
 from netbisect.steps.service.shipped_files import fill_template
-from netbisect.store.db.database import NotFoundError
+from netbisect.store.db.records import JobRecord, OutboxMail
 
 TESTBED = "c2558"
 SCENARIO = "inet4-forwarding"
@@ -43,10 +43,6 @@ _STOP_SECONDS = 10.0
 _LOOK = 0.05
 _REST = 1.0
 """Idle seconds after which a story has ended: three ticks of the service."""
-
-
-class StageError(Exception):
-    """The service failed."""
 
 
 def commits() -> list[StoryCommit]:
@@ -98,7 +94,7 @@ class Stage:
         (self.place / control.TAC).write_text(fill_template(control.TAC))
         control._buildbot(self.place, {}, "upgrade-master", "--quiet")
         if wrong := [one.found for one in control.check_folder(self.place) if one.failed]:
-            raise StageError(wrong[0])
+            raise DemoError(wrong[0])
 
     def _kept(self, name: str) -> Path:
         return self.place.with_name(f"{self.place.name}.{name}")
@@ -153,7 +149,7 @@ class Stage:
             until: A phase; returns at its start instead.
 
         Raises:
-            StageError: time limit exceeded.
+            DemoError: time limit exceeded.
         """
         end = time.monotonic() + _LIMIT
         full: float | None = None
@@ -183,7 +179,7 @@ class Stage:
                     stream.write('["over"]\n')
                 return
             if time.monotonic() > end:
-                raise StageError(f"no end after {_LIMIT:g} s: {self._waits()}")
+                raise DemoError(f"no end after {_LIMIT:g} s: {self._waits()}")
             time.sleep(_LOOK)
 
     def phase(self) -> str:
@@ -197,7 +193,7 @@ class Stage:
             if self.phase() != phase:
                 (self.place / "phase").write_text(phase)
             return False
-        nights = [one for one in self.run.jobs() if isinstance(one.job, NightlyJob)]
+        nights = [one for one in self.run.rows(JobRecord) if isinstance(one.job, NightlyJob)]
         if nights and isinstance(nights[-1].result, Unfinished):
             self.run.begin_night()
         return not self.ledger.quarantines.current() and self.run.is_idle() and self.is_recovered()
@@ -212,12 +208,7 @@ class Stage:
 
     def posted(self) -> dict[str, str]:
         """Keys of all mails by Message-ID."""
-        found: dict[str, str] = {}
-        with contextlib.suppress(NotFoundError):
-            while True:
-                mail = self.ledger.mails.get(len(found) + 1)
-                found[mail.message_id] = mail.key
-        return found
+        return {mail.message_id: mail.key for mail in self.run.rows(OutboxMail)}
 
     def hits(self) -> list[tuple[str, str]]:
         """Steps and faults."""

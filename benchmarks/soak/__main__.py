@@ -2,8 +2,8 @@
 
 A Buildbot master with web pages, nine workers, OpenSSH, a mail server and eight simulated testbeds.
 Commits land before each night; three of them are culprits, others do not build or boot. The results
-are the memory of master and workers after each night, the sizes of both databases, the culprits
-found and the false alerts.
+are the memory of the master after each night, the sizes of both databases, the culprits found and
+the false alerts.
 """
 
 from __future__ import annotations
@@ -19,21 +19,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import click
-from scipy import stats
 
 from benchmarks.service import COMPRESSION, ServiceRun
-from netbisect.bisect.model import serialization
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.results import NightlyResult
 from netbisect.demo.lab.faults import InjectedFault
 from netbisect.demo.lab.testbeds import TESTBEDS, SimulatedTestbed, copies
-from netbisect.demo.mailbox import read
-from netbisect.demo.service import DemoService
+from netbisect.demo.service import DemoError, DemoService
 from netbisect.demo.tree import story
 from netbisect.steps.service import control
 from netbisect.store.db.records import JobRecord
@@ -60,12 +56,6 @@ _FAULT_SECONDS = 2.0
 _LIMIT = 900.0
 """Timeout of a night in seconds."""
 _LOOK = 0.2
-_SETTLED = 1 / 3
-"""Share of the nights that are excluded from the measurement of growth, as a warm-up."""
-
-
-class SoakError(Exception):
-    """The service failed."""
 
 
 @dataclass
@@ -77,35 +67,22 @@ class SoakReport:
     seconds: float = 0.0
     boots: int = 0
     faults: dict[str, int] = field(default_factory=dict)
-    record: dict[str, int] = field(default_factory=dict)
     complete: int = 0
     """Completed nights of testbeds."""
     without: dict[str, int] = field(default_factory=dict)
     """Failed nights of testbeds by reason."""
     culprits: int = 0
     found: int = 0
-    named: dict[str, str] = field(default_factory=dict)
-    """Testbed, state and correctness of each alert."""
-    wrong: list[str] = field(default_factory=list)
+    alerts: list[str] = field(default_factory=list)
+    """Testbed, kind, state, culprit and correctness of each alert."""
+    wrong: int = 0
     """Alerts with a wrong culprit."""
-    none: list[str] = field(default_factory=list)
-    """False alerts without a culprit."""
-    quarantines: int = 0
-    mails: int = 0
     master: list[float] = field(default_factory=list)
     """Memory of the master in MiB after each night."""
-    workers: list[float] = field(default_factory=list)
-    """Memory of all processes in MiB after each night."""
     ledger: list[int] = field(default_factory=list)
     """Size of the ledger in bytes after each night."""
     buildbot: list[int] = field(default_factory=list)
     """Size of Buildbot's database in bytes after each night."""
-    master_a_night: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Growth in MiB per night: estimate and 95 % interval."""
-    workers_a_night: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    ledger_a_night: float = 0.0
-    """Growth in KiB per night."""
-    buildbot_a_night: float = 0.0
 
 
 def beds(number: int) -> list[SimulatedTestbed]:
@@ -133,34 +110,11 @@ def commits(nights: int) -> list[list[story.StoryCommit]]:
     return landing
 
 
-def a_night(values: Sequence[float]) -> tuple[float, float, float]:
-    """Growth per night after a warm-up: estimate and 95 % interval.
-
-    Args:
-        values: Values after each night; with too few, all results are 0.
-    """
-    settled = int(len(values) * _SETTLED)
-    nights = range(settled, len(values))
-    if len(nights) < 3:
-        return 0.0, 0.0, 0.0
-    line = stats.linregress(nights, values[settled:])
-    half_width = stats.t.ppf(0.975, len(nights) - 2) * line.stderr
-    return float(line.slope), float(line.slope - half_width), float(line.slope + half_width)
-
-
 def resident(process: int) -> float:
     """Memory of a process in MiB."""
     found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
     assert found is not None
     return int(found[1]) / 1024
-
-
-def nights_of(record: list[JobRecord]) -> tuple[int, dict[str, int]]:
-    """Completed nights, and failed ones by reason."""
-    found = [one.result for one in record if isinstance(one.job, NightlyJob)]
-    without = [one for one in found if not isinstance(one, NightlyResult)]
-    why = Counter(getattr(one, "why", "it is open")[:60] for one in without)
-    return len(found) - len(without), dict(why)
 
 
 @dataclass(kw_only=True)
@@ -179,7 +133,7 @@ class Soak(ServiceRun):
         """Runs a night: lands commits and waits for all results.
 
         Raises:
-            SoakError: time limit exceeded, or the master has died.
+            DemoError: time limit exceeded, or the master has died.
         """
         self.tree.land(self.heads[night])
         self.release()
@@ -200,9 +154,9 @@ class Soak(ServiceRun):
                 self._power("mend", machine)
                 del self.broken[machine]
             if control.master_pid(self.service.place) is None:
-                raise SoakError("the master has died")
+                raise DemoError("the master has died")
             if now > end:
-                raise SoakError(f"no end after {_LIMIT:g} s of night {night + 1}")
+                raise DemoError(f"no end after {_LIMIT:g} s of night {night + 1}")
             time.sleep(_LOOK)
 
     def _strike(self, testbed: str, fault: str) -> None:
@@ -224,13 +178,10 @@ class Soak(ServiceRun):
     def _kill_worker(self, testbed: str) -> None:
         """Kills a worker and restarts it at once, like an init system."""
         name = worker_name(self.lab.testbed(testbed))
-        number = self._number(f"worker-{name}")
+        number = (self.service.processes / f"worker-{name}.pid").read_text()
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(number, signal.SIGKILL)
+            os.killpg(int(number), signal.SIGKILL)
         self.service.start_worker(name, self.service.place / "workers" / name)
-
-    def _number(self, name: str) -> int:
-        return int((self.service.processes / f"{name}.pid").read_text())
 
     def measure(self) -> None:
         """Records memory and databases after a night."""
@@ -238,8 +189,6 @@ class Soak(ServiceRun):
         master = control.master_pid(self.service.place)
         assert master is not None
         report.master.append(resident(master))
-        workers = [path.stem for path in self.service.processes.glob("worker-*.pid")]
-        report.workers.append(sum(resident(self._number(name)) for name in workers))
         for sizes, name in ((report.ledger, "netbisect.sqlite"), (report.buildbot, "state.sqlite")):
             files = self.service.place.glob(f"{name}*")  # with the write-ahead log
             sizes.append(sum(one.stat().st_size for one in files))
@@ -251,9 +200,11 @@ class Soak(ServiceRun):
         report.culprits = len(planted)
         report.faults = dict(self.struck)
         report.boots = sum(event.kind == "boot" for event in ledger.events.since(0)[0])
-        record = self.jobs()
-        report.record = dict(Counter(serialization.tag_of(one.job) for one in record))
-        report.complete, report.without = nights_of(record)
+        nights = [one.result for one in self.rows(JobRecord) if isinstance(one.job, NightlyJob)]
+        without = [one for one in nights if not isinstance(one, NightlyResult)]
+        report.complete = len(nights) - len(without)
+        why = Counter(getattr(one, "why", "it is open")[:60] for one in without)
+        report.without = dict(why)
         slowed = dict(zip(planted, _SLOWED, strict=True))
         for alert in ledger.alerts.all():
             here = [one for one, kind in slowed.items() if alert.testbed.startswith(kind)]
@@ -264,20 +215,9 @@ class Soak(ServiceRun):
                 ends = sorted((line.index(job.good), line.index(job.bad)))
                 right = any(ends[0] < line.index(one) <= ends[1] for one in here)
             text = f"{alert.testbed}, {alert.kind.value}, {alert.state.value}, {alert.culprit}"
-            report.named[str(alert.id)] = f"{text}: {'right' if right else 'wrong'}"
-            if not right:
-                (report.wrong if alert.culprit else report.none).append(text)
+            report.alerts.append(f"{text}: {'right' if right else 'wrong'}")
+            report.wrong += bool(alert.culprit) and not right
         report.found = len({one.culprit for one in ledger.alerts.all()} & {*planted})
-        report.quarantines = sum(
-            len(ledger.quarantines.of_testbed(one.name)) for one in self.lab.testbeds
-        )
-        report.mails = len(read(self.service.mails))
-        report.master_a_night, report.workers_a_night = (
-            a_night(report.master),
-            a_night(report.workers),
-        )
-        report.ledger_a_night = a_night(report.ledger)[0] / 1024
-        report.buildbot_a_night = a_night(report.buildbot)[0] / 1024
 
 
 def build(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Soak:
@@ -308,7 +248,6 @@ def soak(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Soak
             one.measure()
             print(
                 f"night {night + 1}: master {one.report.master[-1]:.0f} MiB, "
-                f"workers {one.report.workers[-1]:.0f} MiB, "
                 f"ledger {one.report.ledger[-1] / 1e6:.1f} MB, "
                 f"Buildbot {one.report.buildbot[-1] / 1e6:.1f} MB, "
                 f"{time.monotonic() - began:.0f} s",
@@ -337,7 +276,7 @@ def main(nights: int, testbeds: int, boots: int, seed: int, keep: Path | None) -
     with tempfile.TemporaryDirectory(prefix="nb-soak-") as folder:
         report = soak(keep or Path(folder) / "service", nights, testbeds, boots, seed)
     click.echo(json.dumps({**asdict(report), "load_before": load_before}, indent=1))
-    sys.exit(report.found < report.culprits or bool(report.wrong))
+    sys.exit(report.found < report.culprits or report.wrong > 0)
 
 
 if __name__ == "__main__":
