@@ -1,4 +1,4 @@
-"""Time and number of SQL statements of a large ledger.
+"""Time of queries of a large ledger.
 
     python -m benchmarks.ledger
     python -m benchmarks.ledger --database postgresql+psycopg://user@host/name
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from sqlalchemy import event
 
 from benchmarks.site.ledger import BRANCH, DAY, FIRST, Plan, bed, fill, night, scenario
 from netbisect.steps.queries import badges
@@ -32,26 +31,14 @@ from netbisect.store.ledger import Ledger
 _TIMES = 4
 
 
-def measured(ledger: Ledger, work: Callable[[], object]) -> dict[str, float]:
-    """Seconds of the first call and median of later calls; statements of the last."""
-    statements = 0
-
-    def count(*_: object) -> None:
-        nonlocal statements
-        statements += 1
-
-    event.listen(ledger.engine, "before_cursor_execute", count)
+def measured(work: Callable[[], object]) -> dict[str, float]:
+    """Seconds of the first call, and median of later calls."""
     seconds: list[float] = []
     for _ in range(_TIMES):
-        statements, began = 0, time.perf_counter()
+        began = time.perf_counter()
         work()
         seconds.append(round(time.perf_counter() - began, 4))
-    event.remove(ledger.engine, "before_cursor_execute", count)
-    return {
-        "first_seconds": seconds[0],
-        "seconds": statistics.median(seconds[1:]),
-        "statements": statements,
-    }
+    return {"first_seconds": seconds[0], "seconds": statistics.median(seconds[1:])}
 
 
 def play(ledger: Ledger, plan: Plan) -> dict[str, dict[str, float]]:
@@ -68,7 +55,7 @@ def play(ledger: Ledger, plan: Plan) -> dict[str, dict[str, float]]:
         "feed of alerts": queries.atom,
         "badges": lambda: badges.conditions(ledger, settings.branches),
     }
-    return {name: measured(ledger, work) for name, work in actions.items()}
+    return {name: measured(work) for name, work in actions.items()}
 
 
 @click.command(help=__doc__)

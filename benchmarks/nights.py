@@ -96,8 +96,6 @@ class Played:
     """False alerts of the later nights."""
     drops: list[tuple[int, bool]] = field(default_factory=list)
     """Drops in percent, and whether they were found within 14 nights."""
-    boots: int = 0
-    """Boots of retests."""
 
 
 def play(seed: int) -> Played:
@@ -118,7 +116,6 @@ def play(seed: int) -> Played:
     for series, change in lab.changes.items():
         soon = series in hits and hits[series] < change.night + WITHIN
         found.drops.append((round(-100 * math.expm1(change.ln_ratio)), soon))
-    found.boots = watch.work["boots"]
     return found
 
 
@@ -138,8 +135,6 @@ def table(played: Iterable[Played]) -> list[str]:
     for size in DROPS:
         hit = [soon for lab in labs for drop, soon in lab.drops if drop == size]
         lines.append(f"{size} %: {sum(hit)} of {len(hit)} found within {WITHIN} nights")
-    boots = 300 * sum(lab.boots for lab in labs) / (len(labs) * SERIES * NIGHTS)
-    lines.append(f"{boots:.0f} boots of retests per 300 series-nights")
     return lines
 
 

@@ -49,8 +49,6 @@ class _Bench(simulate.LabSimulation):
         """Mean ln pps of the runs of a new boot of the lab."""
         del identity
         position = self.position[revision]
-        self._lab.built.add(position)
-        self._lab.relinked.add((position, layout))
         self._lab.seconds = self.seconds  # builds took time too
         self._lab.boot(position, TESTBEDS.index(testbed or TESTBEDS[0]), layout)
         return math.fsum(math.log(self._lab.run()) for _ in range(runs)) / runs

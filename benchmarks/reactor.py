@@ -9,8 +9,6 @@ in the compute process. A timer of 5 ms shows the longest block of the reactor.
 from __future__ import annotations
 
 import json
-import resource
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -31,7 +29,6 @@ from netbisect.store.db.records import ActionStage, JobRecord, Outcome
 from netbisect.store.ledger import Ledger
 
 _PERIOD = 0.005
-_NUMERIC = {"numpy", "scipy", "matplotlib"}
 
 
 def search(candidates: int) -> BisectJob:
@@ -82,7 +79,7 @@ class DelayMeter:
 
 
 async def measure(folder: Path, candidates: int, rounds: int) -> dict[str, object]:
-    """Makes decisions; returns durations in seconds and memory in MiB."""
+    """Makes decisions; returns durations in seconds."""
     service = DemoService(folder / "service")
     run = DemoRun(service, service.build())
     process = compute.use_compute_process()
@@ -97,14 +94,11 @@ async def measure(folder: Path, candidates: int, rounds: int) -> dict[str, objec
         await store.do(lambda ledger, record=record: decide(ledger, followups, record))
         took.append(time.perf_counter() - begun)
     process.close()
-    loaded = sorted(_NUMERIC & {name.partition(".")[0] for name in sys.modules})
     return {
         "candidates": candidates,
         "decisions": rounds,
         "longest_hold_seconds": round(delays.longest, 4),
         "longest_decision_seconds": round(max(took), 3),
-        "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
-        "numeric_modules": loaded,
     }
 
 
