@@ -6,6 +6,7 @@ shifted by the gap. Unrecognised, a night of slow boots looks like a regression.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -98,7 +99,8 @@ def local_modes(boots: Floats) -> list[BootModes | None]:
     Args:
         boots: ln pps, a row per image, oldest first, padded with NaN.
     """
-    starts = range(0, max(len(boots) - _WINDOW, 0) + _STRIDE, _STRIDE)
+    long = len(boots) > _WINDOW
+    starts = range(0, len(boots) - _WINDOW + _STRIDE, _STRIDE) if long else ()
     learned = [learn_modes(boots), *(learn_modes(boots[i : i + _WINDOW]) for i in starts)]
     two = list(dict.fromkeys(modes for modes in learned if modes is not None))
     if not two:
@@ -137,30 +139,31 @@ def _best(
     ordered: Floats, gaps: Floats, shares: Sequence[float], scatters: Floats
 ) -> tuple[float, BootModes]:
     """Log likelihood ratio of the best two modes over one mode, and these modes."""
-    one = max(_likelihood(ordered, None, float(scatter)) for scatter in scatters)
-    tried = [
-        BootModes(share, float(gap), float(scatter))
-        for scatter in scatters
-        for gap in gaps
-        for share in shares
-    ]
-    scores = [_likelihood(ordered, modes, modes.boot) for modes in tried]
+    one = max(
+        float(_likelihoods(ordered, _shifted_costs(ordered, None, scatter)[0], scatter))
+        for scatter in scatters.tolist()
+    )
+    tried: list[BootModes] = []
+    scores: list[float] = []
+    for scatter, gap in itertools.product(scatters.tolist(), gaps.tolist()):
+        tried += [BootModes(share, gap, scatter) for share in shares]
+        cost, _ = _shifted_costs(ordered, gap, scatter)
+        costs = _with_shares(ordered, cost, shares)
+        scores += _likelihoods(ordered, costs, scatter).tolist()
     best = int(np.argmax(scores))
     return scores[best] - one, tried[best]
 
 
-def _likelihood(ordered: Floats, modes: BootModes | None, scatter: float) -> float:
-    """Log likelihood of all images, with levels integrated out."""
-    cost, _ = _lift_costs(ordered, modes, scatter)
+def _likelihoods(ordered: Floats, costs: Floats, scatter: float) -> Floats:
+    """Log likelihood of all images, with levels integrated out; the last axes are j and images."""
     count = (~np.isnan(ordered)).sum(axis=1)
-    total = np.logaddexp.reduce(-cost, axis=0) - (count - 1) * math.log(scatter)
-    return float(total.sum())
+    total = np.logaddexp.reduce(-costs, axis=-2) - (count - 1) * math.log(scatter)
+    found: Floats = total.sum(axis=-1)
+    return found
 
 
 def _lift_costs(ordered: Floats, modes: BootModes | None, scatter: float) -> tuple[Floats, Floats]:
     """Costs and levels with the lowest j boots of every image slow, for every j.
-
-    The cost of a boot is bounded by that of an outlier.
 
     Args:
         ordered: ln pps, n images of at most k boots, ascending, NaN last.
@@ -171,23 +174,35 @@ def _lift_costs(ordered: Floats, modes: BootModes | None, scatter: float) -> tup
         Minus log likelihood, infinite for images with fewer than j boots, and level of the fast
         mode; a row per j and a column per image.
     """
+    cost, level = _shifted_costs(ordered, modes.gap if modes else None, scatter)
+    return (_with_shares(ordered, cost, [modes.share])[0] if modes else cost), level
+
+
+def _with_shares(ordered: Floats, cost: Floats, shares: Sequence[float]) -> Floats:
+    """Adds the costs of j slow boots of every image, for every share of the slow mode."""
+    count = (~np.isnan(ordered)).sum(axis=1)
+    j = np.arange(len(cost))[:, None]
+    logs = np.array([(math.log(share), math.log1p(-share)) for share in shares])
+    slow, fast = logs.T[..., None, None]
+    return np.where(count >= j, cost - j * slow - (count - j) * fast, np.inf)
+
+
+def _shifted_costs(ordered: Floats, gap: float | None, scatter: float) -> tuple[Floats, Floats]:
+    """As `_lift_costs`, without the shares of the modes.
+
+    The cost of a boot is bounded by that of an outlier.
+    """
     there = ~np.isnan(ordered)
-    count = there.sum(axis=1)
-    slow = np.arange(ordered.shape[1] + 1 if modes else 1)
+    slow = np.arange(1 if gap is None else ordered.shape[1] + 1)
     moved = np.repeat(ordered[None], len(slow), axis=0)
-    if modes:
+    if gap is not None:
         lowest = np.arange(ordered.shape[1]) < slow[:, None]
-        moved += np.where(lowest, modes.gap, 0.0)[:, None, :]
+        moved += np.where(lowest, gap, 0.0)[:, None, :]
     level = locations(moved.reshape(-1, moved.shape[2]), scatter, steps=1).reshape(moved.shape[:2])
     off = np.where(there, moved - level[..., None], 0.0)
     most = -2 * math.log(_OUTLIER_PROBABILITY * scatter / _OUTLIER_SD)
     squares = np.minimum((off / scatter) ** 2, most)
-    cost = np.where(there, squares, 0.0).sum(axis=2) / 2
-    if modes:
-        j = slow[:, None]
-        cost = cost - j * math.log(modes.share) - (count - j) * math.log1p(-modes.share)
-        cost = np.where(count >= j, cost, np.inf)
-    return cost, level
+    return np.where(there, squares, 0.0).sum(axis=2) / 2, level
 
 
 def _refined(ordered: Floats, modes: BootModes) -> BootModes | None:
@@ -239,7 +254,8 @@ def fast_levels(boots: Floats, modes: BootModes) -> Floats:
     for _ in range(_ROUNDS):
         padded = np.pad(found, _NEIGHBOURS, constant_values=np.nan)
         around = np.lib.stride_tricks.sliding_window_view(padded, _NEIGHBOURS)[1:-1]
-        middle = np.pad(np.nanmedian(around, axis=1), 1, constant_values=np.nan)
+        medians = locations(around, _UNLIKE, steps=0)  # numpy.nanmedian is slow
+        middle = np.pad(medians, 1, constant_values=np.nan)
         total = cost.copy()
         for beside in (middle[: len(found)], middle[-len(found) :]):
             surprise = np.minimum(((level - beside) / _UNLIKE) ** 2 / 2, _NEW_LEVEL)
