@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
@@ -51,12 +52,21 @@ def _longest_word(cell: str) -> int:
 
 def shell(command: str, indent: int = 2) -> str:
     """A command over several lines for pasting, broken between words only."""
-    lines = textwrap.wrap(
-        command,
-        WIDTH - len(" \\"),
-        initial_indent=" " * indent,
-        subsequent_indent=" " * (indent + 4),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return " \\\n".join(lines)
+    lexer = shlex.shlex(command, posix=False)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    try:
+        words = list(lexer)
+    except ValueError:  # an unclosed quotation mark: no safe place to break
+        return " " * indent + command
+    lines = [" " * indent]
+    for word in words:
+        line = lines[-1]
+        if not line.strip():
+            lines[-1] = line + word
+        elif len(line) + len(word) + len(" ") + len(" \\") > WIDTH:
+            lines[-1] = f"{line} \\"
+            lines.append(" " * (indent + 4) + word)
+        else:
+            lines[-1] = f"{line} {word}"
+    return "\n".join(lines)

@@ -17,7 +17,7 @@ from netbisect.bisect.model.metric import SeriesMetric
 from netbisect.bisect.model.results import Unfinished
 from netbisect.reports.mail import alerts
 from netbisect.reports.model.changes import BisectionDocument, KernelFailure
-from netbisect.reports.render import summary
+from netbisect.reports.render import plaintext, summary
 from netbisect.reports.site import changes
 
 HERE = Path(__file__).parents[3]
@@ -172,6 +172,15 @@ def test_any_commit_subject_fits_and_is_encodable(subject: str, name: str) -> No
         assert mail.subject.splitlines() == [mail.subject]
         mail.text.encode()
         assert set(re.findall(r"[\x00-\x1f\x7f-\x9f]", mail.text)) <= {"\n", "\t"}
+
+
+def test_quoted_arguments_are_not_split() -> None:
+    command = f"echo {'a' * 60} 'one two  three' | cat # not a comment"
+
+    shown = plaintext.shell(command)
+    assert "'one two  three'" in shown
+    assert shown.endswith("# not a comment")
+    assert plaintext.shell("echo 'open " + "a " * 50).count("\n") == 0
 
 
 @pytest.mark.parametrize(
