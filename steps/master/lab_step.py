@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Generator
 from typing import Any
 
@@ -17,6 +19,8 @@ from netbisect.reports.render import words
 from netbisect.steps.policy.kernels import with_patch_of_decision
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
+from netbisect.store.db.database import ConnectionLostError
+from netbisect.store.ledger import Ledger
 from netbisect.workers.cli.options import EXIT_LAB, EXIT_UNMEASURABLE, EXIT_USAGE, LINE_LENGTH
 
 EXIT_PROPERTY = "lab_exit"
@@ -57,6 +61,9 @@ class LabStep(ShellMixin, BuildStep):
         self.settings = settings
         self.lab_command = [*settings.workers.command, "--lab", str(settings.lab), verb]
         self._pending: list[defer.Deferred[None]] = []
+        self._turn = defer.DeferredLock()
+        self._until = math.inf
+        """When facts are given up, by the monotonic clock."""
         self._summaries: list[str] = []
         self._error = ""
         options = {
@@ -77,6 +84,7 @@ class LabStep(ShellMixin, BuildStep):
             command=[*self.lab_command, *(str(part) for part in self.arguments)],
         )
         await self.runCommand(command)
+        self._until = time.monotonic() + self.settings.stall_seconds / 2
         recorded = await defer.DeferredList(self._pending, consumeErrors=True)
         for good, failure in recorded:
             if not good:
@@ -122,16 +130,29 @@ class LabStep(ShellMixin, BuildStep):
             return  # kept as files
         if isinstance(fact, Kernel):
             self.setProperty(KERNEL_PROPERTY, fact.key, "netbisect-lab")
+        self._pending.append(defer.ensureDeferred(self._record(fact)))
+
+    async def _record(self, fact: Fact) -> None:
+        """Records a fact after those before it, again while the database is away or locked.
+
+        Raises:
+            ConnectionLostError: it stays so, for half of the stall limit after the command.
+            StoreError: the ledger refuses the fact.
+        """
         decision = self.getProperty(DECISION_PROPERTY)
-        self._pending.append(
-            defer.ensureDeferred(
-                database_thread(self.settings).do(
-                    lambda ledger: ledger.facts.record(
-                        with_patch_of_decision(ledger, fact, decision), decision
-                    )
-                )
-            )
-        )
+
+        def work(ledger: Ledger) -> None:
+            ledger.facts.record(with_patch_of_decision(ledger, fact, decision), decision)
+
+        async with self._turn:
+            while time.monotonic() < self._until:
+                try:
+                    await database_thread(self.settings).do(work)
+                except ConnectionLostError as error:
+                    log.msg(f"{self.verb}: a fact is recorded later: {error}")
+                else:
+                    return
+        raise ConnectionLostError("the database was away or locked for too long")
 
 
 def _summary(fact: Fact | Profile) -> str:

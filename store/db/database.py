@@ -56,7 +56,10 @@ class DatabaseError(StoreError):
 
 
 class ConnectionLostError(DatabaseError):
-    """The connection was lost; the transaction was rolled back and may be repeated."""
+    """The connection was lost, or another process locks the file for long.
+
+    The transaction was rolled back and may be repeated.
+    """
 
 
 def open_database(url: str) -> Engine:
@@ -186,7 +189,7 @@ def translated_errors(engine: Engine) -> Iterator[None]:
         yield
     except exc.DBAPIError as error:
         message = " ".join(str(error.orig).split())
-        if is_loss(error):
+        if is_loss(error) or _sqlite_code(error.orig) == sqlite3.SQLITE_BUSY:
             raise ConnectionLostError(
                 f"the database {redacted(engine.url)} does not answer: {message}"
             ) from error
@@ -297,10 +300,14 @@ def on_write_error(engine: Engine, callback: Callable[[str], None]) -> Callable[
 
     def listener(context: ExceptionContext) -> None:
         error = context.original_exception
-        # The driver's own errors have no code.
-        code = getattr(error, "sqlite_errorcode", None)
-        if isinstance(error, sqlite3.Error) and code is not None and code & _PRIMARY_CODE in _CODES:
+        if _sqlite_code(error) in _CODES:
             callback(str(error))
 
     event.listen(engine, "handle_error", listener)
     return lambda: event.remove(engine, "handle_error", listener)
+
+
+def _sqlite_code(error: BaseException | None) -> int | None:
+    """SQLite's primary result code; None for other errors, and the driver's own."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else code & _PRIMARY_CODE

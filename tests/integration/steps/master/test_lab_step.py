@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from buildbot.process.results import CANCELLED, FAILURE, RETRY, SUCCESS
 from buildbot.test.reactor import TestReactorMixin
 from buildbot.test.steps import ExpectShell, TestBuildStepMixin
+from sqlalchemy import Engine, event
+from sqlalchemy.engine import ExceptionContext
 from twisted.internet import defer, error
 from twisted.python import failure
 from twisted.trial import unittest
@@ -19,6 +22,7 @@ from netbisect.bisect.model.entities import Boot, Kernel, Sample
 from netbisect.steps.master.lab_step import LabStep
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import MailSettings, Settings
+from netbisect.store.db import database, postgresql
 
 KERNEL = Kernel("a" * 40, "GENERIC", "amd64", "id", "key", "n8-aaaaaaaaaaaa", 1, 1.0, 2.0)
 BOOT = Boot("boot", "c2558", "key", "a" * 40, 5.0, 60.0)
@@ -85,6 +89,33 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
         self.expect_outcome(FAILURE, "a fact could not be recorded (failure)")
         done = self.run_step()
         return done.addCallback(lambda _: self.flushLoggedErrors())
+
+    def test_a_fact_is_recorded_after_a_long_lock_of_the_database(self) -> defer.Deferred[None]:
+        """The first write gives up, as the ledger does after a minute."""
+        self.patch(database, "WAIT_SECONDS", 0.1)
+        self.patch(postgresql, "WAIT_SECONDS", 0.1)
+        other = sqlite3.connect(self.settings.database.removeprefix("sqlite:///"))
+        self.addCleanup(other.close)
+        other.execute("BEGIN IMMEDIATE")
+        errors: list[str] = []
+
+        def release(context: ExceptionContext) -> None:
+            errors.append(str(context.original_exception))
+            other.rollback()
+
+        event.listen(Engine, "handle_error", release)
+        self.addCleanup(event.remove, Engine, "handle_error", release)
+        output = f"{serialization.dumps(BOOT)}\n{serialization.dumps(SAMPLE)}\n"
+        self.expect_commands(self.step().stdout(output).exit(0))
+        self.expect_outcome(SUCCESS, "up in 60 s; inet4-forwarding 950 kpps")
+        done = self.run_step()
+
+        def check(_: object) -> None:
+            assert errors == ["database is locked"]
+            events, _ = self.ledger.events.since(0)
+            assert [event.kind for event in events] == ["boot", "sample"]
+
+        return done.addCallback(check)
 
     def test_a_lost_worker_leads_to_a_retry(self) -> defer.Deferred[None]:
         self.expect_commands(self.step().error(failure.Failure(error.ConnectionLost())))
