@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import smtplib
+import socket
 import ssl
+import threading
 import time
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -43,6 +46,31 @@ _PERMANENT = 500
 """First SMTP code of a permanent failure."""
 _LONGEST_REASON = 500
 """Longest error message that is stored."""
+
+
+class _Connection(smtplib.SMTP):
+    """A connection that ends after a time, even if the server keeps sending."""
+
+    def __init__(self, host: str, port: int, seconds: float) -> None:
+        self._end = threading.Timer(seconds, self._shut_down)
+        self._end.daemon = True
+        super().__init__(host, port, timeout=min(_TIMEOUT, seconds))
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        found: socket.socket = super()._get_socket(host, port, timeout)  # type: ignore[misc]  # not in typeshed
+        self._duplicate = found.dup()  # STARTTLS replaces the socket
+        self._end.start()
+        return found
+
+    def _shut_down(self) -> None:
+        with contextlib.suppress(OSError):
+            self._duplicate.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Closes it."""
+        self._end.cancel()
+        self._duplicate.close()
+        super().close()
 
 
 class PartlyRefusedError(smtplib.SMTPRecipientsRefused):
@@ -85,20 +113,30 @@ def compose(mail: OutboxMail, settings: MailSettings, page: str = "") -> EmailMe
     return message
 
 
-def deliver(settings: MailSettings, message: EmailMessage) -> None:
-    """Hands a message to the mail server, in this thread.
+def deliver(settings: MailSettings, message: EmailMessage, seconds: float) -> None:
+    """Hands a message to the mail server, in this thread, in at most so many seconds.
 
     Raises:
-        OSError: the server cannot be reached. smtplib.SMTPException: it refuses the mail.
+        OSError: the server cannot be reached, or is slow. smtplib.SMTPException: it refuses the
+            mail.
     """
-    with smtplib.SMTP(settings.server, settings.port, timeout=_TIMEOUT) as server:
-        if settings.starttls:
-            server.starttls(context=ssl.create_default_context())
-        if settings.user and settings.password_file:
-            password = read_password(settings.password_file, "mail.password_file")
-            server.login(settings.user, password)
-        if refused := server.send_message(message):
-            raise PartlyRefusedError(refused)
+    began = time.monotonic()
+    try:
+        with contextlib.closing(_Connection(settings.server, settings.port, seconds)) as server:
+            if settings.starttls:
+                server.starttls(context=ssl.create_default_context())
+            if settings.user and settings.password_file:
+                password = read_password(settings.password_file, "mail.password_file")
+                server.login(settings.user, password)
+            refused = server.send_message(message)
+            with contextlib.suppress(OSError):  # the mail is sent
+                server.quit()
+    except OSError as error:
+        if time.monotonic() - began < seconds:
+            raise
+        raise TimeoutError(f"the mail server took longer than {seconds:g} s") from error
+    if refused:
+        raise PartlyRefusedError(refused)
 
 
 def is_refused(error: Exception) -> bool:
@@ -180,7 +218,7 @@ class Mailer(BuildbotService):
         later = time.time() + _RETRY_AFTER_KILL
         await store.do(lambda ledger: ledger.mails.begin(mail.id, later))
         try:
-            await self._send(mail)
+            await run_in_thread("the mail server", self._deliver, mail)
         except Exception as error:  # noqa: BLE001 - the other mails are sent
             when, why = next_try(mail, error, time.time()), _reason(error)
             left = error.recipients if isinstance(error, PartlyRefusedError) else mail.recipients
@@ -190,21 +228,14 @@ class Mailer(BuildbotService):
         else:
             await store.do(lambda ledger: ledger.mails.sent(mail.id))
 
-    async def _send(self, mail: OutboxMail) -> None:
-        """Sends one mail in a thread, which is abandoned after half of the stall limit.
+    def _deliver(self, mail: OutboxMail) -> None:
+        """Sends one mail within half of the stall limit.
 
         Raises:
-            Exception: the mail was not accepted. TimeoutError: not in time.
+            Exception: the mail was not accepted.
         """
-        limit = self.settings.stall_seconds / 2
-        sending = defer.ensureDeferred(run_in_thread("the mail server", self._deliver, mail))
-        try:
-            await sending.addTimeout(limit, self.master.reactor)
-        except defer.TimeoutError:
-            raise TimeoutError(f"the mail server took longer than {limit:g} s") from None
-
-    def _deliver(self, mail: OutboxMail) -> None:
-        deliver(self.settings.mail, compose(mail, self.settings.mail, self.settings.web.url))
+        message = compose(mail, self.settings.mail, self.settings.web.url)
+        deliver(self.settings.mail, message, self.settings.stall_seconds / 2)
 
     async def _read_answers(self) -> None:
         """Executes the commands in new mails; an error in one delays no mail."""

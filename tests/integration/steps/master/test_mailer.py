@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import smtplib
 import socket
 import sqlite3
@@ -12,9 +13,10 @@ import threading
 from dataclasses import replace
 from email import message_from_bytes, policy
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
+from aiosmtpd.controller import Controller
 from alert_ledger import announce
 from real_master import IdleMaster, case
 from twisted.internet import reactor, task
@@ -22,7 +24,7 @@ from twisted.internet import reactor, task
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.mail import Mail
 from netbisect.demo.lab.setup import free_ports
-from netbisect.demo.mailbox import read
+from netbisect.demo.mailbox import MailKeeper, read
 from netbisect.steps.master import mailer
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import MailSettings, Settings
@@ -58,9 +60,11 @@ class EndlessServer:
         self._listener = socket.create_server(("127.0.0.1", port))
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._greet)
+        self.client_closed = threading.Event()
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._thread.start()
+        return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
@@ -69,9 +73,11 @@ class EndlessServer:
 
     def _greet(self) -> None:
         client, _ = self._listener.accept()
-        with client:
+        with client, contextlib.suppress(ConnectionError):
             while not self._stop.wait(0.05):
                 client.sendall(b"220-wait\r\n")
+            return
+        self.client_closed.set()
 
 
 class MailerTest(IdleMaster):
@@ -233,15 +239,33 @@ class MailerTest(IdleMaster):
 
     @case
     async def test_an_endless_answer_of_the_server_times_out(self) -> None:
-        """The limit is half of `stall_minutes`."""
+        """The limit is half of `stall_minutes`; no thread waits any longer."""
         self.settings = replace(self.settings, stall_minutes=0.02)
         self.put("one", "a text\n")
-        with EndlessServer(self.settings.mail.port):
+        with EndlessServer(self.settings.mail.port) as server:
             await self.start_master()
-            while not self.ledger.mails.waiting()[0].attempts:
+            while not self.ledger.mails.waiting()[0].attempts or not server.client_closed.is_set():
                 await task.deferLater(reactor, 0.05)
         [mail] = self.ledger.mails.waiting()
         assert mail.last_error == "the mail server took longer than 0.6 s"
+
+
+class Busy(MailKeeper):
+    """Has an error for QUIT."""
+
+    async def handle_QUIT(self, *_: object) -> str:  # noqa: N802 - aiosmtpd's name
+        return "421 busy"
+
+
+def test_a_mail_counts_as_sent_despite_an_error_at_the_end(tmp_path: Path) -> None:
+    with free_ports(1) as [port]:
+        pass
+    server = Controller(Busy(tmp_path), "127.0.0.1", port)
+    settings = MailSettings(("people@lab.invalid",), "netbisect@lab.invalid", port=port)
+    server.start()
+    mailer.deliver(settings, mailer.compose(MAIL, settings), 60.0)
+    server.stop()
+    assert [mail["Subject"] for mail in read(tmp_path)] == ["a drop"]
 
 
 REFUSED = smtplib.SMTPRecipientsRefused({"a@b": (550, b"no such user")})
