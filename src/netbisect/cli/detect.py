@@ -65,14 +65,12 @@ def detect(
 ) -> None:
     """Detect changes of level in a database or in files.
 
-    Lists drops, improvements and drift; series that changed together form one event.
-
     FILE contains histories as JSON lines, or measurements of any metric as CSV or JSON lines, or
-    is a results folder of asv; `-` is standard input. The default is the database. Series left out
-    are reported on standard error. The exit status is 1 if a line could not be read.
+    is a results folder of asv; `-` is standard input. The default is the database. The exit status
+    is 1 if a line could not be read.
 
-    An event names the last measured revision before it and the first after it. A bisection finds
-    the commit between them.
+    Series that changed together form one event, between the last measured revision before it and
+    the first after it.
     """
     source = click.get_current_context().get_parameter_source("database")
     if files and source is not ParameterSource.DEFAULT:

@@ -61,7 +61,7 @@ def test_an_increase_of_seconds_is_a_rise(database: str) -> None:
     result = run("import", "measurements", "-", "--database", database, text=lines(history()))
     assert result.stdout == "1 series; 90 boots and 90 samples are new, 0 were known\n"
 
-    (event,) = events(database, "--scenario", SERIES)
+    (event,) = events(database, "--series", f"*/{SERIES}/*")
     assert (event["kind"], event["before"], event["at"]) == ("rise", "c14", "c15")
     assert event["series"][0]["percent"] == pytest.approx(10, abs=1)
     table = run("detect", "--database", database, "--since", "2026-03-10").stdout
