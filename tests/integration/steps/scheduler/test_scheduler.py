@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ledger_facts import bisect_job, intend
-from real_master import REVISION, RealMaster, case
+from ledger_facts import bisect_job, comparison, intend
+from real_master import REVISION, TESTBED, RealMaster, case
 from twisted.internet import defer, reactor, task
 
 from netbisect.bisect.model.entities import Failure, Noise
@@ -19,6 +19,7 @@ from netbisect.steps.master.trial_logs import folder_of
 from netbisect.steps.scheduler.buildsets import BuildsetOutcome, Buildsets
 from netbisect.steps.scheduler.decisions import MOST_TRIES
 from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME, BisectScheduler
+from netbisect.steps.service.settings import load
 from netbisect.store.db.records import ActionStage, Outcome
 from netbisect.workers.build.patches import PatchStore, read
 
@@ -209,6 +210,21 @@ class BisectSchedulerTest(RealMaster):
         search = await self.closed(search)
         assert isinstance(search.result, Unfinished)
         assert search.result.why == f"after 0 days of waiting, {GONE}"
+
+    @case
+    async def test_a_new_testbed_is_used_after_a_reconfiguration(self) -> None:
+        await self.start()
+        job = comparison("b" * 40, REVISION, "inet4-forwarding", testbed="new")
+        self.ledger.jobs.add(job, key="compare")
+        await self.scheduler.advance()
+        with (self.folder / "lab.toml").open("a") as lab:
+            lab.write(TESTBED.format(name="new", owner="", group=""))
+        self.testbeds = ("c2558", "new")
+        self.settings, self.lab = load(self.folder / "netbisect.toml")
+        self.master.config_loader.config_dict |= self.config()
+        await self.master.doReconfig()
+        self.scheduler.advance()
+        await self.until(lambda: "trial new" in self.places())
 
     @case
     async def test_a_long_log_of_a_failure_is_recorded(self) -> None:
