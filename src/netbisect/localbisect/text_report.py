@@ -83,7 +83,8 @@ def _posterior(result: SearchResult, posterior: Posterior) -> str:
     if isinstance(found, NotReproduced | Drift):
         return picture
     named = found.revisions if isinstance(found, Suspects) else posterior.credible()
-    likely = {one: posterior.chances[one] for one in named[:_LISTED]}
+    ranked = sorted(named, key=lambda one: -posterior.chances[one])[:_LISTED]
+    likely = {one: posterior.chances[one] for one in ranked}
     rows = [(words.certainty(chance), label(result.spec, one)) for one, chance in likely.items()]
     together = words.certainty(math.fsum(likely.values()))
     return f"{picture}\n\nMost likely commits, {together} together:\n\n{table(rows)}"
