@@ -54,6 +54,8 @@ def as_text(result: SearchResult) -> str:
         blocks.append("\n".join(map(wrap, marks)))
     if path := _measurements(result):
         blocks.append(f"Measurements, in commit order:\n\n{path}")
+    if reasons := _skipped(result.entries):
+        blocks.append(f"Skipped:\n\n{reasons}")
     blocks.append(f"{wrap(_cost(result))}\nLog: {result.log}")  # a path is not wrapped
     return "\n\n".join(blocks)
 
@@ -192,8 +194,15 @@ def _measurements(result: SearchResult) -> str:
             count += f" in {layouts[revision]} layouts" if layouts.get(revision, 1) > 1 else ""
             rows.append((label(spec, revision), count, f"{level:.6g}", against))
         if not found and revision in skipped:
-            rows.append((label(spec, revision), "skipped", words.clean(skipped[revision]), ""))
+            rows.append((label(spec, revision), "skipped", "", ""))
     return table(rows) if rows else ""
+
+
+def _skipped(entries: Sequence[Entry]) -> str:
+    """The reasons of skipped revisions; a column of the table would be too narrow for them."""
+    reasons = Counter(map(words.clean, skipped_revisions(entries).values()))
+    each = (f"{words.count(count, 'revision')}: {why}" for why, count in reasons.most_common())
+    return "\n".join(wrap(one, indent=2) for one in each)
 
 
 def _cost(result: SearchResult) -> str:

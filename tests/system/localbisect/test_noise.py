@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from netbisect.bisect import plan
-from netbisect.bisect.model.entities import Boot, Kernel, Sample
+from netbisect.bisect.model.entities import Boot, Failure, Kernel, Reaction, Sample, Stage
 from netbisect.bisect.model.results import (
     Confirmed,
     Culprit,
@@ -92,6 +92,23 @@ def test_all_commits_that_cannot_be_distinguished_are_listed() -> None:
     assert (
         f"  96.0 %  {revisions[1][:12]} Change 3\n  3.0 %   {revisions[0][:12]} Change 2\n" in text
     )
+
+
+def test_reasons_of_skipped_revisions_are_below_the_table() -> None:
+    line = tuple(CandidateCommit(f"{i:040x}", f"Change {i}", 1.0) for i in range(1, COMMITS + 1))
+    spec = SearchSpec("0" * 40, line[-1].revision, ("true",), line, COMMITS)
+    why = "the command ended with exit status 1: ModuleNotFoundError: No module named 'program'"
+    failed = [
+        Failure(f"dud-{i}", one.revision, Stage.BENCH, Reaction.SKIP, why, 0.0, 1.0)
+        for i, one in enumerate(line[1:3])
+    ]
+    posterior = Posterior(dict.fromkeys(spec.subjects, 0.2), none=0.0)
+
+    text = as_text(SearchResult([spec, *failed], Unfinished("noise", posterior), Path()))
+
+    for one in line[1:3]:
+        assert f"  {one.revision[:12]} {one.subject}  skipped\n" in text
+    assert f"Skipped:\n\n{wrap(f'2 revisions: {why}', indent=2)}\n" in text
 
 
 def test_noise_of_a_search_is_that_of_single_runs() -> None:
