@@ -97,9 +97,9 @@ def test_overlay_is_not_applied_if_already_present(make_repository: MakeReposito
 def test_changed_overlay_is_another_search(broken_range: Repository) -> None:
     fix = broken_range.place.parent / "link.patch"
     fix.write_text(FIX)
-    broken_range.search("--overlay", str(fix), "--", "true")
+    broken_range.search("--overlay", str(fix), "--", "echo", "7")
     fix.write_text(FIX.replace("-lm", "-lm -lz"))
-    done = broken_range.search("--overlay", str(fix), "--", "true")
+    done = broken_range.search("--overlay", str(fix), "--", "echo", "7")
 
     assert done.returncode == 2
     assert "is the log of another search: --overlay was 'link.patch (" in done.stderr
