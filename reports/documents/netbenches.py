@@ -42,11 +42,7 @@ _LARGE = 100
 
 
 def check(study: Study) -> None:
-    """Checks whether a study can be written.
-
-    Raises:
-        ValueError: one sentence with what cannot.
-    """
+    """Raises ValueError, with one sentence, if a study cannot be written."""
     if not words.clean(study.title):
         raise ValueError("there is no title; expected a line such as 'Impact of D5180' (--title)")
     if not study.scenarios:
@@ -81,11 +77,7 @@ def _check_scenario(scenario: ComparedScenario) -> None:
 
 
 def files(study: Study) -> dict[str, bytes]:
-    """All files of the directory, by name.
-
-    Raises:
-        ValueError: as `check`, or from ministat.
-    """
+    """All files of the directory, by name. Raises ValueError as `check`, or from ministat."""
     from netbisect.reports.plots.netbenches_plot import boxes  # noqa: PLC0415 - long to load
 
     check(study)
@@ -104,11 +96,7 @@ def files(study: Study) -> dict[str, bytes]:
 
 
 def readme(study: Study) -> str:
-    """The text of README.md.
-
-    Raises:
-        ValueError: as `check`, or from ministat.
-    """
+    """The text of README.md. Raises ValueError as `check`, or from ministat."""
     check(study)
     named = _file_names(study)
     return environment.get_template("netbenches.txt").render(

@@ -125,8 +125,7 @@ def ministat(
 def vitals(name: str, values: Sequence[float], variant: Variant = Variant.CURRENT) -> Vitals:
     """The numbers of a set, from three or more values in the order in which a file would hold them.
 
-    Raises:
-        ValueError: too few values, or one that cannot be shown.
+    Raises ValueError for too few values, or one that cannot be shown.
     """
     if len(values) < POINTS_MIN:
         raise ValueError(f"Dataset {name} must contain at least {POINTS_MIN} data points")
@@ -160,8 +159,7 @@ def difference(
 ) -> MinistatDifference:
     """Difference of a set's mean from that of the reference, by Student's t with pooled variance.
 
-    Raises:
-        ValueError: the confidence, in percent, is none of `student_t.CONFIDENCES`.
+    Raises ValueError if the confidence, in percent, is none of `student_t.CONFIDENCES`.
     """
     n, m = len(one.points), len(reference.points)
     t = critical(n + m - 2, confidence)

@@ -22,11 +22,7 @@ _ROWS = 100
 
 @cache
 def critical(degrees: int, confidence: float) -> float:
-    """The t that a difference must exceed, two-sided; `confidence` is in percent.
-
-    Raises:
-        ValueError: the table has no such column.
-    """
+    """The t that a difference must exceed, two-sided; `confidence` is one of CONFIDENCES."""
     if confidence not in CONFIDENCES:
         levels = ", ".join(f"{level:g}" for level in CONFIDENCES)
         raise ValueError(f"confidence {confidence:g} %: ministat knows {levels}")

@@ -51,11 +51,7 @@ class IndexPages:
     overview: Overview
 
     def files(self, pairs: Sequence[Pair]) -> Iterator[tuple[str, File]]:
-        """All of them by name, for a static site, with a page for each pair of revisions.
-
-        Raises:
-            SiteRevisionError: A revision of a pair was not measured.
-        """
+        """All of them by name, and a page for each pair of revisions. Raises SiteRevisionError."""
         for ends in pairs:
             yield pair_page(*ends), self.pair(*ends)
         for page, of_testbed in self.by_testbed().items():

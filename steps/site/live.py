@@ -124,11 +124,7 @@ class LivePages:
         return None
 
     def commit(self, name: str) -> Commit:
-        """The commit that a user names: one that was measured, or any of the tree.
-
-        Raises:
-            SiteRevisionError: The name means no commit, or several.
-        """
+        """The commit that a user names, measured or in the tree. Raises SiteRevisionError."""
         try:
             return revision_names.resolve(self.ledger, name)
         except SiteRevisionError as error:
@@ -141,11 +137,7 @@ class LivePages:
                 raise error from None
 
     def search(self, names: Sequence[str]) -> str:
-        """The page of a revision, or of the comparison of two.
-
-        Raises:
-            SiteRevisionError: A name means no commit, or several.
-        """
+        """The page of a revision, or of the comparison of two. Raises SiteRevisionError."""
         self._refresh()
         found = [self.commit(one.strip()).revision for one in names]
         return revision_page(found[0]) if len(found) == 1 else pair_page(found[0], found[1])

@@ -9,11 +9,7 @@ from netbisect.store.ledger import Ledger
 
 
 def resolve(ledger: Ledger, name: str) -> Commit:
-    """The revision that a name means: a hash, the beginning of one, or n302145.
-
-    Raises:
-        SiteRevisionError: it means none that was measured, or several.
-    """
+    """The measured revision of a hash, its beginning, or n302145. Raises SiteRevisionError."""
     measured = ledger.commits.booted()
     like = [name] if name in measured else [one for one in measured if one.startswith(name)]
     number, _, start = name.lstrip("n").partition("-")

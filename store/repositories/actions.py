@@ -88,9 +88,7 @@ class ActionRepository(LedgerRepository):
         """Adds an attempt at an action, `pause` seconds from now; returns a later one if it exists.
 
         An open attempt is finished as `retry`, an attempt that was finished keeps its outcome.
-
-        Raises:
-            StoreError: there is no such action, or its job has a later one.
+        Raises StoreError if there is no such action, or its job has a later one.
         """
         with self.writing() as writing:
             session = writing.session

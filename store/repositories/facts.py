@@ -142,9 +142,7 @@ def add_facts(
 ) -> Iterator[Fact]:
     """Adds the new ones of these facts, and yields them in the order of their tables.
 
-    Raises:
-        StoreError: a Sample's boot is not recorded, nor among the facts; or a number is not
-            finite.
+    Raises StoreError as `FactRepository.record`; the boot of a Sample may be among the facts.
     """
     dialect = writing.session.get_bind().dialect.name
     insert = sqlite.insert if dialect == "sqlite" else postgresql.insert

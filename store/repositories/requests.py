@@ -48,11 +48,8 @@ class RequestRepository(LedgerRepository):
     ) -> Request:
         """Stores a request with its first jobs and a mail that confirms it, in one transaction.
 
-        `letter` returns the mail for the id of the request. The other
-        arguments are fields of `Request`.
-
-        Raises:
-            TooManyError: the person has `most_open` open requests.
+        `letter` returns the mail for the id of the request; the other arguments are fields of
+        `Request`. Raises TooManyError if the person has `most_open` open requests.
         """
         with self.writing() as writing:
             _check_open(writing, who, most_open)
@@ -129,9 +126,8 @@ class RequestRepository(LedgerRepository):
     def resume(self, request: int, *, who: str, via: str, most_open: int, letter: Mail) -> Request:
         """Resumes a cancelled request, with its measurements.
 
-        Raises:
-            TooManyError: its requester has `most_open` open requests.
-            StoreError: there is none, it was not cancelled, or an action is still being cancelled.
+        Raises TooManyError if its requester has `most_open` open requests, StoreError if it was not
+        cancelled or an action is still being cancelled.
         """
         with self.writing() as writing:
             row = get_row(writing.session, Request, request)
@@ -171,10 +167,7 @@ class RequestRepository(LedgerRepository):
         """Changes jobs of an open or answered request, and reopens those that are closed.
 
         `change` returns the changed job, or None to leave it; `data` is that of the audit entry.
-
-        Raises:
-            TooManyError: it has ended, and its requester has `most_open` open requests.
-            StoreError: there is none, it was cancelled, or no job was changed.
+        Raises TooManyError as `resume`, StoreError if it was cancelled or no job was changed.
         """
         with self.writing() as writing:
             row = get_row(writing.session, Request, request)

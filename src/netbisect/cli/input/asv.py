@@ -21,9 +21,7 @@ _OTHER_FILES = {"machine.json"}
 def records(folder: Path) -> Iterator[Record]:
     """One row per number, in the order of the commits' times.
 
-    Raises:
-        OSError: a file cannot be read.
-        ValueError: the folder is not one of asv, or a file is not JSON.
+    Raises OSError, and ValueError if the folder is not one of asv, or a file is not JSON.
     """
     described = folder / "benchmarks.json"
     if not described.is_file():
