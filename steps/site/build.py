@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
 
 from netbisect.bisect.model.entities import SeriesName
 from netbisect.bisect.model.jobs import BisectJob
@@ -16,6 +19,7 @@ from netbisect.reports.site import changes
 from netbisect.reports.site import series as series_pages
 from netbisect.reports.site.files import (
     JOB_KINDS,
+    LISTED,
     alert_page,
     document_file,
     job_page,
@@ -26,32 +30,65 @@ from netbisect.steps.policy.alert_actions import ACTIONS
 from netbisect.steps.queries import documents, progress
 from netbisect.steps.queries.changes import of_alert, of_job
 from netbisect.steps.queries.lab_context import LabContext
+from netbisect.steps.site.folder import put
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.series import SeriesHistory
 
 
+@dataclass(frozen=True, slots=True)
+class AlertIndex:
+    """The alerts at the start of a run, shared by all processes, so that their links agree."""
+
+    by_number: Mapping[int, Alert]
+    changed: Mapping[int, float]
+    """By number: time of the last change, seconds since the epoch."""
+    now: float
+    """Time of the latest change of an alert or a night, seconds since the epoch."""
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Self:
+        """The alerts of a ledger."""
+        changed = {number: at for number, (_, at) in ledger.alerts.change_counts().items()}
+        return cls(
+            {one.id: one for one in ledger.alerts.all()}, changed, _latest(ledger, changed.values())
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PagesOfTestbed:
+    """The pages of a testbed, which one process makes."""
+
+    testbed: str
+    scenarios: tuple[str, ...]
+    alerts: tuple[int, ...]
+    jobs: tuple[int, ...]
+    """Comparisons and bisections."""
+
+
 class PageBuilder:
     """Renders pages; each method returns files by name."""
 
-    def __init__(self, lab: LabContext, ledger: Ledger) -> None:
-        """Reads and indexes the alerts; `lab` is that of the pages, with the service's settings."""
+    def __init__(self, lab: LabContext, ledger: Ledger, alerts: AlertIndex) -> None:
+        """Indexes the alerts.
+
+        Args:
+            lab: Lab of the pages, and settings of their service.
+            ledger: Database.
+            alerts: Alerts of the run.
+        """
         self.ledger = ledger
         self.lab = lab
         self.documents = documents.DocumentQueries(self.ledger, self.lab, url="")
-        self.alerts = {one.id: one for one in ledger.alerts.all()}
-        self.changed = {number: at for number, (_, at) in ledger.alerts.change_counts().items()}
-        """By alert: time of the last change, seconds since the epoch."""
-        self.now = _latest(ledger, self.changed.values())
-        """Time of the latest change of an alert or a night, seconds since the epoch."""
+        self.alerts = alerts
         self.lines = {
-            number: documents.alert_summary(one, self.changed.get(number, 0.0), self.lab.title)
-            for number, one in self.alerts.items()
+            number: documents.alert_summary(one, alerts.changed.get(number, 0.0), self.lab.title)
+            for number, one in alerts.by_number.items()
         }
         self._moved: defaultdict[SeriesName, list[AlertSummary]] = defaultdict(list)
         self._seen: defaultdict[SeriesName, list[int]] = defaultdict(list)
         self._by_job: dict[int, AlertSummary] = {}
-        for number, alert in self.alerts.items():
+        for number, alert in alerts.by_number.items():
             self._note(number, alert)
 
     def _note(self, number: int, alert: Alert) -> None:
@@ -65,6 +102,20 @@ class PageBuilder:
         for name in dict.fromkeys(name for name, _ in series if alert.announced_at is not None):
             self._seen[name].append(number)
         self._by_job |= {job: line for job in (alert.comparison, alert.bisection) if job}
+
+    def make(self, part: PagesOfTestbed, folder: Path) -> list[SeriesDocument]:
+        """Writes the pages of a testbed; returns its series, for pages about many of them."""
+        for number in part.alerts:
+            put(folder, self.alert(number))
+        for number in part.jobs:
+            put(folder, self.job(number))
+        found = []
+        for histories in self.ledger.series.histories_of(part.testbed, part.scenarios):
+            for one in histories:
+                document = self.document(one)
+                put(folder, self.series(document))
+                found.append(document.latest_only(LISTED))
+        return found
 
     def document(self, history: SeriesHistory) -> SeriesDocument:
         """The document of a series."""
@@ -85,9 +136,9 @@ class PageBuilder:
     def alert(self, number: int) -> dict[str, File]:
         """The page of an alert, its document, and its flame graphs. Raises NotFoundError."""
         document = self.documents.alert(number)
-        alert = self.alerts[number]
+        alert = self.alerts.by_number[number]
         last = alert.bisection or alert.comparison
-        found = of_alert(self.lab, self.ledger, alert, self.now)
+        found = of_alert(self.lab, self.ledger, alert, self.alerts.now)
         taken = self.lab.profiles(self.ledger, self.ledger.jobs.get(last)) if last else ()
         page = changes.alert(
             document,

@@ -21,7 +21,7 @@ from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import MOST_BOOTS, Settings
 from netbisect.steps.service.web_settings import NO_LOGIN
 from netbisect.steps.site import revision_names
-from netbisect.steps.site.build import PageBuilder
+from netbisect.steps.site.build import AlertIndex, PageBuilder
 from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.steps.site.index_pages import NAMES, IndexPages, overview
 from netbisect.steps.site.requests import profile_files, request_files
@@ -172,9 +172,9 @@ class LivePages:
         counted = self.ledger.samples.counts()
         self._series = {place: one for place, one in self._series.items() if place in counted}
         changes: dict[_Place, float] = {}
-        for number, alert in self.builder.alerts.items():
+        for number, alert in self.alerts.by_number.items():
             for one in alert.series:
-                at = self.builder.changed.get(number, 0.0)
+                at = self.alerts.changed.get(number, 0.0)
                 place = one.testbed, one.scenario
                 changes[place] = max(at, changes.get(place, at))
         versions = {
@@ -190,7 +190,10 @@ class LivePages:
     def _refresh(self) -> None:
         event = self.ledger.events.last()
         if event != self._event:
-            self.builder = PageBuilder(LabContext(self.lab, self.settings), self.ledger)
+            self.alerts = AlertIndex.of(self.ledger)
+            self.builder = PageBuilder(
+                LabContext(self.lab, self.settings), self.ledger, self.alerts
+            )
             self._event = event
 
     def _jobs(self) -> list[RunningJob]:

@@ -1,49 +1,76 @@
-"""Writes a whole site."""
+"""Writes a whole site, with several processes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import multiprocessing
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from netbisect.reports.model.series import SeriesDocument
-from netbisect.reports.site.files import JOB_KINDS, LISTED, pair_page
-from netbisect.steps.queries.lab_context import LabContext
+from netbisect.reports.site.files import JOB_KINDS, pair_page
 from netbisect.steps.queries.progress import progress_of
+from netbisect.steps.service import compute
 from netbisect.steps.site import revision_names
-from netbisect.steps.site.build import PageBuilder
-from netbisect.steps.site.folder import Pair, put
+from netbisect.steps.site.build import AlertIndex, PageBuilder, PagesOfTestbed
+from netbisect.steps.site.folder import Pair, SiteError, put
 from netbisect.steps.site.index_pages import IndexPages, overview
+from netbisect.steps.site.source import SiteSource
 from netbisect.store.ledger import Ledger
+
+_WORTH_IT = 24
+"""Least number of series for several processes: each needs two seconds for its imports."""
+
+_child: list[tuple[PageBuilder, Path]] = []
+"""In a child process: its builder, and the folder of the site."""
 
 
 def write(
-    ledger: Ledger, lab: LabContext, folder: Path, pairs: Sequence[Pair], pair: Pair | None = None
+    source: SiteSource,
+    folder: Path,
+    pairs: Sequence[Pair],
+    pair: Pair | None = None,
+    processes: int | None = None,
 ) -> tuple[Pair, ...]:
-    """Writes all pages of a site into an empty folder; returns the pairs.
+    """Writes all pages of a site.
 
-    Each of `pairs`, revisions to compare, has a page; `pair` is one more, by names of users.
+    Args:
+        source: Source of the pages.
+        folder: Empty folder.
+        pairs: Revisions to compare, each pair on a page.
+        pair: One more pair, by names of users.
+        processes: Maximum number of processes; None to choose by the number of series.
+
+    Returns:
+        All pairs.
 
     Raises:
         SiteRevisionError: A revision of the pair was not measured.
-        StoreError: The database failed.
+        SiteError: A process was killed.
+        StoreError: The database cannot be used.
     """
+    ledger = source.ledger()
     if pair is not None:
         before, after = (revision_names.resolve(ledger, name).revision for name in pair)
         pairs = [*(one for one in pairs if one != (before, after)), (before, after)]
     ends = [
         (revision_names.resolve(ledger, a), revision_names.resolve(ledger, b)) for a, b in pairs
     ]
-    builder = PageBuilder(lab, ledger)
-    for number in builder.alerts:
-        put(folder, builder.alert(number))
-    for kind in JOB_KINDS:
-        for one in ledger.jobs.of_kind(kind):
-            put(folder, builder.job(one.id))
+    alerts = AlertIndex.of(ledger)
+    counted = ledger.samples.counts()
+    builder = PageBuilder(source.context(), ledger, alerts)
+    if processes is None:
+        processes = os.cpu_count() or 1 if len(counted) >= _WORTH_IT else 1
+    series = _made(_parts(ledger, counted, alerts), builder, folder, processes, source)
+    running = [progress_of(ledger, builder.lab, one) for one in ledger.jobs.all_open()]
     view = overview(
         builder,
-        sorted(_series(builder, folder), key=lambda one: one.name),
-        [progress_of(ledger, lab, one) for one in ledger.jobs.all_open()],
-        max([builder.now, *(one.latest for one in ledger.samples.counts().values())]),
+        series,
+        running,
+        max([alerts.now, *(one.latest for one in counted.values())]),
         pairs=[
             (pair_page(*pair), after.label, before.label)
             for pair, (before, after) in zip(pairs, ends, strict=True)
@@ -54,14 +81,60 @@ def write(
     return tuple(pairs)
 
 
-def _series(builder: PageBuilder, folder: Path) -> Iterator[SeriesDocument]:
-    """Writes the pages of all series; yields their latest levels."""
-    scenarios: dict[str, list[str]] = {}
-    for testbed, scenario in builder.ledger.samples.counts():
-        scenarios.setdefault(testbed, []).append(scenario)
-    for testbed, of_testbed in scenarios.items():
-        for histories in builder.ledger.series.histories_of(testbed, of_testbed):
-            for one in histories:
-                document = builder.document(one)
-                put(folder, builder.series(document))
-                yield document.latest_only(LISTED)
+def _parts(
+    ledger: Ledger, counted: Iterable[tuple[str, str]], alerts: AlertIndex
+) -> list[PagesOfTestbed]:
+    """The pages of testbeds, by testbed."""
+    scenarios: defaultdict[str, list[str]] = defaultdict(list)
+    for testbed, scenario in counted:
+        scenarios[testbed].append(scenario)
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for number, alert in alerts.by_number.items():
+        numbers[alert.testbed].append(number)
+    jobs: defaultdict[str, list[int]] = defaultdict(list)
+    for kind in JOB_KINDS:
+        for one in ledger.jobs.of_kind(kind):
+            jobs[one.testbed].append(one.id)
+    return [
+        PagesOfTestbed(
+            testbed, tuple(scenarios[testbed]), tuple(numbers[testbed]), tuple(jobs[testbed])
+        )
+        for testbed in sorted({*scenarios, *numbers, *jobs})
+    ]
+
+
+def _made(
+    parts: Sequence[PagesOfTestbed],
+    builder: PageBuilder,
+    folder: Path,
+    processes: int,
+    source: SiteSource,
+) -> list[SeriesDocument]:
+    """Makes the pages of testbeds; returns all series."""
+    workers = min(processes, len(parts))
+    if workers <= 1:
+        return _joined(builder.make(one, folder) for one in parts)
+    # Spawned: a fork beside the threads of NumPy can deadlock.
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, _begin, (source, folder, builder.alerts)) as pool:
+        try:
+            return _joined(pool.map(_make, parts))
+        except BrokenProcessPool:
+            raise SiteError(
+                "a process that made pages was killed; the host may be out of memory"
+            ) from None
+
+
+def _joined(found: Iterable[Sequence[SeriesDocument]]) -> list[SeriesDocument]:
+    return sorted((one for series in found for one in series), key=lambda one: one.name)
+
+
+def _begin(source: SiteSource, folder: Path, alerts: AlertIndex) -> None:
+    """In a child process."""
+    compute.prepare_child()
+    _child[:] = [(PageBuilder(source.context(), source.ledger(), alerts), folder)]
+
+
+def _make(part: PagesOfTestbed) -> list[SeriesDocument]:
+    builder, folder = _child[0]
+    return builder.make(part, folder)

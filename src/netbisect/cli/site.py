@@ -7,12 +7,11 @@ from pathlib import Path
 import click
 
 from netbisect.reports.render import words
-from netbisect.steps.queries.lab_context import LabContext
-from netbisect.steps.service.database_thread import open_existing_ledger, open_service_ledger
 from netbisect.steps.service.options import database_options, settings_file
 from netbisect.steps.service.settings import load
 from netbisect.steps.site.folder import finish, replacing
-from netbisect.store.ledger import Ledger
+from netbisect.steps.site.source import SiteSource
+from netbisect.store.db.database import StoreError, database_exists
 
 _KILO = 1000
 
@@ -35,11 +34,11 @@ def site(
     The pages need no server and no JavaScript. The new folder replaces the old one when it is
     complete. A folder OUT that is not such a site is refused.
     """
-    ledger, lab = _source(folder, database)
+    source = _source(folder, database)
     from netbisect.steps.site.run import write  # noqa: PLC0415 - loads slowly
 
     with replacing(out) as (new, before):
-        finish(new, write(ledger, lab, new, before.pairs, pair))
+        finish(new, write(source, new, before.pairs, pair))
         sizes = [page.stat().st_size for page in new.glob("*.html")]
     click.echo(
         f"{out / 'index.html'}: {words.count(len(sizes), 'page')}, the largest of "
@@ -47,9 +46,11 @@ def site(
     )
 
 
-def _source(folder: Path | None, database: str | None) -> tuple[Ledger, LabContext]:
+def _source(folder: Path | None, database: str | None) -> SiteSource:
     path = settings_file(folder, database)
-    if database is not None:
-        return open_existing_ledger(database), LabContext()
-    settings, lab = load(path)
-    return open_service_ledger(settings), LabContext(lab, settings)
+    if database is None:
+        settings, lab = load(path)
+        return SiteSource(settings.database, lab, settings)
+    if not database_exists(database):
+        raise StoreError(f"there is no database {database}")
+    return SiteSource(database)

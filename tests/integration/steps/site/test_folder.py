@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,10 @@ from site_fixtures import SMALL_PLAN, Site
 from benchmarks.site.ledger import DAY, FIRST, bed, head, night, revision
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.results import NightlyResult, Unfinished
+from netbisect.steps.site import run
+from netbisect.steps.site.build import PagesOfTestbed
+from netbisect.steps.site.folder import SiteError
+from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.database import open_database
 from netbisect.store.ledger import Ledger
 
@@ -112,6 +117,31 @@ def test_a_killed_run_leaves_the_old_site(
     assert small_site.run("--compare", "no", "such").exit_code == 1
     assert all_files(small_site.folder) == before
     assert temporary_files(small_site.folder) == {LOCK}
+
+
+@pytest.mark.long
+def test_two_processes_write_the_same_pages_as_one(whole_site: Site, tmp_path: Path) -> None:
+    run.write(SiteSource(whole_site.database), tmp_path, [], processes=2)
+    found = all_files(tmp_path)
+
+    assert found == {
+        name: text for name, text in all_files(whole_site.folder).items() if name != "site.json"
+    }
+
+
+def kill_child(_: PagesOfTestbed) -> None:
+    """Kills the child process that calls it."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.long
+def test_a_killed_process_is_reported_in_one_sentence(
+    whole_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "_make", kill_child)
+
+    with pytest.raises(SiteError, match="a process that made pages was killed"):
+        run.write(SiteSource(whole_site.database), tmp_path, [], processes=2)
 
 
 def test_other_folders_are_refused(whole_site: Site, tmp_path: Path) -> None:
