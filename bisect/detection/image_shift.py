@@ -19,8 +19,8 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
+from netbisect.bisect.stats.log_space import log_sum
 from netbisect.bisect.stats.partition import TAIL
 from netbisect.bisect.stats.robust import Floats
 
@@ -80,9 +80,9 @@ def image_shift(y: Sequence[float] | Floats, effect: float) -> ImageShift | None
     candidates = np.arange(max(1, n - CANDIDATES), n)
     least = min(abs(effect), _REACH / 2)
     terms = [_log_likelihoods(off, candidates, least, rho) for rho in _NEIGHBOURS]
-    same = special.logsumexp([none for none, _ in terms])
-    ratios = special.logsumexp([shifted for _, shifted in terms], axis=0) - same
-    total = float(special.logsumexp(ratios))
+    same = log_sum(np.array([none for none, _ in terms]))
+    ratios = log_sum(np.array([shifted for _, shifted in terms]), axis=0) - same
+    total = float(log_sum(ratios))
     first = np.searchsorted(np.cumsum(np.exp(ratios - total)), _PLAUSIBLE)
     return ImageShift(
         total,
@@ -109,8 +109,8 @@ def _log_likelihoods(
     peak = after.max(axis=1, keepdims=True)
     shifted = np.log(_shifts(effect) @ np.exp(after - peak) + np.finfo(float).tiny) + peak
     return (
-        float(special.logsumexp(sums[-1] + prior)),
-        special.logsumexp(sums[candidates] + shifted + prior, axis=(1, 2)),
+        float(log_sum(sums[-1] + prior)),
+        log_sum(sums[candidates] + shifted + prior, axis=(1, 2)),
     )
 
 

@@ -35,6 +35,7 @@ from netbisect.bisect.search.testbed_offsets import (
     summarize,
 )
 from netbisect.bisect.search.verification import without_refuted
+from netbisect.bisect.stats.log_space import log_sum
 
 PRIOR_NONE = 0.1
 """Prior probability of no change after a confirmed drop: two images with different offsets."""
@@ -220,8 +221,8 @@ def _with_testbed_offsets(
     def evidence_of(offsets: Offsets) -> float:
         own = replace(hypotheses[usual], offsets=offsets)
         below = _cumulative(start, log_likelihoods(space, levels, own))
-        found = np.array([_log_sum(below[-1]), *_log_evidence_one(steps, below)])
-        return _log_sum(found + probabilities)
+        found = np.array([log_sum(below[-1]), *_log_evidence_one(steps, below)])
+        return float(log_sum(found + probabilities))
 
     # Most likely first.
     found = offset_combinations(space, hypotheses[usual], evidence_of)
@@ -302,7 +303,7 @@ def _log_evidence(
     """Log evidence of no change, of a drift, of a step in each gap and of two steps."""
     two = np.full(len(prior.two), -np.inf)
     two[pairs] = _log_evidence_two(prior, steps, below, pairs)
-    none, drift = _log_sum(below[-1]), _log_evidence_drift(space, levels, below)
+    none, drift = log_sum(below[-1]), _log_evidence_drift(space, levels, below)
     return np.concatenate([[none, drift], _log_evidence_one(steps, below), two])
 
 
@@ -319,12 +320,6 @@ def _scaled(logs: Floats) -> tuple[Floats, Floats]:
     return np.exp(logs - top[:, None]), top
 
 
-def _log_sum(logs: Floats) -> float:
-    """Log of a sum of exponentials; scipy.special.logsumexp is slower."""
-    top = float(logs.max())
-    return math.log(float(np.exp(logs - top).sum())) + top
-
-
 def _log_evidence_drift(space: SearchSpace, levels: Floats, below: Floats) -> float:
     """Log evidence of a linear drift from the good to the bad end."""
     own = np.diff(below, axis=0)
@@ -335,9 +330,7 @@ def _log_evidence_drift(space: SearchSpace, levels: Floats, below: Floats) -> fl
         for image, likelihood in zip(space.images, own, strict=True):
             moved[row] += np.interp(levels + share * span * image.position, levels, likelihood)
     probabilities = np.log([probability for _, probability in _DRIFTS])
-    top = moved.max(axis=1)
-    logs = np.log(np.exp(moved - top[:, None]).sum(axis=1)) + top
-    return _log_sum(logs + probabilities)
+    return float(log_sum(log_sum(moved, axis=1) + probabilities))
 
 
 def _by_position(prior: _Prior, mass: Floats) -> Floats:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from netbisect.bisect.stats.log_space import log_sum
 from netbisect.bisect.stats.robust import LEAST_BOOT_SD, median_and_interval, outlier_density
 
 Floats = NDArray[np.float64]
@@ -67,7 +68,7 @@ class BlockLikelihood:
         self._all = differences
         self._variances = (_FACTORS * sd) ** 2
         prior = -weight * (np.log(_FACTORS) + _FACTORS**-2 / 2)
-        self._prior = prior - special.logsumexp(prior)
+        self._prior = prior - log_sum(prior)
 
     @property
     def may_be_disturbed(self) -> bool:
@@ -76,8 +77,7 @@ class BlockLikelihood:
 
     def log(self, effects: Floats) -> Floats:
         """Log likelihood of each effect, ln ratio."""
-        found: Floats = special.logsumexp(self._joint(effects), axis=1)
-        return found
+        return log_sum(self._joint(effects), axis=1)
 
     def estimate(self, reach: float) -> Estimate:
         """Estimates the effect and the noise.
@@ -103,7 +103,7 @@ class BlockLikelihood:
     def _best(self, centres: Floats) -> tuple[float, float]:
         """The likeliest centre, and the mean variance of a difference around it."""
         joint = self._joint(centres)
-        best = int(np.argmax(special.logsumexp(joint, axis=1)))
+        best = int(np.argmax(log_sum(joint, axis=1)))
         return float(centres[best]), float(special.softmax(joint[best]) @ self._variances)
 
     def _joint(self, effects: Floats) -> Floats:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from netbisect.bisect.stats.log_space import log_sum
 from netbisect.bisect.stats.robust import Floats, move_sd
 
 TAIL = 5.0
@@ -183,9 +184,7 @@ def _best_cuts(
     for i in range(1, len(places)):
         starts, stop = places[:i], int(places[i])
         logs = first[starts] + sums[stop] - sums[starts + 1]
-        top = logs.max(axis=1, keepdims=True)  # scipy.special.logsumexp is slower
-        scores = np.log(np.exp(logs - top).sum(axis=1)) + top[:, 0]
-        scores += best[:i] + begins[:i] + stays[stop] - stays[starts + 1]
+        scores = log_sum(logs, axis=1) + best[:i] + begins[:i] + stays[stop] - stays[starts + 1]
         scores[passed[stop] - passed[starts] < _LEAST_BOOTS] = -np.inf
         origin[i] = int(np.argmax(scores))
         best[i] = scores[origin[i]]

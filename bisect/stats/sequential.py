@@ -33,6 +33,7 @@ from scipy import special
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.stats import symmetry
 from netbisect.bisect.stats.disturbance import BlockLikelihood
+from netbisect.bisect.stats.log_space import log_sum
 from netbisect.bisect.stats.robust import LEAST_BOOT_SD, estimate
 
 BLOCK = 4
@@ -335,7 +336,7 @@ def _ratio_and_reach(
 
 
 def _log_mean(logs: NDArray[np.float64]) -> float:
-    return float(special.logsumexp(logs)) - math.log(len(logs))
+    return float(log_sum(logs)) - math.log(len(logs))
 
 
 def effects_between(least: float, most: float) -> NDArray[np.float64]:
