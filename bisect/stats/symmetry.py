@@ -16,9 +16,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float64]
+from netbisect.bisect.stats.log_space import log_sum
+from netbisect.bisect.stats.robust import Floats
 
 _FREEDOM = np.array([1.0, 6.0])[:, None]
 """Degrees of freedom of the densities: with heavy tails, and nearly normal."""
@@ -39,9 +38,9 @@ def log_evidence(differences: Floats, centre: float, effects: Floats) -> float:
         effects: m equally likely alternatives, ln ratio.
     """
     y, effect = (x[..., None, None] for x in (differences[:, None] - centre, effects - centre))
-    gain = (_FREEDOM + 1) / 2 * (_log_tail(y + effect) - _log_tail(y - effect))
-    logs = (math.log(2) - np.logaddexp(0.0, -gain)).sum(axis=0)
-    return float(np.logaddexp.reduce(logs, axis=None)) - math.log(logs.size)
+    loss = (_FREEDOM + 1) / 2 * np.log(_tail(y - effect) / _tail(y + effect))
+    logs = (math.log(2) - np.log1p(np.exp(loss))).sum(axis=0)
+    return float(log_sum(logs)) - math.log(logs.size)
 
 
 def log_evidence_against(differences: Floats, effects: Floats) -> float:
@@ -55,8 +54,8 @@ def _alternatives(least: float) -> Floats:
     return found
 
 
-def _log_tail(distance: Floats) -> Floats:
-    found: Floats = np.log1p((distance / _SCALES) ** 2 / _FREEDOM)
+def _tail(distance: Floats) -> Floats:
+    found: Floats = 1 + (distance / _SCALES) ** 2 / _FREEDOM
     return found
 
 
