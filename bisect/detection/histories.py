@@ -25,7 +25,6 @@ from netbisect.bisect.stats.changepoints import (
     IMAGE_WEIGHT,
     STEP_PROBABILITY,
     WEAK_PRIOR,
-    Floats,
     Segmentation,
     boot_matrix,
     group_by_image,
@@ -34,7 +33,7 @@ from netbisect.bisect.stats.changepoints import (
     segment,
     segment_boots,
 )
-from netbisect.bisect.stats.robust import move_sd
+from netbisect.bisect.stats.robust import Floats, move_sd
 
 _STRONG = 7.0
 """Score of a step from which it raises the prior in other series."""

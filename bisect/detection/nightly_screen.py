@@ -27,7 +27,6 @@ from netbisect.bisect.stats import boot_modes
 from netbisect.bisect.stats.boot_modes import local_modes
 from netbisect.bisect.stats.changepoints import (
     IMAGE_WEIGHT,
-    Floats,
     Segmentation,
     boot_matrix,
     group_by_image,
@@ -36,7 +35,7 @@ from netbisect.bisect.stats.changepoints import (
     segment_boots,
     weighted_mean,
 )
-from netbisect.bisect.stats.robust import locations
+from netbisect.bisect.stats.robust import Floats, locations
 
 WINDOWS = {1: 0.5, 2: 0.2, 3: 0.15, 5: 0.1, 8: 0.05}
 """Numbers of latest images compared with the baseline, and the share of the error rate of each

@@ -11,7 +11,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netbisect.bisect.model.evidence import (
     Evidence,
@@ -46,6 +45,7 @@ from netbisect.bisect.search.verification import (
     is_blurred,
     verify,
 )
+from netbisect.bisect.stats.robust import Floats
 from netbisect.bisect.stats.sequential import KNOWN_WEIGHT
 
 _CLEAR = 5.5
@@ -339,7 +339,7 @@ def _runs_at_end(job: BisectJob) -> int:
 def _best_target(
     space: SearchSpace,
     joint: JointPosterior,
-    bits: NDArray[np.float64],
+    bits: Floats,
     prices: Prices,
     in_flight: InFlight,
 ) -> tuple[Target, int]:
@@ -358,8 +358,8 @@ def _best_target(
 
 
 def _rates(
-    space: SearchSpace, bits: NDArray[np.float64], prices: Prices, in_flight: InFlight
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    space: SearchSpace, bits: Floats, prices: Prices, in_flight: InFlight
+) -> tuple[Floats, Floats]:
     """Expected bits per second of a trial, and its seconds, by number of runs and target."""
     # What a user excludes says nothing about its neighbours.
     broken = space.evidence.skipped.keys() - space.evidence.marks.keys()

@@ -11,14 +11,11 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.search.search_space import MeasuredImage, SearchSpace
-from netbisect.bisect.stats.robust import LEAST_BOOT_SD, location
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD, Floats, location
 from netbisect.bisect.stats.sequential import KNOWN_WEIGHT
-
-Floats = NDArray[np.float64]
 
 _FINEST = 20.0
 """Maximum ratio of the effect to the standard deviation of a boot; more would change no move."""

@@ -19,7 +19,6 @@ from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.results import Posterior
 from netbisect.bisect.search.likelihood import (
-    Floats,
     NoiseHypothesis,
     level_grid,
     log_likelihoods,
@@ -36,6 +35,7 @@ from netbisect.bisect.search.testbed_offsets import (
 )
 from netbisect.bisect.search.verification import without_refuted
 from netbisect.bisect.stats.log_space import log_sum
+from netbisect.bisect.stats.robust import Floats
 
 PRIOR_NONE = 0.1
 """Prior probability of no change after a confirmed drop: two images with different offsets."""

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from netbisect.bisect.model.evidence import Prices
@@ -30,6 +29,7 @@ from netbisect.bisect.search.kernel_comparison import (
 )
 from netbisect.bisect.search.search_space import SearchSpace, Target, spread_of_boots
 from netbisect.bisect.stats.effect import effects
+from netbisect.bisect.stats.robust import Floats
 from netbisect.bisect.stats.sequential import (
     ALPHA,
     BLOCK,
@@ -62,9 +62,7 @@ class CandidateGroup:
     """First measurable kernel from the last of them on."""
 
 
-def candidate_groups(
-    space: SearchSpace, probabilities: NDArray[np.float64], count: int
-) -> list[CandidateGroup]:
+def candidate_groups(space: SearchSpace, probabilities: Floats, count: int) -> list[CandidateGroup]:
     """The groups with the highest probabilities, highest first."""
     measurable = np.flatnonzero([target is not None for target in space.target_at])
     candidates = np.flatnonzero(space.possible)
@@ -295,7 +293,7 @@ def _effects(
 
 
 def credible_range(
-    space: SearchSpace, probabilities: NDArray[np.float64], posterior: Posterior
+    space: SearchSpace, probabilities: Floats, posterior: Posterior
 ) -> Suspects | None:
     """The shortest range that contains the culprit with probability `RANGE_MASS`.
 

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from netbisect.bisect.model.detection_results import BootModes
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.stats.robust import locations
-
-Floats = NDArray[np.float64]
+from netbisect.bisect.stats.robust import Floats, locations
 
 _LEAST_GAP = 0.015
 """Minimum gap of two modes, ln ratio."""

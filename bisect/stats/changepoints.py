@@ -12,16 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from netbisect.bisect.model.detection_results import BootModes
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.stats.boot_modes import fast_levels, local_modes
 from netbisect.bisect.stats.partition import CORRELATIONS, STUDENT_SCALE, partition
-from netbisect.bisect.stats.robust import locations, move_sd, weighted_location
-
-Floats = NDArray[np.float64]
+from netbisect.bisect.stats.robust import Floats, locations, move_sd, weighted_location
 
 BOOT_SD = 0.009
 """Prior boot noise: the median of some 3,500 published series."""

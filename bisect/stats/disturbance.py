@@ -16,13 +16,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from netbisect.bisect.stats.log_space import log_sum
-from netbisect.bisect.stats.robust import LEAST_BOOT_SD, median_and_interval, outlier_density
-
-Floats = NDArray[np.float64]
+from netbisect.bisect.stats.robust import (
+    LEAST_BOOT_SD,
+    Floats,
+    median_and_interval,
+    outlier_density,
+)
 
 _SHARE = 0.02
 """Probability of a disturbed block."""

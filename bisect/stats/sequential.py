@@ -27,14 +27,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.stats import symmetry
 from netbisect.bisect.stats.disturbance import BlockLikelihood
 from netbisect.bisect.stats.log_space import log_sum
-from netbisect.bisect.stats.robust import LEAST_BOOT_SD, estimate
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD, Floats, estimate
 
 BLOCK = 4
 """Boots of a block."""
@@ -217,7 +216,7 @@ def block_test(
     noise_of: Callable[[str], Noise],
     boot_sd: Callable[[int], float],
     weight: float,
-    effects: NDArray[np.float64],
+    effects: Floats,
 ) -> SequentialTest | None:
     """Tests the whole blocks of all testbeds; None if there is none.
 
@@ -295,7 +294,7 @@ def sequential_test(
     differences: Sequence[float],
     boot_sd: float,
     weight: float,
-    effects: NDArray[np.float64],
+    effects: Floats,
 ) -> SequentialTest:
     """Tests the differences of the pairs so far.
 
@@ -309,9 +308,9 @@ def sequential_test(
     power = (weight + len(y)) / 2
     prior = weight * max(math.sqrt(2) * boot_sd, LEAST_BOOT_SD) ** 2
 
-    def log_likelihood(shifts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_likelihood(shifts: Floats) -> Floats:
         squares = ((y - shifts[:, None]) ** 2).sum(axis=1)
-        found: NDArray[np.float64] = -power * np.log(prior + squares)
+        found: Floats = -power * np.log(prior + squares)
         return found
 
     ratio, reach = _ratio_and_reach(log_likelihood, effects)
@@ -322,8 +321,8 @@ def sequential_test(
 
 
 def _ratio_and_reach(
-    log_likelihood: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-    effects: NDArray[np.float64],
+    log_likelihood: Callable[[Floats], Floats],
+    effects: Floats,
 ) -> tuple[float, float]:
     """Log of the likelihood ratio, and the log likelihood from which on an effect is not excluded.
 
@@ -335,16 +334,16 @@ def _ratio_and_reach(
     return ratio, _log_mean(np.array(parts)) + math.log(ALPHA)
 
 
-def _log_mean(logs: NDArray[np.float64]) -> float:
+def _log_mean(logs: Floats) -> float:
     return float(log_sum(logs)) - math.log(len(logs))
 
 
-def effects_between(least: float, most: float) -> NDArray[np.float64]:
+def effects_between(least: float, most: float) -> Floats:
     """A uniform mixture of effects."""
     return np.linspace(least, most, _POINTS)
 
 
-def log_uniform_effects(least: float) -> NDArray[np.float64]:
+def log_uniform_effects(least: float) -> Floats:
     """A log-uniform mixture of 1 to 32 times the least effect, and a tail to 2800 times it."""
     most = _MOST_EFFECT * least
     tail = most * _TAIL_STEP ** np.arange(1, _TAIL + 1)
@@ -352,8 +351,8 @@ def log_uniform_effects(least: float) -> NDArray[np.float64]:
     return np.concatenate([dense, tail])
 
 
-def normal_effects(sd: float) -> NDArray[np.float64]:
+def normal_effects(sd: float) -> Floats:
     """A normal mixture of effects of both signs: its quantiles."""
     shares = (np.arange(_POINTS) + 0.5) / _POINTS
-    found: NDArray[np.float64] = sd * special.ndtri(shares)
+    found: Floats = sd * special.ndtri(shares)
     return found

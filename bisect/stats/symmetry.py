@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+
 from netbisect.bisect.stats.log_space import log_sum
 from netbisect.bisect.stats.robust import Floats
 
