@@ -15,6 +15,8 @@ from typing import TypeAlias
 Stack: TypeAlias = tuple[str, ...]
 Stacks: TypeAlias = Mapping[Stack, int]
 """Samples by stack, each at least 1."""
+MOST_BYTES = 64 << 20
+"""Limit of pmcstat's text; a normal one has some hundreds of kilobytes."""
 
 _HEADER = re.compile(r"@ (?P<event>.+) \[(?P<samples>[0-9]{1,18}) samples?\]\s*\Z")
 _NODE = re.compile(
@@ -31,6 +33,11 @@ _SHOWN = 60
 
 class StacksError(ValueError):
     """Invalid stacks; the message has the line."""
+
+
+def file_name(scenario: str, kind: str) -> str:
+    """File name of a profile: `folded` for stacks, `json` for metadata."""
+    return f"profile-{scenario}.{kind}"
 
 
 @dataclass(frozen=True, slots=True)

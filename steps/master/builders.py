@@ -16,6 +16,7 @@ from buildbot.process.workerforbuilder import AbstractWorkerForBuilder
 from twisted.internet import defer
 from twisted.python import log
 
+from netbisect.bisect.model import profile_stacks
 from netbisect.steps.master.lab_step import (
     AVOIDED_PROPERTY,
     DECISION_PROPERTY,
@@ -34,7 +35,6 @@ from netbisect.workers.build.make import CALLS
 from netbisect.workers.config.builder import Builder
 from netbisect.workers.config.lab import Lab, worker_name
 from netbisect.workers.config.testbed import Testbed
-from netbisect.workers.measure.profile import MOST_BYTES, file_of
 
 _SLACK = 3600.0
 """Seconds beyond a command's own limits after which Buildbot ends it."""
@@ -142,7 +142,7 @@ def _profile_steps(settings: Settings, testbed: Testbed, limit: Any) -> list[Bui
     @util.renderer
     def files(properties: Properties) -> list[str]:
         scenario = properties["scenarios"][0]
-        return [f"{LOGS}/{file_of(scenario, kind)}" for kind in ("folded", "json")]
+        return [f"{LOGS}/{profile_stacks.file_name(scenario, kind)}" for kind in ("folded", "json")]
 
     return [
         LabStep(_PROFILE, arguments, limit, settings=settings),
@@ -150,7 +150,7 @@ def _profile_steps(settings: Settings, testbed: Testbed, limit: Any) -> list[Bui
             name=_UPLOAD,
             workersrcs=files,
             masterdest=util.Interpolate(f"{settings.trial_logs}/%(prop:{DECISION_PROPERTY})s"),
-            maxsize=MOST_BYTES,
+            maxsize=profile_stacks.MOST_BYTES,
             haltOnFailure=True,
         ),
     ]

@@ -14,7 +14,6 @@ from netbisect.bisect.model.results import Result, Unfinished, culprits_of
 from netbisect.reports.model.profiles import ProfilePair, StoredProfile
 from netbisect.store.db.records import ActionStage, Alert, JobRecord, Outcome
 from netbisect.store.ledger import Ledger
-from netbisect.workers.measure.profile import file_of
 
 PRIORITY_CULPRIT = 50
 """Below nightly jobs."""
@@ -117,8 +116,10 @@ def taken(ledger: Ledger, logs: Path, record: JobRecord) -> list[StoredProfile]:
 def read(folder: Path, scenario: str) -> StoredProfile | None:
     """The profile in the folder of a trial; None if missing or damaged."""
     try:
-        profile = serialization.loads_as((folder / file_of(scenario, "json")).read_text(), Profile)
-        text = (folder / file_of(scenario, "folded")).read_text(errors="replace")
+        profile = serialization.loads_as(
+            (folder / profile_stacks.file_name(scenario, "json")).read_text(), Profile
+        )
+        text = (folder / profile_stacks.file_name(scenario, "folded")).read_text(errors="replace")
         return StoredProfile(profile, profile_stacks.parse(text))
     except (OSError, serialization.WireError, profile_stacks.StacksError):
         return None

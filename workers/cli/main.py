@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
-from netbisect.bisect.model import serialization
+from netbisect.bisect.model import profile_stacks, serialization
 from netbisect.bisect.model.entities import Boot, Failure, Kernel, Reaction
 from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.workers.build import phabricator, userland
@@ -33,7 +33,7 @@ from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure.bench import Bench
 from netbisect.workers.measure.calibrate import NoiseError
-from netbisect.workers.measure.profile import ProfileOrder, file_of
+from netbisect.workers.measure.profile import ProfileOrder
 from netbisect.workers.measure.trial import TrialRunner, find_faults
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.lifetime import ending_with_reader
@@ -226,7 +226,7 @@ def profile(
     if result.problem:
         options.say(f"no profile: {result.problem}")
         return options.EXIT_UNMEASURABLE
-    options.say(f"{result.samples:,} samples: {logs / file_of(name, 'folded')}")
+    options.say(f"{result.samples:,} samples: {logs / profile_stacks.file_name(name, 'folded')}")
     return 0
 
 

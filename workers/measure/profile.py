@@ -40,8 +40,6 @@ EVENTS = (
 """Events for busy cycles by vendor; instructions; and the clock interrupt, for virtual machines."""
 LEAST_SAMPLES = 500
 """Fewer samples are not significant for a function of a percent."""
-MOST_BYTES = 64 << 20
-"""Limit of pmcstat's text; a normal one has some hundreds of kilobytes."""
 _DEPTH = "50"
 """Kept functions per stack; the deepest paths have about 40."""
 _LOST = 0.05
@@ -54,11 +52,6 @@ _READ_TIMEOUT = 900.0
 
 class NoProfileError(Exception):
     """No usable profile; the message is the reason."""
-
-
-def file_of(scenario: str, kind: str) -> str:
-    """File name of a profile: `folded` for stacks, `json` for metadata."""
-    return f"profile-{scenario}.{kind}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +82,7 @@ class ProfileOrder:
             LabFault: a fault of the lab.
         """
         for kind in ("folded", "json"):
-            (self.logs / file_of(self.scenario.name, kind)).unlink(missing_ok=True)
+            (self.logs / profile_stacks.file_name(self.scenario.name, kind)).unlink(missing_ok=True)
         scenarios = [self.scenario]
         trial = TrialRunner(self.testbed, self.kernel, self.archive, scenarios, self.logs, runs=0)
         sound = trial.run(connections, emit, say)
@@ -146,7 +139,7 @@ class ProfileOrder:
 
     def _keep(self, kind: str, text: str) -> None:
         self.logs.mkdir(parents=True, exist_ok=True)
-        (self.logs / file_of(self.scenario.name, kind)).write_text(text)
+        (self.logs / profile_stacks.file_name(self.scenario.name, kind)).write_text(text)
 
     def _rate(self, bench: Bench, boot: Boot) -> float:
         """A percentage of the forwarding rate of this boot."""
@@ -200,7 +193,9 @@ class ProfileOrder:
         """Stacks with function names of this kernel."""
         command = ["pmcstat", "-R", f"{place}/samples", "-z", _DEPTH, "-G", f"{place}/stacks"]
         text = machine.run(
-            command, ["head", "-c", str(MOST_BYTES), f"{place}/stacks"], timeout=_READ_TIMEOUT
+            command,
+            ["head", "-c", str(profile_stacks.MOST_BYTES), f"{place}/stacks"],
+            timeout=_READ_TIMEOUT,
         )
         try:
             return profile_stacks.parse(text)
