@@ -19,7 +19,7 @@ from netbisect.reports.render import words
 from netbisect.steps.policy.kernels import with_patch_of_decision
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
-from netbisect.store.db.database import ConnectionLostError
+from netbisect.store.db.database import DatabaseUnavailableError
 from netbisect.store.ledger import Ledger
 from netbisect.workers.cli.options import EXIT_LAB, EXIT_UNMEASURABLE, EXIT_USAGE, LINE_LENGTH
 
@@ -136,7 +136,7 @@ class LabStep(ShellMixin, BuildStep):
         """Records a fact after those before it, again while the database is away or locked.
 
         Raises:
-            ConnectionLostError: it stays so, for half of the stall limit after the command.
+            DatabaseUnavailableError: it stays so, for half of the stall limit after the command.
             StoreError: the ledger refuses the fact.
         """
         decision = self.getProperty(DECISION_PROPERTY)
@@ -148,11 +148,11 @@ class LabStep(ShellMixin, BuildStep):
             while time.monotonic() < self._until:
                 try:
                     await database_thread(self.settings).do(work)
-                except ConnectionLostError as error:
+                except DatabaseUnavailableError as error:
                     log.msg(f"{self.verb}: a fact is recorded later: {error}")
                 else:
                     return
-        raise ConnectionLostError("the database was away or locked for too long")
+        raise DatabaseUnavailableError("the database was away or locked for too long")
 
 
 def _summary(fact: Fact | Profile) -> str:

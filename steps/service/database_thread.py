@@ -15,7 +15,7 @@ from netbisect.store.db.database import (
     StoreError,
     database_exists,
     open_database,
-    retried_when_lost,
+    retried_while_unavailable,
 )
 from netbisect.store.db.schema import migrate
 from netbisect.store.git.history import History
@@ -36,14 +36,14 @@ class DatabaseThread:
         self._ledger: Ledger | None = None
 
     async def do(self, work: Callable[[Ledger], T]) -> T:
-        """Runs `work` in a thread, again after a lost connection, and returns its result.
+        """Runs `work` in a thread, again while the database is unavailable, and returns its result.
 
         It must not use the reactor.
         """
         async with self._lock:
             with WatchedWait(f"the ledger ({_name(work)})"):
                 call = partial(self._with_ledger, work)
-                result: T = await threads.deferToThread(retried_when_lost, call)
+                result: T = await threads.deferToThread(retried_while_unavailable, call)
         return result
 
     def _with_ledger(self, work: Callable[[Ledger], T]) -> T:

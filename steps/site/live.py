@@ -25,7 +25,7 @@ from netbisect.steps.site.build import AlertIndex, PageBuilder
 from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.steps.site.index_pages import NAMES, IndexPages, overview
 from netbisect.steps.site.requests import profile_files, request_files
-from netbisect.store.db.database import NotFoundError, retried_when_lost
+from netbisect.store.db.database import NotFoundError, retried_while_unavailable
 from netbisect.store.git.grammar import RevisionError
 from netbisect.store.git.mirror import HistoryError
 from netbisect.store.git.resolve import commit_named
@@ -215,13 +215,13 @@ _pages: list[LivePages] = []
 
 def file(settings: Settings, name: str) -> str | None:
     """A page of the service or another file; None if there is none of this name."""
-    return retried_when_lost(lambda: _pages_of(settings).file(name))
+    return retried_while_unavailable(lambda: _pages_of(settings).file(name))
 
 
 def search(settings: Settings, names: Sequence[str]) -> tuple[str, str]:
     """The file about one or two revisions; or "" and why there is none."""
     try:
-        return retried_when_lost(lambda: _pages_of(settings).search(names)), ""
+        return retried_while_unavailable(lambda: _pages_of(settings).search(names)), ""
     except SiteRevisionError as error:
         return "", str(error)
 

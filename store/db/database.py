@@ -55,8 +55,8 @@ class DatabaseError(StoreError):
     """The database failed."""
 
 
-class ConnectionLostError(DatabaseError):
-    """The connection was lost, or another process locks the file for long.
+class DatabaseUnavailableError(DatabaseError):
+    """The server is away, or another process locks the file for long.
 
     The transaction was rolled back and may be repeated.
     """
@@ -132,7 +132,7 @@ def commit(session: Session) -> None:
     """Commits; after a lost connection, asks the server whether the commit succeeded.
 
     Raises:
-        ConnectionLostError: the transaction was rolled back.
+        DatabaseUnavailableError: the transaction was rolled back.
         DatabaseError: the outcome is unknown.
     """
     session.flush()
@@ -153,24 +153,24 @@ def commit(session: Session) -> None:
             raise
 
 
-def retried_when_lost(work: Callable[[], _Result]) -> _Result:
-    """Result of `work`, repeated from its beginning after a lost connection.
+def retried_while_unavailable(work: Callable[[], _Result]) -> _Result:
+    """Result of `work`, repeated from its beginning while the database is unavailable.
 
     Args:
         work: Any number of transactions; it must be repeatable after each of them, as after a
             kill.
 
     Raises:
-        StoreError: as of `work`; ConnectionLostError if the database stays unreachable.
+        StoreError: as of `work`; DatabaseUnavailableError if it stays so.
     """
-    lost: ConnectionLostError | None = None
+    last: DatabaseUnavailableError | None = None
     for _ in pauses():
         try:
             return work()
-        except ConnectionLostError as error:
-            lost = error
-    assert lost is not None
-    raise lost
+        except DatabaseUnavailableError as error:
+            last = error
+    assert last is not None
+    raise last
 
 
 def redacted(url: URL) -> str:
@@ -190,7 +190,7 @@ def translated_errors(engine: Engine) -> Iterator[None]:
     except exc.DBAPIError as error:
         message = " ".join(str(error.orig).split())
         if is_loss(error) or _sqlite_code(error.orig) == sqlite3.SQLITE_BUSY:
-            raise ConnectionLostError(
+            raise DatabaseUnavailableError(
                 f"the database {redacted(engine.url)} does not answer: {message}"
             ) from error
         raise DatabaseError(f"the database {redacted(engine.url)} refused: {message}") from error

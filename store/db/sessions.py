@@ -90,7 +90,7 @@ class Transactions:
         """A write transaction without other writers; an exception rolls it back.
 
         Raises:
-            ConnectionLostError: the database is away; nothing was kept.
+            DatabaseUnavailableError: nothing was kept.
             StoreError: the database refused, or this thread is within such a transaction
                 already and would wait for itself.
         """

@@ -23,10 +23,10 @@ from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Confirmed, Effect, NightlyResult
 from netbisect.store.db import postgresql
 from netbisect.store.db.database import (
-    ConnectionLostError,
     DatabaseError,
+    DatabaseUnavailableError,
     open_database,
-    retried_when_lost,
+    retried_while_unavailable,
 )
 from netbisect.store.db.records import ActionStage, Outcome
 from netbisect.store.ledger import Ledger
@@ -188,7 +188,7 @@ def test_connection_may_be_lost_at_any_message_of_a_transaction(
     relay: Relay, ledger: Ledger, postgresql_url: str, delivered: bool
 ) -> None:
     """The ledger has the same rows as without lost connections."""
-    night(ledger, "whole", retried_when_lost)
+    night(ledger, "whole", retried_while_unavailable)
     once = counts(postgresql_url)
     relay.delivered = delivered
     nights, most = 1, 0
@@ -196,7 +196,7 @@ def test_connection_may_be_lost_at_any_message_of_a_transaction(
 
         def step(work: Callable[[], Any], at: int = at) -> Any:
             relay.cut_at = relay.messages + at
-            return retried_when_lost(work)
+            return retried_while_unavailable(work)
 
         cuts = relay.cuts
         night(ledger, f"cut at {at}", step)
@@ -216,7 +216,7 @@ def test_ledger_waits_for_a_restarting_server(relay: Relay, ledger: Ledger, clus
     cluster.do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'ledger'")
     timer = threading.Timer(0.3, setattr, (relay, "unavailable", False))
     timer.start()
-    record = retried_when_lost(
+    record = retried_while_unavailable(
         lambda: ledger.jobs.add(NightlyJob("main", "c", "b", (SCENARIO,), 1), key="night")
     )
     timer.join()
@@ -230,8 +230,10 @@ def test_an_unreachable_server_is_reported_in_one_sentence(
     ledger.events.last()
     relay.unavailable = True
     relay.cut_at = relay.messages + 1
-    with pytest.raises(ConnectionLostError, match=r"the database postgresql.* does not answer: "):
-        retried_when_lost(ledger.events.last)
+    with pytest.raises(
+        DatabaseUnavailableError, match=r"the database postgresql.* does not answer: "
+    ):
+        retried_while_unavailable(ledger.events.last)
 
 
 def test_a_commit_of_unknown_outcome_is_not_repeated(
@@ -249,7 +251,7 @@ def test_a_commit_of_unknown_outcome_is_not_repeated(
             relay.cut_at = relay.messages + 1  # the commit
 
     with pytest.raises(DatabaseError, match="the outcome is unknown"):
-        retried_when_lost(work)
+        retried_while_unavailable(work)
     assert len(attempts) == 1
     relay.unavailable = False
     assert [event.kind for event in ledger.events.since(0)[0]] == ["noted"]
