@@ -145,7 +145,7 @@ def make_page(
         "trail": trail,
         "changing": changing,
         "wide": False,
-        "state_of_things": "",
+        "as_of": "",
         "refresh": REFRESH,
     }
     return Page(template, frame | values)

@@ -72,7 +72,7 @@ def index(view: Overview) -> Page:
         over=over,
         most=_MOST,
         grids=[grid(view, branch) for branch in branches_of(view.series)],
-        state_of_things=f"As of {words.moment(view.at)}.",
+        as_of=f"As of {words.moment(view.at)}.",
     )
 
 
@@ -282,7 +282,7 @@ def health(view: Overview) -> Page:
         blind=[one for one in view.series if _sees_little(one)],
         stale=STALE_NIGHTS,
         noisy=_NOISY_PERCENT,
-        state_of_things=f"As of {words.moment(view.at)}.",
+        as_of=f"As of {words.moment(view.at)}.",
     )
 
 

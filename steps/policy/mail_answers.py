@@ -109,16 +109,16 @@ def execute(ledger: Ledger, settings: Settings, mail: bytes) -> str:
             ledger, alert, command.state, who=sender, why=command.why, until=until
         )
     except (mail_commands.MailCommandError, NotAllowedError, NotFoundError) as error:
-        letter, result = answers.not_understood(alert, str(error)), f"refused: {error}"
+        answer, result = answers.not_understood(alert, str(error)), f"refused: {error}"
     else:
         now = words.state(changed)
-        letter, result = answers.done(alert, now), f"{command.state.value}: {command.why}"
+        answer, result = answers.done(alert, now), f"{command.state.value}: {command.why}"
     ledger.requests.add_audit_entry("answer", who=sender, via="mail", alert=alert, why=result)
     # One answer of a kind a day, so that no two programs can answer each other for ever.
-    kind = f"{sender} {words.day(ledger.clock())} {letter.text}"
+    kind = f"{sender} {words.day(ledger.clock())} {answer.text}"
     ledger.mails.post(
         f"answer:{alert}:{hashlib.sha256(kind.encode()).hexdigest()}",
-        letter,
+        answer,
         [sender],
         in_reply_to=_message_id(message),
     )

@@ -59,10 +59,10 @@ def post_digest(ledger: Ledger, settings: Settings, lab: Lab) -> None:
     nights = ledger.nights.since(0.0 if last is None else since)
     if last is None and not any(one.opened_at < due for one in nights):
         return
-    letter = digest.mail(
+    mail = digest.mail(
         gather(ledger, settings, lab, [one for one in nights if one.opened_at >= since], since)
     )
-    ledger.mails.post(key, letter, settings.mail.to)
+    ledger.mails.post(key, mail, settings.mail.to)
 
 
 def gather(

@@ -84,8 +84,8 @@ def head_of(ledger: Ledger, request: Request) -> Head:
     return Head(
         request.id,
         request.kind,
-        tuple(ledger.commits.label(one) for one in request.wish["subjects"]),
-        tuple(request.wish["testbeds"]),
+        tuple(ledger.commits.label(one) for one in request.parameters["subjects"]),
+        tuple(request.parameters["testbeds"]),
     )
 
 

@@ -112,7 +112,7 @@ def _study(
         return None
     first, *others = map(names.label, job.revisions)
     what = f"{words.listing(others)} compared with {first}" if others else f"Settings of {first}"
-    run = f", run {record.run}" if request.wish["runs"] > 1 else ""
+    run = f", run {record.run}" if request.parameters["runs"] > 1 else ""
     about = LabContext(queries.lab).hardware(job.testbed)
     return Study(
         f"{what} on {job.testbed}{run}",

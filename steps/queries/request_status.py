@@ -72,7 +72,7 @@ class RequestQueries:
         return self._document(replace(request, state=state, verdict=verdict, why=sentence), parts)
 
     def _document(self, request: Request, parts: Sequence[JobRecord]) -> types.RequestDocument:
-        ledger, names, wish = self.ledger, self.names, request.wish
+        ledger, names, parameters = self.ledger, self.names, request.parameters
         view = _Queue(self)
         over = request.state in {RequestState.ANSWERED, RequestState.FAILED}
         return record_of(
@@ -83,12 +83,12 @@ class RequestQueries:
             status=request_answer.exit_status(request) if over else None,
             sentence=request.why,
             priority=_priority(request.priority),
-            branch=wish["branch"],
-            subjects=tuple(wish["subjects"]),
-            labels=tuple(ledger.commits.label(one) for one in wish["subjects"]),
-            boots=wish["boots"],
-            runs=wish["runs"],
-            margin_percent=wish["margin_percent"],
+            branch=parameters["branch"],
+            subjects=tuple(parameters["subjects"]),
+            labels=tuple(ledger.commits.label(one) for one in parameters["subjects"]),
+            boots=parameters["boots"],
+            runs=parameters["runs"],
+            margin_percent=parameters["margin_percent"],
             parts=tuple(map(view.part, parts)),
             differences=tuple(
                 line for one in parts for line in request_answer.differences(names, one)

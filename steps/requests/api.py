@@ -132,15 +132,15 @@ def _requests(service: RequestService, query: Mapping[str, str]) -> api.RequestL
 
 
 def _line(ledger: Ledger, request: Request) -> api.RequestLine:
-    wish = request.wish
+    parameters = request.parameters
     return record_of(
         api.RequestLine,
         request,
         number=request.id,
         state=request.state.value,
-        subjects=tuple(wish["subjects"]),
-        labels=tuple(ledger.commits.label(name) for name in wish["subjects"]),
-        testbeds=tuple(wish["testbeds"]),
+        subjects=tuple(parameters["subjects"]),
+        labels=tuple(ledger.commits.label(name) for name in parameters["subjects"]),
+        testbeds=tuple(parameters["testbeds"]),
     )
 
 

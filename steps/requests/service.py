@@ -122,7 +122,7 @@ class RequestService:
                 via=user.via,
                 priority=PRIORITIES[body.priority],
                 most_open=self.settings.requests.open_per_person,
-                letter=lambda number: requests.confirmation(
+                mail=lambda number: requests.confirmation(
                     requests.Head(number, body.kind, tuple(names), tuple(resolved.testbeds)),
                     sum(one.boots for one in estimate.testbeds),
                     max(one.seconds for one in estimate.testbeds) + estimate.build_seconds,
@@ -248,16 +248,16 @@ class RequestService:
         """Cancels a request and its queued work. Raises MissingRightError and StoreError."""
         self._check_owner(user, number, "cancelling a request")
         why = body.why or f"cancelled by {user.name}"
-        letter = self._news(number, f"{user.name} has cancelled request {number}: {why}.")
-        self.ledger.requests.cancel(number, who=user.name, via=user.via, why=why, letter=letter)
+        mail = self._news(number, f"{user.name} has cancelled request {number}: {why}.")
+        self.ledger.requests.cancel(number, who=user.name, via=user.via, why=why, mail=mail)
 
     def resume(self, user: User, number: int, _: ResumeBody) -> None:
         """Resumes a cancelled request. Raises MissingRightError and StoreError."""
         self._check_owner(user, number, "resuming a request")
-        letter = self._news(number, f"{user.name} has resumed request {number}.")
+        mail = self._news(number, f"{user.name} has resumed request {number}.")
         most_open = self.settings.requests.open_per_person
         self.ledger.requests.resume(
-            number, who=user.name, via=user.via, most_open=most_open, letter=letter
+            number, who=user.name, via=user.via, most_open=most_open, mail=mail
         )
 
     def extend(self, user: User, number: int, body: ExtendBody) -> None:
@@ -289,7 +289,7 @@ class RequestService:
 
         data = {"boots": boots} if boots else {"hours": hours}
         amount = f"{words.count(boots, 'boot')} of each revision" if boots else f"{hours:g} hours"
-        letter = self._news(number, f"{user.name} has extended request {number}: {amount}.")
+        mail = self._news(number, f"{user.name} has extended request {number}: {amount}.")
         self.ledger.requests.extend(
             number,
             more,
@@ -297,7 +297,7 @@ class RequestService:
             via=user.via,
             most_open=self.settings.requests.open_per_person,
             data=data,
-            letter=letter,
+            mail=mail,
         )
 
     def priority(self, user: User, number: int, body: PriorityBody) -> None:
@@ -311,7 +311,7 @@ class RequestService:
             PRIORITIES[body.priority],
             who=user.name,
             via=user.via,
-            letter=self._news(number, headline),
+            mail=self._news(number, headline),
         )
 
     def _check_owner(self, user: User, number: int, action: str) -> None:

@@ -101,8 +101,8 @@ class Decisions(SchedulerPart):
         """Cancels a request after a user has stopped one of its builds on Buildbot's pages."""
         why = f"a build of it was cancelled: {note}"
         message = f"Request {request} was cancelled on the web pages: {why}."
-        letter = request_answer.news(ledger, self.settings, request, message)
-        ledger.requests.cancel(request, who="a user", via="the web pages", why=why, letter=letter)
+        mail = request_answer.news(ledger, self.settings, request, message)
+        ledger.requests.cancel(request, who="a user", via="the web pages", why=why, mail=mail)
 
     async def _submitted(self, record: JobRecord, decision: Action) -> int:
         """Submits a decision; returns its buildset, which may be that of another master."""

@@ -262,12 +262,12 @@ class Followups:
             else:
                 closing.change_alert(alert.id, what=trouble, state=AlertState.NO_CULPRIT)
             address = context.alert_link(alert.id)
-            letter = alerts.mail(replace(document, alert=alert.id, address=address))
+            mail = alerts.mail(replace(document, alert=alert.id, address=address))
             if trouble:
-                letter = letter._replace(text=f"{letter.text}\n{trouble}\n")
+                mail = mail._replace(text=f"{mail.text}\n{trouble}\n")
             closing.post(
                 f"alert:{alert.id}:{record.id}",
-                letter,
+                mail,
                 recipients(self.settings.mail, job.branch, job.testbed),
                 alert=alert.id,
             )
@@ -352,7 +352,7 @@ class Followups:
                     state=RequestState(answer.state),
                     verdict=answer.verdict,
                     why=answer.sentence,
-                    letter=requests.mail(answer),
+                    mail=requests.mail(answer),
                 )
         if answer is not None:
             with contextlib.suppress(OSError):  # the next start of the master writes the page
@@ -372,12 +372,14 @@ class Followups:
         others = [one for one in parts if one.job.testbed == job.testbed]
         if isinstance(job, MeasureJob) and isinstance(result, MeasureResult):
             following = record.run + 1
-            if following <= request.wish["runs"] and all(one.run != following for one in others):
+            if following <= request.parameters["runs"] and all(
+                one.run != following for one in others
+            ):
                 return replace(job, shared_since=math.inf), following
         if isinstance(job, CompareJob) and isinstance(result, Confirmed):
             commits, _ = bisections.commits_between(ledger, self.history, job)
             testbed = self.lab.testbed(job.testbed)
-            hours = request.wish["hours"]
+            hours = request.parameters["hours"]
             search = bisections.bisect_job(ledger, testbed, job, result, commits, hours)
             if search is not None and not any(isinstance(one.job, BisectJob) for one in others):
                 return search, record.run

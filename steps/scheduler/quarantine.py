@@ -41,14 +41,14 @@ def quarantine_testbed(
         FileError: the lab file has no such testbed.
     """
     place = lab.testbed(testbed)
-    letter = owners.quarantine(testbed, place.description, why=why, by=by, fault=fault, log=log)
+    mail = owners.quarantine(testbed, place.description, why=why, by=by, fault=fault, log=log)
     return ledger.quarantines.start(
         testbed,
         why=why,
         by=by,
         fault=fault,
         log=log,
-        letter=letter,
+        mail=mail,
         recipients=(place.owner,) if place.owner else settings.mail.to,
     )
 

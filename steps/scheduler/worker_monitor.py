@@ -68,26 +68,26 @@ class WorkerMonitor(SchedulerPart):
         last = ledger.mails.last(f"worker:{worker}:")
         if last is None or not last.key.endswith(f":{_AWAY}"):
             number = int(ledger.clock())
-            letter = owners.worker_away(worker, self._names(worker), seconds)
-            self._post(ledger, worker, number, _AWAY, letter)
+            mail = owners.worker_away(worker, self._names(worker), seconds)
+            self._post(ledger, worker, number, _AWAY, mail)
 
     def _back(self, worker: str, ledger: Ledger) -> None:
         last = ledger.mails.last(f"worker:{worker}:")
         if last is not None and last.key.endswith(f":{_AWAY}"):
             number = int(last.key.split(":")[-2])
-            letter = owners.worker_back(worker, self._names(worker))
-            self._post(ledger, worker, number, _BACK, letter)
+            mail = owners.worker_back(worker, self._names(worker))
+            self._post(ledger, worker, number, _BACK, mail)
 
     def _names(self, worker: str) -> list[str]:
         return [host.name for host in self.lab.hosts_by_worker[worker]]
 
-    def _post(self, ledger: Ledger, worker: str, number: int, what: str, letter: Mail) -> None:
+    def _post(self, ledger: Ledger, worker: str, number: int, what: str, mail: Mail) -> None:
         addresses = [
             host.owner for host in self.lab.hosts_by_worker[worker] if isinstance(host, Testbed)
         ]
         ledger.mails.post(
             f"worker:{worker}:{number}:{what}",
-            letter,
+            mail,
             tuple(dict.fromkeys(filter(None, addresses))) or self.settings.mail.to,
             thread=f"worker:{worker}:{number}:",
         )

@@ -160,8 +160,8 @@ class Request(Base, kw_only=True):
     id: Mapped[int] = mapped_column(primary_key=True, default=None)
     kind: Mapped[str]
     """compare, bisect or series."""
-    wish: Mapped[dict[str, Any]]
-    """JSON of the request, with revision names resolved."""
+    parameters: Mapped[dict[str, Any]] = mapped_column("wish")
+    """The request, with revision names resolved."""
     who: Mapped[str] = mapped_column(index=True)
     address: Mapped[str]
     """Mail address for the answer, or ""."""

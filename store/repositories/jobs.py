@@ -124,11 +124,11 @@ class JobClosing(WriteTransaction):
             request=(self.record.request, run),
         )
 
-    def end_request(self, *, state: RequestState, verdict: str, why: str, letter: Mail) -> Request:
+    def end_request(self, *, state: RequestState, verdict: str, why: str, mail: Mail) -> Request:
         """Closes the request of the job as answered or failed, with a mail."""
         assert self.record.request is not None
         return request_changes.end(
-            self, self.record.request, state=state, verdict=verdict, why=why, letter=letter
+            self, self.record.request, state=state, verdict=verdict, why=why, mail=mail
         )
 
 

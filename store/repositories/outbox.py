@@ -24,7 +24,7 @@ _FARTHEST = 86400.0
 def post_mail(
     writing: WriteTransaction,
     key: str,
-    letter: Mail,
+    mail: Mail,
     recipients: Sequence[str],
     *,
     alert: int | None = None,
@@ -36,7 +36,7 @@ def post_mail(
     Args:
         writing: The transaction.
         key: Unique, such as `alert:7:culprit`.
-        letter: Subject and text.
+        mail: Subject and text.
         recipients: Addresses.
         alert: Alert whose mails form one thread.
         thread: Prefix of the keys of a thread, such as `request:7:`.
@@ -55,9 +55,9 @@ def post_mail(
         message_id=f"<{uuid.uuid4().hex}@{writing.domain}>",
         key=key,
         alert=alert,
-        subject=letter.subject,
+        subject=mail.subject,
         recipients=tuple(recipients),
-        body=letter.text,
+        body=mail.text,
         in_reply_to=in_reply_to,
         references=(in_reply_to,) if in_reply_to else (),
         next_try_at=writing.now,

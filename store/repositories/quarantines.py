@@ -30,12 +30,12 @@ class QuarantineRepository(LedgerRepository):
         by: str = "netbisect",
         fault: str = "",
         log: str = "",
-        letter: Mail | None = None,
+        mail: Mail | None = None,
         recipients: Sequence[str] = (),
     ) -> Quarantine:
         """Quarantines a testbed; an existing quarantine stays unchanged.
 
-        `letter` is mailed to the recipients, if there are any.
+        `mail` is mailed to the recipients, if there are any.
         """
         with self.writing() as writing:
             standing = _standing(writing.session, testbed)
@@ -52,8 +52,8 @@ class QuarantineRepository(LedgerRepository):
             writing.session.add(row)
             writing.session.flush()
             _note(writing, "quarantine", row, by=by, why=why)
-            if letter is not None:
-                post_mail(writing, f"quarantine:{row.id}", letter, recipients)
+            if mail is not None:
+                post_mail(writing, f"quarantine:{row.id}", mail, recipients)
             return row
 
     def ask_release(self, testbed: str, *, by: str, note: str = "") -> Quarantine:

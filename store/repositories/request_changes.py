@@ -61,7 +61,7 @@ def job_rows(session: Session, request: int) -> Sequence[JobRecord]:
 
 
 def cancel(
-    writing: WriteTransaction, request: int, *, who: str, via: str, why: str, letter: Mail
+    writing: WriteTransaction, request: int, *, who: str, via: str, why: str, mail: Mail
 ) -> Request:
     """Cancels a request until it is resumed. Raises StoreError if there is none, or it is over."""
     row = get_row(writing.session, Request, request)
@@ -71,7 +71,7 @@ def cancel(
         if job.state == JobState.OPEN:
             job.state = JobState.HELD
     row.state, row.why, row.closed_at = RequestState.CANCELLED, why, writing.now
-    return audited(writing, row, "cancel", who, via, {"why": why}, letter)
+    return audited(writing, row, "cancel", who, via, {"why": why}, mail)
 
 
 def end(
@@ -81,7 +81,7 @@ def end(
     state: RequestState,
     verdict: str,
     why: str,
-    letter: Mail,
+    mail: Mail,
 ) -> Request:
     """Closes a request with its result, and mails it to the requester. Raises NotFoundError."""
     row = get_row(writing.session, Request, request)
@@ -89,7 +89,7 @@ def end(
     row.closed_at = writing.now
     data = {"verdict": verdict, "why": why}
     add_audit_entry(writing, request, "answer", who="netbisect", via="service", data=data)
-    mail(writing, row, letter)
+    mail_requester(writing, row, mail)
     return row
 
 
@@ -100,16 +100,16 @@ def audited(
     who: str,
     via: str,
     data: dict[str, Any],
-    letter: Mail,
+    mail: Mail,
 ) -> Request:
     """Adds the audit entry of a change, and mails the requester a change by another user."""
     add_audit_entry(writing, row.id, what, who=who, via=via, data=data)
     if who != row.who:
-        mail(writing, row, letter)
+        mail_requester(writing, row, mail)
     return row
 
 
-def mail(writing: WriteTransaction, row: Request, letter: Mail) -> None:
+def mail_requester(writing: WriteTransaction, row: Request, mail: Mail) -> None:
     """Mails the requester in the thread of the request, if there is an address."""
     if not row.address:
         return
@@ -118,4 +118,4 @@ def mail(writing: WriteTransaction, row: Request, letter: Mail) -> None:
         select(AuditEntry.id).where(AuditEntry.request == row.id).order_by(AuditEntry.id.desc())
     )
     last = writing.session.scalars(entries.limit(1)).first()
-    post_mail(writing, f"{thread}{last}", letter, [row.address], thread=thread)
+    post_mail(writing, f"{thread}{last}", mail, [row.address], thread=thread)

@@ -36,7 +36,7 @@ class RequestRepository(LedgerRepository):
     def open(
         self,
         kind: str,
-        wish: dict[str, Any],
+        parameters: dict[str, Any],
         jobs: Sequence[Job],
         *,
         who: str,
@@ -44,18 +44,18 @@ class RequestRepository(LedgerRepository):
         via: str,
         priority: int,
         most_open: int,
-        letter: Callable[[int], Mail],
+        mail: Callable[[int], Mail],
     ) -> Request:
         """Stores a request with its first jobs and a mail that confirms it, in one transaction.
 
-        `letter` returns the mail for the id of the request; the other arguments are fields of
+        `mail` returns the mail for the id of the request; the other arguments are fields of
         `Request`. Raises TooManyError if the person has `most_open` open requests.
         """
         with self.writing() as writing:
             _check_open(writing, who, most_open)
             row = Request(
                 kind=kind,
-                wish=wish,
+                parameters=parameters,
                 who=who,
                 address=address,
                 via=via,
@@ -64,10 +64,12 @@ class RequestRepository(LedgerRepository):
             )
             writing.session.add(row)
             writing.session.flush()
-            request_changes.add_audit_entry(writing, row.id, "ask", who=who, via=via, data=wish)
+            request_changes.add_audit_entry(
+                writing, row.id, "ask", who=who, via=via, data=parameters
+            )
             for job in jobs:
                 add_job(writing, job, priority=priority, requested_by=who, request=(row.id, 1))
-            request_changes.mail(writing, row, letter(row.id))
+            request_changes.mail_requester(writing, row, mail(row.id))
             return row
 
     def get(self, identifier: int) -> Request:
@@ -119,11 +121,11 @@ class RequestRepository(LedgerRepository):
         with self.writing() as writing:
             request_changes.add_audit_entry(writing, request, what, who=who, via=via, data=data)
 
-    # `letter` is mailed to the requester if another user changes the request.
+    # `mail` is mailed to the requester if another user changes the request.
 
     cancel = transaction(request_changes.cancel)
 
-    def resume(self, request: int, *, who: str, via: str, most_open: int, letter: Mail) -> Request:
+    def resume(self, request: int, *, who: str, via: str, most_open: int, mail: Mail) -> Request:
         """Resumes a cancelled request, with its measurements.
 
         Raises TooManyError if its requester has `most_open` open requests, StoreError if it was not
@@ -151,7 +153,7 @@ class RequestRepository(LedgerRepository):
                 if job.state == JobState.HELD:
                     job.state = JobState.OPEN
             row.state, row.why, row.closed_at = RequestState.OPEN, "", None
-            return request_changes.audited(writing, row, "resume", who, via, {}, letter)
+            return request_changes.audited(writing, row, "resume", who, via, {}, mail)
 
     def extend(
         self,
@@ -162,7 +164,7 @@ class RequestRepository(LedgerRepository):
         via: str,
         most_open: int,
         data: dict[str, Any],
-        letter: Mail,
+        mail: Mail,
     ) -> Request:
         """Changes jobs of an open or answered request, and reopens those that are closed.
 
@@ -188,10 +190,10 @@ class RequestRepository(LedgerRepository):
                 raise StoreError(f"request {request} has no job that this extends")
             row.state, row.verdict, row.why = RequestState.OPEN, "", ""
             row.closed_at = None
-            return request_changes.audited(writing, row, "extend", who, via, data, letter)
+            return request_changes.audited(writing, row, "extend", who, via, data, mail)
 
     def set_priority(
-        self, request: int, priority: int, *, who: str, via: str, letter: Mail
+        self, request: int, priority: int, *, who: str, via: str, mail: Mail
     ) -> Request:
         """Changes the priority of a request and its jobs.
 
@@ -205,7 +207,7 @@ class RequestRepository(LedgerRepository):
             for job in request_changes.job_rows(writing.session, request):
                 job.priority = priority
             data = {"priority": priority}
-            return request_changes.audited(writing, row, "priority", who, via, data, letter)
+            return request_changes.audited(writing, row, "priority", who, via, data, mail)
 
 
 def _check_open(writing: WriteTransaction, who: str, most: int) -> None:

@@ -44,7 +44,7 @@ def test_the_list_has_more_requests_than_the_default_limit_of_the_api(own_servic
     body = {"subjects": [], "testbeds": []}
     for _ in range(101):
         ledger.requests.open(
-            "compare", body, [], most_open=200, letter=lambda _: Mail("", ""), **options
+            "compare", body, [], most_open=200, mail=lambda _: Mail("", ""), **options
         )
 
     done = netbisect("request", "list", "--json", "--folder", own_service)

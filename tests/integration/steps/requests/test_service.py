@@ -62,7 +62,7 @@ class RequestsTest(RealMaster):
             "via": "command",
             "priority": 150,
             "most_open": 5,
-            "letter": lambda number: Mail(f"request {number}", "submitted\n"),
+            "mail": lambda number: Mail(f"request {number}", "submitted\n"),
             **more,
         }
         return self.ledger.requests.open("compare", body, [job], **options)
@@ -118,8 +118,8 @@ class RequestsTest(RealMaster):
             self.ledger.facts.record(replace(fault, id=f"{number}", testbed="gone"), trial.id)
             if number + 1 < IN_A_ROW:
                 self.ledger.actions.finish(trial.id, Outcome.RETRY)
-        letter = Mail("cancelled", "cancelled\n")
-        self.ledger.requests.cancel(cancelled.id, who="ann", via="command", why="", letter=letter)
+        mail = Mail("cancelled", "cancelled\n")
+        self.ledger.requests.cancel(cancelled.id, who="ann", via="command", why="", mail=mail)
         waiting = self.request(OLD, NEW, testbed="gone")
         history = History(self.settings.mirror, self.lab.source.repository)
         queries = RequestQueries(self.ledger, self.settings, self.lab, history)

@@ -129,7 +129,7 @@ class PagesTest(ApiMaster):
 
         assert code == 303
         assert (request.who, request.via) == ("ann", "form")
-        assert "+patch-" in request.wish["subjects"][1]
+        assert "+patch-" in request.parameters["subjects"][1]
         assert 'href="request-1.html"' in await self.page("requests.html")
         page = await self.page("request-1.html")
         assert '<meta http-equiv="refresh"' in page
@@ -175,7 +175,7 @@ class PagesTest(ApiMaster):
         assert {"hw.x=1", "sysctl:net.inet.tcp.tso=0"} < {
             split_settings(scenario)[1] for scenario in job.scenarios
         }
-        assert (request.wish["runs"], request.priority) == (2, PRIORITIES["low"])
+        assert (request.parameters["runs"], request.priority) == (2, PRIORITIES["low"])
         assert request.address == "ann@example.org"
 
     @case

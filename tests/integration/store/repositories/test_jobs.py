@@ -158,7 +158,7 @@ def test_the_last_night_has_one_job_per_testbed_and_branch(ledger: Ledger) -> No
 
 def test_an_extended_job_is_open_without_a_result(ledger: Ledger) -> None:
     change = {"who": "ann", "via": "command"}
-    settings = {"priority": 10, "most_open": 1, "address": "", "letter": lambda _: Mail("", "")}
+    settings = {"priority": 10, "most_open": 1, "address": "", "mail": lambda _: Mail("", "")}
     request = ledger.requests.open("series", {}, [COMPARISON], **change, **settings).id
     [record] = ledger.requests.jobs(request)
     with ledger.jobs.closing(record, Unfinished("no boots left")):
@@ -166,24 +166,24 @@ def test_an_extended_job_is_open_without_a_result(ledger: Ledger) -> None:
 
     longer = replace(COMPARISON, commits=99)
     ledger.requests.extend(
-        request, lambda _: longer, **change, most_open=5, data={}, letter=Mail("", "")
+        request, lambda _: longer, **change, most_open=5, data={}, mail=Mail("", "")
     )
     [record] = ledger.requests.jobs(request)
     assert (record.job, record.state, record.result) == (longer, JobState.OPEN, None)
 
 
 def test_a_resumed_or_extended_request_counts_as_open(ledger: Ledger) -> None:
-    letter = Mail("", "")
+    mail = Mail("", "")
     change: dict[str, Any] = {"who": "ann", "via": "command"}
-    wish = {"priority": 10, "most_open": 1, "address": "", "letter": lambda _: letter}
-    answered = ledger.requests.open("series", {}, [COMPARISON], **change, **wish).id
+    opening = {"priority": 10, "most_open": 1, "address": "", "mail": lambda _: mail}
+    answered = ledger.requests.open("series", {}, [COMPARISON], **change, **opening).id
     with ledger.jobs.closing(ledger.requests.jobs(answered)[0], Unfinished("")) as closing:
-        closing.end_request(state=RequestState.FAILED, verdict="", why="", letter=letter)
-    cancelled = ledger.requests.open("series", {}, [], **change, **wish).id
-    ledger.requests.cancel(cancelled, **change, why="", letter=letter)
-    ledger.requests.open("series", {}, [], **change, **wish)
+        closing.end_request(state=RequestState.FAILED, verdict="", why="", mail=mail)
+    cancelled = ledger.requests.open("series", {}, [], **change, **opening).id
+    ledger.requests.cancel(cancelled, **change, why="", mail=mail)
+    ledger.requests.open("series", {}, [], **change, **opening)
 
-    more = {**change, "most_open": 1, "letter": letter}
+    more = {**change, "most_open": 1, "mail": mail}
     with pytest.raises(TooManyError):
         ledger.requests.resume(cancelled, **more)
     with pytest.raises(TooManyError):
