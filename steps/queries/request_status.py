@@ -175,7 +175,7 @@ class _Queue:
             )
             if why:
                 return f"waits: {why}"
-        return "waits for its next order"
+        return "waits for the scheduler, which uses a new testbed after SIGHUP to the master"
 
     # --------------------------------------------------------------------------------- the queue
 
