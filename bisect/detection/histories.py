@@ -19,6 +19,7 @@ from netbisect.bisect.model.detection_results import (
 )
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.model.metric import SeriesMetric, metric_of
+from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.boot_modes import local_modes
 from netbisect.bisect.stats.changepoints import (
     IMAGE_PRIOR,
@@ -33,7 +34,7 @@ from netbisect.bisect.stats.changepoints import (
     segment,
     segment_boots,
 )
-from netbisect.bisect.stats.robust import Floats, move_sd
+from netbisect.bisect.stats.robust import move_sd
 
 _STRONG = 7.0
 """Score of a step from which it raises the prior in other series."""

@@ -20,9 +20,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.log_space import log_sum
 from netbisect.bisect.stats.partition import TAIL
-from netbisect.bisect.stats.robust import Floats
 
 NIGHTS = 3000.0
 """Least mean number of nights until a series is called without a change: 0.1 in 300 series."""

@@ -24,6 +24,7 @@ from netbisect.bisect.model.detection_results import (
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.model.results import Effect
 from netbisect.bisect.stats import boot_modes
+from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.boot_modes import local_modes
 from netbisect.bisect.stats.changepoints import (
     IMAGE_WEIGHT,
@@ -35,7 +36,7 @@ from netbisect.bisect.stats.changepoints import (
     segment_boots,
     weighted_mean,
 )
-from netbisect.bisect.stats.robust import Floats, locations
+from netbisect.bisect.stats.robust import locations
 
 WINDOWS = {1: 0.5, 2: 0.2, 3: 0.15, 5: 0.1, 8: 0.05}
 """Numbers of latest images compared with the baseline, and the share of the error rate of each

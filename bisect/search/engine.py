@@ -45,7 +45,7 @@ from netbisect.bisect.search.verification import (
     is_blurred,
     verify,
 )
-from netbisect.bisect.stats.robust import Floats
+from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.sequential import KNOWN_WEIGHT
 
 _CLEAR = 5.5

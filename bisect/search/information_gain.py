@@ -14,7 +14,7 @@ from netbisect.bisect.model.results import Trial
 from netbisect.bisect.search.likelihood import NoiseHypothesis, normal_transitions
 from netbisect.bisect.search.posterior import JointPosterior, LeadingHypotheses
 from netbisect.bisect.search.search_space import SearchSpace
-from netbisect.bisect.stats.robust import Floats
+from netbisect.bisect.stats.arrays import Floats
 
 _OUTCOMES = 4
 """Number of outcomes of a running trial: equally likely intervals, from low to high."""

@@ -14,7 +14,8 @@ import numpy as np
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.search.search_space import MeasuredImage, SearchSpace
-from netbisect.bisect.stats.robust import LEAST_BOOT_SD, Floats, location
+from netbisect.bisect.stats.arrays import Floats
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD, location
 from netbisect.bisect.stats.sequential import KNOWN_WEIGHT
 
 _FINEST = 20.0

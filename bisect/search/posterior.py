@@ -34,8 +34,8 @@ from netbisect.bisect.search.testbed_offsets import (
     summarize,
 )
 from netbisect.bisect.search.verification import without_refuted
+from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.log_space import log_sum
-from netbisect.bisect.stats.robust import Floats
 
 PRIOR_NONE = 0.1
 """Prior probability of no change after a confirmed drop: two images with different offsets."""

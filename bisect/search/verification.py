@@ -28,8 +28,8 @@ from netbisect.bisect.search.kernel_comparison import (
     max_boots,
 )
 from netbisect.bisect.search.search_space import SearchSpace, Target, spread_of_boots
+from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.effect import effects
-from netbisect.bisect.stats.robust import Floats
 from netbisect.bisect.stats.sequential import (
     ALPHA,
     BLOCK,

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from netbisect.bisect.model.detection_results import BootModes
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.stats.robust import Floats, locations
+from netbisect.bisect.stats.arrays import Floats
+from netbisect.bisect.stats.robust import locations
 
 _LEAST_GAP = 0.015
 """Minimum gap of two modes, ln ratio."""

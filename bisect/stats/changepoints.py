@@ -16,9 +16,10 @@ from scipy import special
 
 from netbisect.bisect.model.detection_results import BootModes
 from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.boot_modes import fast_levels, local_modes
 from netbisect.bisect.stats.partition import CORRELATIONS, STUDENT_SCALE, partition
-from netbisect.bisect.stats.robust import Floats, locations, move_sd, weighted_location
+from netbisect.bisect.stats.robust import locations, move_sd, weighted_location
 
 BOOT_SD = 0.009
 """Prior boot noise: the median of some 3,500 published series."""

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.log_space import log_sum
 from netbisect.bisect.stats.robust import (
     LEAST_BOOT_SD,
-    Floats,
     median_and_interval,
     outlier_density,
 )

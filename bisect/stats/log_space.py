@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from netbisect.bisect.stats.robust import Floats
+from netbisect.bisect.stats.arrays import Floats
 
 
 def log_sum(logs: Floats, axis: int | tuple[int, ...] | None = None) -> Floats:

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.log_space import log_sum
-from netbisect.bisect.stats.robust import Floats, move_sd
+from netbisect.bisect.stats.robust import move_sd
 
 TAIL = 5.0
 """Degrees of freedom of the offset of an image."""

@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from netbisect.bisect.stats.arrays import Floats
 
 LEAST_BOOT_SD = 2e-4
 """Minimum standard deviation of ln pps.

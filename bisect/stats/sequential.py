@@ -31,9 +31,10 @@ from scipy import special
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.stats import symmetry
+from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.disturbance import BlockLikelihood
 from netbisect.bisect.stats.log_space import log_sum
-from netbisect.bisect.stats.robust import LEAST_BOOT_SD, Floats, estimate
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD, estimate
 
 BLOCK = 4
 """Boots of a block."""

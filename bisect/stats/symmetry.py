@@ -17,8 +17,8 @@ import math
 
 import numpy as np
 
+from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.log_space import log_sum
-from netbisect.bisect.stats.robust import Floats
 
 _FREEDOM = np.array([1.0, 6.0])[:, None]
 """Degrees of freedom of the densities: with heavy tails, and nearly normal."""

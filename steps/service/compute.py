@@ -133,8 +133,7 @@ def _perform(module: str, function: str, args: tuple[Any, ...], kwargs: dict[str
 
 
 def prepare_child() -> None:
-    """In the child: limits OpenBLAS to one thread, ignores SIGINT, and exits with the parent."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy is not loaded yet
+    """In the child: ignores SIGINT, and exits with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

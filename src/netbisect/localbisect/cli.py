@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from threadpoolctl import threadpool_limits
 
 from netbisect.bisect.model.marks import CommitMark, MarkVerdict
 from netbisect.bisect.model.results import Result
@@ -181,9 +180,7 @@ def run_command(
     spec, patches = resolve_search(repository, good, bad, overlays, options)
     path = (log_path or repository.log).absolute()
     try:
-        # BLAS threads would slow down such small matrices and compete with the command. An
-        # environment variable would reach the command, too.
-        with _interruptible(), threadpool_limits(1), SearchLog(path, spec, reset=reset) as log:
+        with _interruptible(), SearchLog(path, spec, reset=reset) as log:
             session = SearchSession(log, timeout, budget or math.inf, _log, patches)
             result = SearchResult(log.entries, _search(session, repository, worktree), path)
     except KeyboardInterrupt:
