@@ -36,10 +36,7 @@ def running(
 @pytest.fixture
 def lab(running: RunningLab) -> Iterator[RunningLab]:
     yield running
-    for machine in (*(f"{name}-dut" for name in TESTBEDS), "boot-server"):
-        running.control("mend", machine)
-    for name in TESTBEDS:
-        running.recover(name)
+    running.restore()
 
 
 @pytest.mark.parametrize("name", TESTBEDS)

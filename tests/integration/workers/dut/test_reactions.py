@@ -19,9 +19,7 @@ from netbisect.demo.lab.faults import InjectedFault as Broken
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.builder import Builder
 from netbisect.workers.config.dut import NanoBsd
-from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure import trial as trial_module
-from netbisect.workers.transport.ssh import Connections
 
 if TYPE_CHECKING:  # pytest would collect it
     from netbisect.workers.config.testbed import Testbed
@@ -31,7 +29,6 @@ HERE = Path(__file__).parents[3]
 FORWARDING = ("inet4-forwarding",)
 PATIENCE = 2.0
 """Boot timeout in seconds for expected hangs; a successful boot takes a quarter."""
-MACHINES = ("c2558-dut", "c2558-gen", "e5-2650-dut", "e5-2650-gen", "e5-2650-rcv")
 
 Change: TypeAlias = "Callable[[RunningLab, Testbed], Testbed]"
 
@@ -221,14 +218,7 @@ def lab(running_lab: RunningLab) -> Iterator[RunningLab]:
     }
     yield running_lab
     running_lab.scenarios = {}
-    repair(running_lab)
-
-
-def repair(lab: RunningLab) -> None:
-    for machine in MACHINES:
-        lab.control("mend", machine)
-    for name in ("c2558", "e5-2650"):
-        lab.recover(name)
+    running_lab.restore()
 
 
 def trial(lab: RunningLab, how: Broke) -> tuple[bool, list[Fact], Testbed]:
@@ -349,10 +339,9 @@ def test_clock_jump_on_the_worker_invalidates_the_run(
 
 def test_interrupted_trial_is_followed_by_recovery(lab: RunningLab) -> None:
     kernel, archive = lab.kernel(10)
-    with Connections(lab.lab.ssh) as connections:
-        router = DeviceUnderTest(lab.lab.testbed("c2558"), connections, lab.messages.append)
-        with router.recording_console(lab.logs / "console.log"):
-            router.boot(kernel, archive)
+    router = lab.device(lab.lab.testbed("c2558"))
+    with router.recording_console(lab.logs / "console.log"):
+        router.boot(kernel, archive)
     before = lab.boots(DUT)
     sound, facts = lab.trial(11, FORWARDING)
 

@@ -49,8 +49,7 @@ def running(
 def lab(running: RunningLab) -> Iterator[RunningLab]:
     """The lab for tests that break machines, which are repaired afterwards."""
     yield running
-    for machine in ("c2558-dut", "c2558-gen"):
-        running.control("mend", machine)
+    running.mend()
 
 
 @pytest.mark.long

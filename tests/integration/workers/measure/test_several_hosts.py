@@ -62,8 +62,7 @@ def running(
 def pairs(running: RunningLab) -> Iterator[RunningLab]:
     """The lab for tests that break machines, which are repaired afterwards."""
     yield running
-    for machine in ("pairs-dut", *HOSTS):
-        running.control("mend", machine)
+    running.mend()
 
 
 def test_sample_is_the_sum_over_hosts(pairs: RunningLab, tmp_path: Path) -> None:
