@@ -131,14 +131,14 @@ class LocalDut:
         self._current = None
         began = time.monotonic()
         with session.lock:  # git fails on a lock of another worktree instead of waiting
-            self._worktree.check_out(revision)
+            tree = self._worktree.check_out(revision)
         try:
             applied = overlay.apply_overlays(self._worktree, session.patches, spec, revision)
         except overlay.OverlayError as error:
             failed = MeasurementError(str(error), again=False, seconds=time.monotonic() - began)
             self._record_failure(revision, Stage.CHECKOUT, failed, layout, again=False)
             return None
-        tree = kernel_name(self._worktree.tree(), layout)
+        tree = kernel_name(self._worktree.tree() if applied else tree, layout)
         if spec.setup:
             try:
                 self._run(("sh", "-c", spec.setup), (revision, layout), math.inf, "--setup")

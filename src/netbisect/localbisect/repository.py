@@ -206,8 +206,11 @@ class Worktree:
         self._note.write_bytes(os.fsencode(self.folder) + _END)
         return self
 
-    def check_out(self, revision: str) -> None:
+    def check_out(self, revision: str) -> str:
         """Checks out a revision; only ignored files of the previous one stay.
+
+        Returns:
+            The hash of its tree.
 
         Raises:
             RepositoryError: The checkout failed.
@@ -221,12 +224,13 @@ class Worktree:
                 into=self.folder,
             )
         else:
-            _git(self.folder, "reset", "--quiet", "--hard")  # removes files added by patches
+            # Also removes the files that patches added.
             _git(self.folder, "checkout", "--quiet", "--force", "--detach", revision)
             _git(self.folder, "clean", "--quiet", "-d", "--force", "--force")  # clones, too
-        found = _git(self.folder, "rev-parse", "HEAD")
+        found, tree = _git(self.folder, "rev-parse", "HEAD", "HEAD^{tree}").split()
         if found != revision:
             raise RepositoryError(f"{self.folder} is at {found[:12]}, expected {revision[:12]}")
+        return tree
 
     def apply(self, patch: bytes) -> bool:
         """Applies a patch to the checkout, until the next `check_out`.
