@@ -18,10 +18,32 @@ from programs import captured
 from netbisect.localbisect import cli
 
 CULPRIT = 17
+SEARCH_ONLY = """
+import sys
+
+class MissingModules:
+    names = {"buildbot", "twisted", "sqlalchemy", "alembic", "matplotlib", "jinja2"}
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, MissingModules())
+sys.argv[0] = "netbisect"
+from netbisect.cli.main import main
+main()
+"""
+"""The command `netbisect` without the dependencies of the service."""
+
+
+def mark(repository: Repository, *arguments: str) -> Done:
+    return repository.invoke("bisect", "mark", *arguments, "--who", "ann")
 
 
 def test_search_reports_culprit_with_author_effect_and_proof(slower: Repository) -> None:
-    done = slower.command()
+    """The search needs no dependencies of the service."""
+    command = [sys.executable, "-c", SEARCH_ONLY, *slower.arguments(())]
+    done = captured(command, cwd=slower.place, env=slower.environment_with())
     culprit = slower.revisions[CULPRIT]
 
     assert done.returncode == 0, done.stderr
@@ -46,6 +68,18 @@ def test_search_reports_culprit_with_author_effect_and_proof(slower: Repository)
     assert found["parent"] == slower.revisions[CULPRIT - 1]
     assert -6 < found["effects"][0]["percent"] < -4
     assert found["certainty"] >= 0.99
+
+
+def test_help_needs_no_service_dependencies(tmp_path: Path) -> None:
+    detect, usage = (
+        captured([sys.executable, "-c", SEARCH_ONLY, call], cwd=tmp_path)
+        for call in ("detect", "--help")
+    )
+
+    assert detect.returncode == 1
+    assert "pip install 'netbisect[service]'" in detect.stderr
+    assert usage.returncode == 0
+    assert "Bisect any git repository with any command" in usage.stdout
 
 
 def test_direction_lower_finds_an_increase(make_repository: MakeRepository) -> None:
@@ -192,8 +226,8 @@ def test_incomplete_note_of_a_worktree_removes_nothing(slower: Repository) -> No
 
 
 def test_interruption_removes_worktree_and_processes(slower: Repository) -> None:
-    """A concurrent second search is rejected."""
-    process = slower.start_hanging(3)
+    """A concurrent second search is rejected; one that resumes reads new marks."""
+    process = slower.start_hanging(4)
     other = slower.search()
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate()
@@ -205,6 +239,12 @@ def test_interruption_removes_worktree_and_processes(slower: Repository) -> None
     with pytest.raises(ProcessLookupError):
         os.kill(slower.hanging_process, 0)
     assert slower.is_clean()
+
+    mark(slower, slower.revisions[1], "good", "--why", "measured by hand")
+    done = slower.search()
+
+    assert "was marked good by ann: measured by hand" in done.stdout
+    assert done.returncode == 0
 
 
 def test_interruption_before_the_search_has_status_130(slower: Repository) -> None:
@@ -260,38 +300,6 @@ def test_spent_budget_is_inconclusive(slower: Repository) -> None:
     assert slower.is_clean()
 
 
-WITHOUT = """
-import sys
-
-class MissingModules:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {names}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-
-sys.meta_path.insert(0, MissingModules())
-sys.argv = ["netbisect", *sys.argv[1:]]
-from netbisect.cli.main import main
-main()
-"""
-
-
-def test_search_needs_no_service_dependencies(slower: Repository) -> None:
-    names = {"buildbot", "twisted", "sqlalchemy", "alembic", "matplotlib", "jinja2"}
-    python = [sys.executable, "-c", WITHOUT.format(names=names)]
-    ends = ["--good", slower.revisions[CULPRIT - 1], "--bad", slower.revisions[CULPRIT]]
-    calls = [["bisect", "run", *ends, "--", "./bench.sh"], ["detect"], ["--help"]]
-    search, detect, usage = (
-        captured([*python, *call], cwd=slower.place, env=slower.environment_with())
-        for call in calls
-    )
-
-    assert search.returncode == 0, search.stderr
-    assert detect.returncode == 1
-    assert "pip install 'netbisect[service]'" in detect.stderr
-    assert usage.returncode == 0
-    assert "Bisect any git repository with any command" in usage.stdout
-
-
 def test_documentation_lists_exactly_the_options() -> None:
     page = (Path(__file__).parents[3] / "docs" / "bisect-run.md").read_text()
     run = cli.bisect.commands["run"]
@@ -316,10 +324,6 @@ def test_search_with_threads_of_openblas_ends(slower: Repository) -> None:
     assert f"Commit {culprit} Change 17 made the number fall" in done.stdout, done.stderr
 
 
-def mark(repository: Repository, *arguments: str) -> Done:
-    return repository.invoke("bisect", "mark", *arguments, "--who", "ann")
-
-
 def test_a_search_respects_marks_and_names_them(slower: Repository) -> None:
     """Replay repeats the decisions of a search with marks."""
     middle = slower.revisions[len(slower.revisions) // 2]
@@ -337,19 +341,6 @@ def test_a_search_respects_marks_and_names_them(slower: Repository) -> None:
     assert "was marked skip by ann: it does not link." in done.stderr
     slower.replay()
     assert "was marked skip by ann" in slower.explain()
-
-
-def test_a_running_search_reads_marks(slower: Repository) -> None:
-    process = slower.start_hanging(4)
-    good = slower.revisions[1]
-    mark(slower, good, "good", "--why", "measured by hand")
-    process.send_signal(signal.SIGINT)
-    process.communicate()
-
-    done = slower.search()
-
-    assert "was marked good by ann: measured by hand" in done.stdout
-    assert done.returncode == 0
 
 
 def test_a_mark_needs_a_commit_and_a_reason(slower: Repository) -> None:
