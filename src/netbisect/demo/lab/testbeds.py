@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -246,6 +248,7 @@ connect_timeout = 5
 name = "amd64"
 arch = "amd64"
 directory = "builder"
+options = [{python}]
 build_timeout = 120
 """
 _BED = """\
@@ -295,7 +298,8 @@ def lab_toml(
     beds: Sequence[SimulatedTestbed], repository: Path, ssh_config: Path, kernel_config: str
 ) -> str:
     """The lab file for netbisect."""
-    parts = [_HEAD.format(repository=_text(str(repository)))]
+    python = f"PYTHON={shlex.quote(sys.executable)}"
+    parts = [_HEAD.format(repository=_text(str(repository)), python=_text(python))]
     ssh = ["ssh", "-F", str(ssh_config), "-T"]
     parts += [
         _BED.format(

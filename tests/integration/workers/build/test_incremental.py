@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from builds import script
+from builds import OPTIONS, script
 from programs import git
 
 from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
@@ -37,7 +37,9 @@ class RecordedBuilds:
         self.first = tree.revisions[4]
         self.next = tree.revisions[5]
         make = self.before_make("")
-        self.builder = Builder("amd64", "amd64", folder / "builder", make=(str(make),))
+        self.builder = Builder(
+            "amd64", "amd64", folder / "builder", make=(str(make),), options=OPTIONS
+        )
         self.source = Source(str(self.repository))
 
     def before_make(self, text: str) -> Path:
@@ -222,7 +224,7 @@ def test_two_builders_build_at_once(builds: RecordedBuilds) -> None:
             f'while ! test -f {other}; do sleep 0.02; done; fi; done\nexec make "$@"',
         )
         place = own.with_suffix(".d")
-        builder = Builder("amd64", "amd64", place, make=(str(make),), build_timeout=60)
+        builder = replace(builds.builder, directory=place, make=(str(make),), build_timeout=60)
         command = build_command(builder, builds.repository, revision)
         programs.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
     for program in programs:
