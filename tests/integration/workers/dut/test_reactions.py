@@ -221,16 +221,6 @@ def lab(running_lab: RunningLab) -> Iterator[RunningLab]:
     running_lab.restore()
 
 
-def trial(lab: RunningLab, how: Broke) -> tuple[bool, list[Fact], Testbed]:
-    number = lab.place_of(how.role) if how.role else how.number
-    lab.kernel(number)
-    testbed = how.change(lab, lab.lab.testbed(how.testbed))
-    if how.broken is not None:
-        lab.control("break", how.machine, how.broken)
-    sound, facts = lab.trial(number, (how.scenario,), testbed)
-    return sound, facts, testbed
-
-
 def test_every_fault_has_a_rule_and_a_test() -> None:
     assert set(RULES) == set(Fault)
     assert set(TRIALS) | set(BUILDS) | SERVICE == set(Fault)
@@ -256,11 +246,20 @@ def test_documentation_lists_the_faults() -> None:
     ]
 
 
-@pytest.mark.parametrize("fault", parameters(TRIALS))
-def test_lab_fault_gets_its_reaction(lab: RunningLab, fault: Fault) -> None:
-    rule = RULES[fault]
-    sound, facts, _ = trial(lab, TRIALS[fault])
+ON_ONE_BOOT = (
+    Fault.PKT_GEN_DIES,
+    Fault.WRONG_RATE,
+    Fault.DAMAGED,
+    Fault.CLOCK_JUMP,
+    Fault.OTHER_LOAD,
+    Fault.SETTINGS,
+    Fault.THROTTLING,
+)
+"""Faults that can be mended during a trial; a router is throttled until its next boot."""
 
+
+def check_reaction(fault: Fault, facts: list[Fact]) -> None:
+    rule = RULES[fault]
     found = {failure.fault: failure for failure in failures(facts)}
     assert fault.value in found
     assert found[fault.value].reaction is rule.reaction
@@ -270,12 +269,49 @@ def test_lab_fault_gets_its_reaction(lab: RunningLab, fault: Fault) -> None:
     assert [part for part in TRIALS[fault].why if part not in problems] == []
     assert [part for part in TRIALS[fault].log if part not in found[fault.value].log] == []
     assert not valid(facts)
-    assert sound == (Reaction.QUARANTINE not in {failure.reaction for failure in failures(facts)})
     if rule.stage is Stage.BENCH and runs:
         assert len(runs) == rule.tries
         assert all(run.received or run.offered for run in runs)
+
+
+@pytest.mark.parametrize("fault", parameters(one for one in TRIALS if one not in ON_ONE_BOOT))
+def test_lab_fault_gets_its_reaction(lab: RunningLab, fault: Fault) -> None:
+    how = TRIALS[fault]
+    number = lab.place_of(how.role) if how.role else how.number
+    testbed = how.change(lab, lab.lab.testbed(how.testbed))
+    lab.kernel(number)
+    if how.broken is not None:
+        lab.control("break", how.machine, how.broken)
+    sound, facts = lab.trial(number, (how.scenario,), testbed)
+
+    check_reaction(fault, facts)
+    assert sound == (Reaction.QUARANTINE not in {failure.reaction for failure in failures(facts)})
     if sound and fault is not Fault.SCENARIO:
-        assert lab.booted(f"{TRIALS[fault].testbed}-dut") == "kernel"
+        assert lab.booted(f"{how.testbed}-dut") == "kernel"
+
+
+def test_faults_of_runs_get_their_reactions(lab: RunningLab) -> None:
+    """Each occurs in a scenario of its own, and the trial continues with the next scenario."""
+    plain = lab.scenario("inet4-forwarding")
+    lab.scenarios = {fault: replace(plain, name=fault.value) for fault in ON_ONE_BOOT}
+    waiting = [TRIALS[fault] for fault in reversed(ON_ONE_BOOT)]
+
+    def break_the_next() -> None:
+        lab.mend()
+        if waiting:
+            how = waiting.pop()
+            lab.control("break", how.machine, str(how.broken))
+
+    break_the_next()
+    sound, facts = lab.trial(
+        10, ON_ONE_BOOT, then=lambda fact: isinstance(fact, Failure) and break_the_next()
+    )
+
+    for fault in ON_ONE_BOOT:
+        own = (fact for fact in facts if isinstance(fact, Failure | Sample))
+        check_reaction(fault, [fact for fact in own if fact.scenario == fault.value])
+    assert sound
+    assert lab.booted(DUT) == "kernel"
 
 
 def failed_build(folder: Path, text: str, repository: Path, revision: str, limit: int) -> Failure:

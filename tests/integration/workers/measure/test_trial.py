@@ -8,12 +8,9 @@ from dataclasses import replace
 import pytest
 from lab_fixtures import RunningLab, failures, only_failure, samples
 
-from netbisect.bisect.model.entities import Boot, Conditions, Fact, Reaction, Sample, Stage
+from netbisect.bisect.model.entities import Boot, Conditions, Reaction, Sample, Stage
 from netbisect.demo.lab.faults import InjectedFault
-from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.dut import freebsd_tools
-from netbisect.workers.measure.trial import TrialRunner
-from netbisect.workers.transport.ssh import Connections
 
 FORWARDING = ("inet4-forwarding",)
 PATIENCE = 1.0
@@ -119,27 +116,14 @@ def test_failed_power_switch_quarantines_the_testbed(c2558: RunningLab) -> None:
     )
 
 
-DUT, GENERATOR = "c2558-dut", "c2558-gen"
-
-
 def test_second_run_is_valid_after_a_passing_fault(c2558: RunningLab) -> None:
     """A trial repeats an invalid run without another boot."""
-    c2558.trial(10, ())
-    c2558.control("break", GENERATOR, InjectedFault.SLOW_SENDER)
-    repaired = []
-
-    def say(text: str) -> None:
-        if "no sample" in text and not repaired:
-            repaired.append(c2558.control("mend", GENERATOR))
-
-    c2558.messages.clear()
-    kernel, archive = c2558.kernel(10)
-    facts: list[Fact] = []
-    trial = TrialRunner(
-        c2558.lab.testbed("c2558"), kernel, archive, [load_scenario(*FORWARDING)], c2558.logs
+    c2558.control("break", "c2558-gen", InjectedFault.SLOW_SENDER)
+    sound, facts = c2558.trial(
+        10, FORWARDING, then=lambda fact: isinstance(fact, Sample) and c2558.mend()
     )
-    with Connections(c2558.lab.ssh) as connections:
-        assert trial.run(connections, facts.append, say)
+    assert sound
+    assert [type(fact) for fact in facts] == [Boot, *2 * [Conditions, Sample]]
     assert [sample.valid for sample in samples(facts)] == [False, True]
 
 
