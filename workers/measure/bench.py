@@ -269,20 +269,18 @@ class Bench:
         testbed = self.testbed
         for machine in self._ends.values():
             machine.open()  # while the router is inspected
-        answer = self.router.run(["sysctl", "-n", "hw.ncpu"], ["sysctl", "-n", "hw.model"])
-        processors, _, cpu = answer.strip().partition("\n")
-        found = {"cpu": cpu, "processors": processors}
+        names = ["sysctl", "-n", "hw.ncpu"], ["sysctl", "-n", "hw.model"], ["kenv"]
+        processors, cpu, kenv = self.router.run(*names).split("\n", 2)
+        found = {"cpu": cpu.strip(), "processors": processors.strip()}
         for part in testbed.hosts("generator"):
             found[part] = self._ends[part].run(["uname", "-v"]).strip()
-        kenv, (sysctl_conf,) = (
-            self.router.run(["kenv"]),
-            self.router.ask(["cat", "/etc/sysctl.conf"]),
-        )
+        (sysctl_conf,) = self.router.ask(["cat", "/etc/sysctl.conf"])
         settings = lab_settings.of_router(kenv, sysctl_conf)
         hosts = testbed.hosts("generator") | testbed.hosts("receiver")
+        programs = {machine: _pkt_gen(machine) for machine in dict.fromkeys(self._ends.values())}
         for part, machine in self._ends.items():
             settings[f"pkt-gen threads of the {part}"] = " ".join(pktgen.threads(hosts[part]))
-            settings[f"pkt-gen of the {part}"] = _pkt_gen(machine)
+            settings[f"pkt-gen of the {part}"] = programs[machine]
         if testbed.vm is not None:
             settings["virtual machine"] = vm.conditions(testbed.vm)
         return found | {name: value for name, value in settings.items() if value}
