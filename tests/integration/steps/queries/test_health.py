@@ -97,6 +97,9 @@ class SimulatedLab:
             pps = 1e6 * math.exp(change + image + self.random.gauss(0, sd))
             facts.append(Boot(boot, testbed, f"k{number}", LINE[number], at, 60.0))
             facts.append(sample(boot, testbed, scenario, pps, at + self.boots))
+        if decision is None:
+            self.ledger.facts.record_all(facts, "test")
+            return
         for fact in facts:
             self.ledger.facts.record(fact, decision)
 

@@ -79,10 +79,10 @@ def test_a_run_replaces_the_site_and_keeps_other_files(small_site: Site, tmp_pat
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from netbisect.reports.site import pages
+from netbisect.reports.site import changes
 from netbisect.cli.main import main
 
-def kill(*_):
+def kill(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 def rename(path, target):
@@ -98,7 +98,7 @@ main(sys.argv[1:5])
 
 @pytest.mark.parametrize(
     ("patched", "by", "at"),
-    [("pages.index", "kill", ()), ("Path.rename", "rename", ("out", ""))],
+    [("changes.alert", "kill", ()), ("Path.rename", "rename", ("out", ""))],
     ids=["during the rendering", "between the renames"],
 )
 def test_a_killed_run_leaves_the_old_site(
