@@ -38,6 +38,7 @@ from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.steps.site.live import LivePages
 from netbisect.store.db.records import ActionStage, Alert, AlertSeries, JobRecord
 
+pytestmark = pytest.mark.xdist_group("site")  # one process fills the database
 HOSTILE = "]]> <script>alert(1)</script> \x07 \u202e & \"'"
 
 
@@ -112,20 +113,15 @@ def test_overview_shows_the_night_and_open_alerts(live: LiveCase) -> None:
     assert page.text.count("▼ -4.4 %, alert") == 2
     assert page.text.index("Open alerts") < page.text.index("latest level against baseline")
     assert "Queue empty." in page.text
-
-
-def test_only_series_of_confirmed_alerts_are_coloured(live: LiveCase) -> None:
-    page = Page(live.index())
-    classes = [cell.get("class") or "" for cell in page.all("td")]
     changed = {
         (series.testbed, series.scenario)
-        for alert in live.ledger.alerts.all()
-        if alert.state.standing
+        for alert in alerts
         for series in alert.series
         if series.moved
     }
-
-    assert [name for name in classes if name in {"down", "up"}] == ["down"] * len(changed)
+    classes = [cell.get("class") or "" for cell in page.all("td")]
+    coloured = [name for name in classes if name in {"down", "up"}]
+    assert coloured == ["down"] * len(changed), "series of confirmed alerts"
 
 
 def test_running_jobs_have_progress_and_time_left(live: LiveCase) -> None:
