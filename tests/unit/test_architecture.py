@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import ast
+import functools
 import runpy
 import sys
 from collections import defaultdict
@@ -32,6 +33,8 @@ IMPURE = {"random", "time", "datetime", "os", "pathlib", "subprocess", "logging"
 MODULES_PER_FOLDER = 25
 LINES_PER_FILE = 500
 
+pytestmark = pytest.mark.xdist_group("architecture")  # each file is parsed once
+
 
 def sources(folder: str) -> Iterator[Path]:
     return (
@@ -41,9 +44,20 @@ def sources(folder: str) -> Iterator[Path]:
     )
 
 
-def imports(path: Path) -> set[str]:
-    """The modules that a file imports; ruff allows one per line."""
-    return set(re.findall(r"^ *(?:from|import) ([\w.]+)", path.read_text(), re.MULTILINE))
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
+def imports(path: Path) -> frozenset[str]:
+    found = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    return frozenset(found)
 
 
 @pytest.mark.parametrize("folder", LINKED)
@@ -75,8 +89,9 @@ def test_public_class_names_are_unique() -> None:
     found = defaultdict(list)
     for folder in FOLDERS:
         for path in sources(folder):
-            for name in re.findall(r"^class ([A-Za-z]\w*)", path.read_text(), re.MULTILINE):
-                found[name].append(str(path.relative_to(ROOT)))
+            for node in parsed(path).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found[node.name].append(str(path.relative_to(ROOT)))
 
     assert not {name: paths for name, paths in found.items() if len(paths) > 1}
 
