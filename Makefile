@@ -22,10 +22,10 @@ up: $(VENV)/runtime
 down: $(VENV)/runtime
 	@$(RUN) -m netbisect.demo down
 
-# Runs all tests except those marked `long`, three at a time on two processors: many of them wait for
+# Runs all tests except those marked `long`, four at a time on two processors: many of them wait for
 # programs. These start faster where Python may keep what it compiles.
 test: $(VENV)/development
-	PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n 3 --dist loadgroup -m "not long" $(PYTEST_OPTIONS)
+	PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n 4 --dist loadgroup -m "not long" $(PYTEST_OPTIONS)
 
 # Runs the tests marked `long`.
 test-long: $(VENV)/development
