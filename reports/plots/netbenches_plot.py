@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.cbook import boxplot_stats
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from netbisect.reports.model.compared import ComparedScenario
-from netbisect.reports.plots.figure import files
+from netbisect.reports.plots.figure import files, segments
 from netbisect.reports.render import words
 from netbisect.reports.render.palette import BAD, GOOD, INK, unit
 
@@ -64,19 +65,15 @@ def marks(axes: Axes, panel: ComparedScenario, fast: int = 1) -> None:
 
 def _box(axes: Axes, values: Sequence[float], y: float, colour: str) -> None:
     """Draws a box of quartiles and whiskers, with the median in a colour."""
-    line = {"color": INK, "linewidth": 1.0}
-    axes.boxplot(
-        [list(values)],
-        positions=[y],
-        widths=0.34,
-        orientation="horizontal",
-        showfliers=False,
-        boxprops=line,
-        whiskerprops=line,
-        capprops=line,
-        medianprops={"color": colour, "linewidth": 2.2},
-        manage_ticks=False,
-    )
+    box = boxplot_stats(values)[0]
+    low, first, third, high = (box[key] for key in ("whislo", "q1", "q3", "whishi"))
+    bottom, top = y - 0.17, y + 0.17
+    edges = [(x, bottom, x, top) for x in (first, third)]
+    edges += [(first, side, third, side) for side in (bottom, top)]
+    edges += [(low, y, first, y), (third, y, high, y)]
+    edges += [(x, y - 0.08, x, y + 0.08) for x in (low, high)]
+    segments(axes, edges, INK, 1.0, "projecting")
+    segments(axes, [(box["med"], bottom, box["med"], top)], colour, 2.2)
 
 
 def _percents(axes: Axes, reference: Sequence[float], scale: float) -> None:
