@@ -12,7 +12,9 @@ import jwt
 from buildbot.data import base, masters
 from buildbot.db import logs
 from buildbot.process.builder import Builder
+from buildbot.process.buildstep import BuildStep
 from buildbot.process.workerforbuilder import AbstractWorkerForBuilder
+from buildbot.steps.transfer import _TransferBuildStep
 from buildbot.util import unicode2bytes
 from buildbot.www import auth, rest, sse
 from twisted.internet import defer, reactor, threads
@@ -40,6 +42,9 @@ def apply() -> None:
     Builder.maybeStartBuild = maybe_start_build
     rest.V2RootResource._write_json_data = staticmethod(write_json)  # noqa: SLF001
     auth.parse_user_info_from_token = user_info
+    # The end of a transfer does not wait for its own kind of interruption: both finish its log,
+    # which raises an exception, and the build is not cancelled.
+    _TransferBuildStep.interrupt = BuildStep.interrupt
 
 
 @base.updateMethod

@@ -38,28 +38,20 @@ def reason(error: object) -> str:
     return re.sub(r"\Ab'[\w.]+': ", "", str(error)).partition("\n")[0]
 
 
-class _TransferMixin:
-    """Shows the reason for a failed transfer, such as a full disk; waits for an interruption."""
+class _ReasonMixin:
+    """Adds the reason for a failed transfer, such as a full disk, to the summary of the step."""
 
     def addLogWithFailure(self, why: Failure, logprefix: str = "") -> Any:
         """Called by Buildbot for an exception."""
         self.descriptionDone = [f"{self.name}: {reason(why.value)}"]  # type: ignore[attr-defined]
         return super().addLogWithFailure(why, logprefix)  # type: ignore[misc]
 
-    def interrupt(self, reason: str | Failure) -> Any:
-        """As other steps: the end of a step waits for it.
 
-        That of Buildbot's transfers does not: both finish its log, which raises an exception, and
-        the build is not cancelled.
-        """
-        return BuildStep.interrupt(self, reason)
-
-
-class _FileDownload(_TransferMixin, steps.FileDownload):
+class _FileDownload(_ReasonMixin, steps.FileDownload):
     pass
 
 
-class _MultipleFileUpload(_TransferMixin, steps.MultipleFileUpload):
+class _MultipleFileUpload(_ReasonMixin, steps.MultipleFileUpload):
     pass
 
 
