@@ -16,7 +16,7 @@ from twisted.python.threadpool import ThreadPool
 from twisted.trial.unittest import TestCase
 
 from netbisect.bisect.model.results import NightlyResult
-from netbisect.steps.master import buildbot_fixes
+from netbisect.steps.master import buildbot_fixes, transfer
 
 ITEMS = 50
 
@@ -213,3 +213,35 @@ class CancelledRequestTest(RealMaster):
         assert build["results"] == CANCELLED
         assert build["state_string"] == "cancelled (no longer needed)"
         assert isinstance(record.result, NightlyResult)
+
+
+class CancelledUploadTest(RealMaster):
+    """A build that is cancelled as its upload ends."""
+
+    @case
+    async def test_a_build_cancelled_at_the_end_of_its_upload_is_cancelled(self: Any) -> None:
+        """The step ends between the creation of the log of the interruption and its end."""
+        upload, logged = transfer._MultipleFileUpload, defer.Deferred()
+        run, new_log = upload.run, upload._newLog
+
+        async def run_and_stop(step: Any) -> Any:
+            results = await run(step)
+            stopped = step.build.stopBuild("no longer needed")
+            await logged
+            stopped.addErrback(self.fail)
+            return results
+
+        def created(step: Any, name: str, *more: Any) -> Any:
+            log = new_log(step, name, *more)
+            if name != "stdio" and not logged.called:
+                logged.callback(None)
+            return log
+
+        self.patch(upload, "run", run_and_stop)
+        self.patch(upload, "_newLog", created)
+        await self.start()
+        await self.closed(self.add_night(boots=1))
+
+        [build] = await self.master.data.get(("builds",))
+        assert build["results"] == CANCELLED
+        assert build["state_string"].startswith("cancelled (no longer needed)")

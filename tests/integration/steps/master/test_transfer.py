@@ -5,17 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from buildbot.process.results import CANCELLED
 from ledger_facts import bisect_job, intend
-from real_master import RealMaster, case
-from twisted.internet import defer
 
 from netbisect.bisect.model.entities import Kernel, Noise
 from netbisect.bisect.model.results import Unfinished
-from netbisect.steps.master import transfer
 from netbisect.steps.master.transfer import accept, prune
 from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import MailSettings, Settings
@@ -144,35 +139,3 @@ def test_the_kernel_of_an_open_decision_is_not_removed(search: _Search) -> None:
     search.prune("1 B")
 
     assert search.keys[7] in search.stored()
-
-
-class CancelledUploadTest(RealMaster):
-    """A build that is cancelled as its upload ends."""
-
-    @case
-    async def test_a_build_cancelled_at_the_end_of_its_upload_is_cancelled(self: Any) -> None:
-        """The step ends between the creation of the log of the interruption and its end."""
-        upload, logged = transfer._MultipleFileUpload, defer.Deferred()
-        run, new_log = upload.run, upload._newLog
-
-        async def run_and_stop(step: Any) -> Any:
-            results = await run(step)
-            stopped = step.build.stopBuild("no longer needed")
-            await logged
-            stopped.addErrback(self.fail)
-            return results
-
-        def created(step: Any, name: str, *more: Any) -> Any:
-            log = new_log(step, name, *more)
-            if name != "stdio" and not logged.called:
-                logged.callback(None)
-            return log
-
-        self.patch(upload, "run", run_and_stop)
-        self.patch(upload, "_newLog", created)
-        await self.start()
-        await self.closed(self.add_night(boots=1))
-
-        [build] = await self.master.data.get(("builds",))
-        assert build["results"] == CANCELLED
-        assert build["state_string"].startswith("cancelled (no longer needed)")
