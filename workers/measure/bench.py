@@ -269,8 +269,8 @@ class Bench:
         testbed = self.testbed
         for machine in self._ends.values():
             machine.open()  # while the router is inspected
-        names = ["sysctl", "-n", "hw.ncpu"], ["sysctl", "-n", "hw.model"], ["kenv"]
-        processors, cpu, kenv = self.router.run(*names).split("\n", 2)
+        commands = ["sysctl", "-n", "hw.ncpu"], ["sysctl", "-n", "hw.model"], ["kenv"]
+        processors, cpu, kenv = self.router.run(*commands).split("\n", 2)
         found = {"cpu": cpu.strip(), "processors": processors.strip()}
         for part in testbed.hosts("generator"):
             found[part] = self._ends[part].run(["uname", "-v"]).strip()
