@@ -1,7 +1,7 @@
 """Arrays of floats, computed in one thread.
 
-BLAS would use a thread per processor, also for matrices as small as those of a search. On a busy
-machine these wait for each other: a search takes four times as long.
+By default, BLAS uses a thread per processor even for the small matrices of a search. On a busy
+machine these threads wait for each other, and a search takes four times as long.
 """
 
 from __future__ import annotations

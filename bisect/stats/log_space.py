@@ -10,7 +10,7 @@ from netbisect.bisect.stats.arrays import Floats
 def log_sum(logs: Floats, axis: int | tuple[int, ...] | None = None) -> Floats:
     """Log of the sum of exponentials; the largest log must be finite.
 
-    `scipy.special.logsumexp` takes ten times as long or more for small arrays.
+    `scipy.special.logsumexp` is about ten times slower for small arrays.
     """
     top = logs.max(axis=axis, keepdims=True)
     total: Floats = np.log(np.exp(logs - top).sum(axis=axis, keepdims=True)) + top

@@ -175,7 +175,7 @@ class _Queue:
             )
             if why:
                 return f"waits: {why}"
-        return "waits for the scheduler, which uses a new testbed after SIGHUP to the master"
+        return "waits for the scheduler; after a testbed is added, the master must be reloaded"
 
     # --------------------------------------------------------------------------------- the queue
 
