@@ -13,9 +13,6 @@ from netbisect.store.db.records import Action, JobRecord, OutboxMail
 
 Row = TypeVar("Row", JobRecord, Action, OutboxMail)
 
-COMPRESSION = 1500.0
-"""Compression of time; machines boot in a tenth of a second."""
-
 
 class ServiceRun(DemoRun):
     """A service, its jobs and its databases."""

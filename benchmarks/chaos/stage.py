@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.chaos import script
 from benchmarks.chaos.script import Journal, Plan
-from benchmarks.service import COMPRESSION, ServiceRun
+from benchmarks.service import ServiceRun
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.results import Unfinished
@@ -79,9 +79,7 @@ class Stage:
     def build(self) -> None:
         """Writes all files; starts nothing."""
         testbed = replace(TESTBEDS[TESTBED], scenarios=(SCENARIO,))
-        tree = self.service.build(
-            commits=commits(), testbeds=[testbed], compression=COMPRESSION, seed=3
-        )
+        tree = self.service.build(commits=commits(), testbeds=[testbed], seed=3)
         # A long timeout, so that other load of the machine causes no faults.
         lab_file = self.place / "lab" / "lab.toml"
         text = lab_file.read_text()

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.service import COMPRESSION, ServiceRun
+from benchmarks.service import ServiceRun
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.results import NightlyResult
 from netbisect.demo.lab.faults import InjectedFault
@@ -226,7 +226,6 @@ def build(place: Path, nights: int, testbeds: int, boots: int, seed: int) -> Soa
     tree = service.build(
         commits=[one for of_night in landing for one in of_night],
         testbeds=beds(testbeds),
-        compression=COMPRESSION,
         seed=seed,
     )
     file = place / control.SETTINGS

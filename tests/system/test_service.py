@@ -105,7 +105,7 @@ class LeakCheck:
 
 
 def start(service: DemoService) -> DemoRun:
-    tree = service.build(seed=3, testbeds=("c2558", "e5-2650"))
+    tree = service.build(seed=3, testbeds=["c2558"])
     add_builder(service.place / "lab" / "lab.toml")
     service.start()
     play = DemoRun(service, tree)
@@ -252,7 +252,7 @@ def test_only_the_culprit_is_named_despite_a_killed_master(service: DemoService)
         play.tree.land(landed)
         play.begin_night()
         wait_for(play)
-    nights = [play.ledger.jobs.get(number).result for number in range(1, 5)]
+    nights = [play.ledger.jobs.get(number).result for number in (1, 2)]
     assert all(isinstance(one, NightlyResult) for one in nights)
     assert play.ledger.alerts.all() == []
     assert read(service.mails) == []
