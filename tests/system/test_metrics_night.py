@@ -20,7 +20,7 @@ from netbisect.demo.tree.story import StoryCommit, append, boring
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("metrics")]
 
 KINDS = ("inet4-forwarding", "inet4-cpu", "inet4-ipsec", "tcp-one-flow")
-CPU_AT, BOTH_AT = 8, 16
+CPU_AT, BOTH_AT = 4, 8
 TASKS, IPSEC = "sys/kern/subr_taskqueue.c", "sys/netipsec/ipsec_output.c"
 
 
@@ -46,7 +46,7 @@ def commits() -> list[StoryCommit]:
         CPU_AT: StoryCommit("vm", "taskqueue: Run tasks twice", twice, role="culprit"),
         BOTH_AT: StoryCommit("network", "ipsec: Encrypt in the interrupt thread", moved),
     }
-    return [special.get(number) or boring(number) for number in range(1, BOTH_AT + 4)]
+    return [special.get(number) or boring(number) for number in range(1, BOTH_AT + 2)]
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_each_commit_that_changes_a_metric_has_one_alert(play: DemoRun) -> None:
     play.night()
     assert play.ledger.alerts.all() == []
 
-    play.tree.land(CPU_AT + 4)
+    play.tree.land(CPU_AT + 2)
     play.night()
     (alert,) = play.ledger.alerts.all()
     assert alert.culprit == play.tree.revisions[CPU_AT]
@@ -74,7 +74,7 @@ def test_each_commit_that_changes_a_metric_has_one_alert(play: DemoRun) -> None:
     subjects = [str(mail["Subject"]) for mail in read(play.service.mails)]
     assert any("CPU use" in one and "+" in one for one in subjects), subjects
 
-    play.tree.land(BOTH_AT + 4)
+    play.tree.land(BOTH_AT + 2)
     play.night()
     (_, alert) = play.ledger.alerts.all()
     assert alert.culprit == play.tree.revisions[BOTH_AT]

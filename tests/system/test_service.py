@@ -75,7 +75,7 @@ class LeakCheck:
             self._check()
 
     def _look(self) -> None:
-        while not self._ended.wait(0.1):
+        while not self._ended.wait(0.3):
             for path in Path("/proc").glob("[0-9]*/cmdline"):
                 with contextlib.suppress(OSError):
                     self._lines.add(path.read_bytes())

@@ -41,7 +41,7 @@ class KilledError(Exception):
 
 
 class GroupMaster(RealMaster):
-    """A master with two testbeds of one group; their levels differ by 6 %."""
+    """A master with testbeds of one group; the levels of the first two differ by 6 %."""
 
     builders = ("one", "two")
     testbeds = (OWN, PEER)
@@ -51,11 +51,13 @@ class GroupMaster(RealMaster):
         script: dict[str, dict[str, Any]] = {
             name: {"pps": SLOW if place >= CULPRIT else FAST} for place, name in enumerate(LINE)
         }
-        script |= {OWN: {"factor": 1.03}, PEER: {"factor": 0.97}}
+        script |= {OWN: {"factor": 1.03}, PEER: {"factor": 0.97}, THIRD: {}}
         for name, part in (more or {}).items():
             script[name] |= part
         self.script(script)
-        job = bisect_job(LINE, math.log(SLOW / FAST), NOISE, others={PEER: NOISE})
+        job = bisect_job(
+            LINE, math.log(SLOW / FAST), NOISE, others=dict.fromkeys(self.testbeds[1:], NOISE)
+        )
         return self.ledger.jobs.add(job, key="bisect", priority=200)
 
     def trials(self, record: JobRecord, testbed: str) -> list[Action]:
@@ -157,23 +159,45 @@ def test_progress_shows_trials_on_peers(group_case: GroupCase) -> None:
 
 
 @pytest.mark.slow
-class TestbedGroupsTest(GroupMaster):
+class LostPeersTest(GroupMaster):
+    testbeds = (OWN, PEER, THIRD)
+
     @pytest.mark.long
     @case
-    async def test_the_search_continues_without_a_crashing_peer(self) -> None:
+    async def test_a_search_continues_without_peers_that_crash_or_lose_their_worker(self) -> None:
+        """A trial of the peer without a worker is withdrawn."""
         await self.start()
-        record = await self.closed(self.begin({PEER: {"trial": "crash"}}))
+        record = self.begin({PEER: {"trial": "crash"}, THIRD: {"trial": "wait"}})
+        await self.until((self.folder / "waiting").exists)
+        await self.lose_worker(THIRD)
+        record = await self.closed(record)
 
         self.assert_culprit(record)
         assert [one.outcome for one in self.trials(record, PEER)] == [Outcome.LOST] * 2
         assert set(self.ledger.quarantines.current()) == set()
+        [lost] = self.trials(record, THIRD)
+        assert (lost.outcome, lost.note) == (
+            Outcome.WITHDRAWN,
+            f"the worker of {THIRD} is not connected",
+        )
+        (self.folder / "go").touch()
 
+
+@pytest.mark.slow
+class TestbedGroupsTest(GroupMaster):
     @pytest.mark.long
     @case
-    async def test_the_search_continues_on_a_peer_during_a_quarantine_of_its_testbed(self) -> None:
+    async def test_a_search_uses_a_peer_after_its_pause_and_during_a_quarantine(self) -> None:
+        """The peer is paused at first; later, the testbed of the search is in quarantine."""
         await self.start()
+        worker = self.master.workers.workers[PEER]
+        await self.master.data.control("pause", {"reason": "repair"}, ("workers", worker.workerid))
         record = self.begin()
-        await self.until_trial_ended(record, OWN)
+        await self.until(lambda: len(self.trials(record, OWN)) > 2)
+        assert self.trials(record, PEER) == []
+
+        await self.master.data.control("unpause", {"reason": ""}, ("workers", worker.workerid))
+        await self.until_trial_ended(record, PEER)
         self.ledger.quarantines.start(OWN, why="too hot")
         record = await self.closed(record)
 
@@ -181,37 +205,6 @@ class TestbedGroupsTest(GroupMaster):
         last = self.trials(record, PEER)[-1]
         own = [trial for trial in self.trials(record, OWN) if trial.outcome is Outcome.OK]
         assert max(trial.id for trial in own) < last.id
-
-    @pytest.mark.long
-    @case
-    async def test_the_search_continues_without_a_peer_that_lost_its_worker(self) -> None:
-        """The trial of the peer is withdrawn."""
-        await self.start()
-        record = self.begin({PEER: {"trial": "wait"}})
-        await self.until((self.folder / "waiting").exists)
-        await self.lose_worker(PEER)
-        record = await self.closed(record)
-
-        self.assert_culprit(record)
-        [lost] = self.trials(record, PEER)
-        assert (lost.outcome, lost.note) == (
-            Outcome.WITHDRAWN,
-            f"the worker of {PEER} is not connected",
-        )
-        (self.folder / "go").touch()
-
-    @pytest.mark.long
-    @case
-    async def test_a_paused_peer_is_unavailable(self) -> None:
-        await self.start()
-        worker = self.master.workers.workers[PEER]
-        await self.master.data.control("pause", {"reason": "repair"}, ("workers", worker.workerid))
-        record = self.begin()
-        await self.until(lambda: len(self.trials(record, OWN)) > 2)
-        assert self.trials(record, PEER) == []
-        await self.master.data.control("unpause", {"reason": ""}, ("workers", worker.workerid))
-        await self.until_trial_ended(record, PEER)
-        self.assert_culprit(await self.closed(record))
 
     @pytest.mark.long
     @case
