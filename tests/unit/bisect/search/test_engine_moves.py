@@ -16,6 +16,7 @@ from benchmarks.simulate import LabSimulation, simulate_job
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.results import Culprit, NotReproduced, Trial, Unfinished
+from netbisect.bisect.search import kernel_comparison
 from netbisect.bisect.search.engine import next_move
 from netbisect.bisect.search.posterior import posterior_of
 from netbisect.bisect.search.prefetch import forecast
@@ -177,10 +178,10 @@ def test_failed_verification_names_no_culprit() -> None:
     assert single.why == "boots of r1 and of its parent do not differ as the search expects"
 
 
-@pytest.mark.long
-def test_boots_of_a_search_are_limited() -> None:
+def test_boots_of_a_search_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """The noise is five times the drop."""
+    monkeypatch.setattr(kernel_comparison, "_MOST_BOOTS", 60)
     played = simulated(6, 8, 4, drop=0.02, noise=Noise(0.1, 0.0), retest=1)
 
     assert isinstance(played.result, Unfinished)
-    assert played.boots <= 600 + 2  # one boot of each end precedes the search
+    assert 50 < played.boots <= 60 + 2  # one boot of each end precedes the search
