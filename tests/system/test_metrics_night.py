@@ -19,8 +19,8 @@ from netbisect.demo.tree.story import StoryCommit, append, boring
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("metrics")]
 
-KINDS = ("inet4-forwarding", "inet4-cpu", "inet4-ipsec", "tcp-one-flow")
-CPU_AT, BOTH_AT = 4, 8
+KINDS = ("inet4-cpu", "inet4-ipsec")
+CPU_AT, BOTH_AT = 8, 16
 TASKS, IPSEC = "sys/kern/subr_taskqueue.c", "sys/netipsec/ipsec_output.c"
 
 
@@ -32,7 +32,6 @@ def cost(path: str, name: str, place: str, nanoseconds: int) -> story.Edit:
 def commits() -> list[StoryCommit]:
     """Costs of single scenarios, a commit that raises one, and one that moves it to another."""
     first = (
-        cost("sys/netinet/tcp_input.c", "tcp_input", "tcp", 5000),
         cost(IPSEC, "ipsec_encap", "ipsec", 2500),
         cost(TASKS, "taskqueue_run", "aside", 200),
     )
@@ -42,11 +41,11 @@ def commits() -> list[StoryCommit]:
     )
     twice = (cost(TASKS, "taskqueue_again", "aside", 350),)
     special = {
-        1: StoryCommit("network", "Import TCP, IPsec and tasks", first),
+        1: StoryCommit("network", "Import IPsec and tasks", first),
         CPU_AT: StoryCommit("vm", "taskqueue: Run tasks twice", twice, role="culprit"),
         BOTH_AT: StoryCommit("network", "ipsec: Encrypt in the interrupt thread", moved),
     }
-    return [special.get(number) or boring(number) for number in range(1, BOTH_AT + 2)]
+    return [special.get(number) or boring(number) for number in range(1, BOTH_AT + 4)]
 
 
 @pytest.fixture
@@ -64,7 +63,7 @@ def test_each_commit_that_changes_a_metric_has_one_alert(play: DemoRun) -> None:
     play.night()
     assert play.ledger.alerts.all() == []
 
-    play.tree.land(CPU_AT + 2)
+    play.tree.land(CPU_AT + 4)
     play.night()
     (alert,) = play.ledger.alerts.all()
     assert alert.culprit == play.tree.revisions[CPU_AT]
@@ -74,7 +73,7 @@ def test_each_commit_that_changes_a_metric_has_one_alert(play: DemoRun) -> None:
     subjects = [str(mail["Subject"]) for mail in read(play.service.mails)]
     assert any("CPU use" in one and "+" in one for one in subjects), subjects
 
-    play.tree.land(BOTH_AT + 2)
+    play.tree.land(BOTH_AT + 4)
     play.night()
     (_, alert) = play.ledger.alerts.all()
     assert alert.culprit == play.tree.revisions[BOTH_AT]
