@@ -172,25 +172,6 @@ def test_repeated_runs_are_compared(second: float, consistent: bool) -> None:
     assert found.high - found.low == pytest.approx(2 * math.hypot(0.01, 0.01))
 
 
-def test_error_rate_of_equal_kernels() -> None:
-    """At most 8 of 200 pairs of equal kernels are reported as slower or faster."""
-    rng = np.random.default_rng(11)
-    verdicts = Counter()
-    for _ in range(200):
-        offsets = rng.normal(14, 0.01, 2)
-        observations = tuple(
-            Observation(f"{name} {i}", name, name, {FORWARDING: level + rng.normal(0, 0.009)})
-            for name, level in zip((A, B), offsets, strict=True)
-            for i in range(5)
-        )
-        job = replace(TWO, noise={FORWARDING: Noise(image=0.01)})
-        found = measurement.next_move(job, Evidence(observations, built(A, B)))
-        assert isinstance(found, MeasureResult)
-        verdicts[measurement.worst_verdict(job, found)] += 1
-
-    assert verdicts[DifferenceVerdict.SLOWER] + verdicts[DifferenceVerdict.FASTER] <= 8
-
-
 def test_interval_narrows_with_every_boot() -> None:
     levels = {A: (13.80, 13.81, 13.79, 13.80), B: (13.70, 13.71, 13.69)}
     observations = tuple(

@@ -141,32 +141,6 @@ def test_iflib_migration_is_found(hardware: str, documented: float) -> None:
     assert found["r311849"].low < math.log1p(documented) < found["r311849"].high < -0.04
 
 
-@pytest.mark.data
-@pytest.mark.parametrize(
-    ("config", "backoff", "fib"),
-    [("fastforwarding", -11.6, 27), ("ipfw-statefull", -5, 13), ("pf-statefull", -4, 9)],
-)
-def test_documented_steps_of_an_atom_are_found(config: str, backoff: int, fib: int) -> None:
-    """r303643, r309257 and at most one other step are found in 55 revisions."""
-    levels = measured("Atom_C2558", config, "history")
-    found = {step.at: 100 * math.expm1(step.ln_ratio) for step in analyze(levels).steps}
-
-    assert found["r303643"] == pytest.approx(backoff, abs=0.6)
-    assert found["r309257"] == pytest.approx(fib, abs=0.6)
-    assert len(found) <= 3
-
-
-@pytest.mark.data
-def test_documented_step_of_an_apu_is_found() -> None:
-    """r309257 made it faster; the images of its other series scatter by 3 and 4 %."""
-    levels = measured("AMD_GX", "fastforwarding", "history")
-    found = {step.at: step.ln_ratio for step in analyze(levels).steps}
-
-    assert math.expm1(found["r309257"]) == pytest.approx(0.176, abs=0.02)
-    assert estimate_noise(measured("AMD_GX", "pf-statefull", "history")).image > 0.02
-    assert estimate_noise(measured("AMD_GX", "ipfw-statefull", "history")).image > 0.03
-
-
 def test_weight_of_the_noise_grows_with_the_boots() -> None:
     """The weight is the number of boots beyond the first of each image."""
     assert estimate_noise([]).boot_weight == 0

@@ -52,13 +52,6 @@ def test_screen_needs_a_history() -> None:
         screen([], history(18, (1, 0.0))[0])
 
 
-def test_single_outlier_does_not_shorten_the_baseline() -> None:
-    levels = history(31, (30, 0.0), (1, -0.1), (2, 0.0), image=0.004, stray=0)
-    without = [one for one in levels if one.revision != "r30"]
-
-    assert tonight(levels).images == tonight(without).images + 1
-
-
 def test_images_confirm_a_lasting_drop_until_it_becomes_the_baseline() -> None:
     """Every night is suspicious, and the range is that of the drop."""
     found = [

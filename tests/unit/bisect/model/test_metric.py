@@ -31,13 +31,9 @@ def test_tunables_belong_to_the_scenario() -> None:
     assert metric_of(name) == CPU
     assert split_settings(name) == (CPU.of("inet4"), "net.isr.maxthreads=4")
     assert split_settings("inet4") == ("inet4", "")
+    assert (metric_of("a~b"), scenario_of("a~b")) == (SeriesMetric(), "a~b")
 
 
 def test_level_falls_when_a_lower_is_better_value_rises() -> None:
     assert CPU.level(22.0) < CPU.level(20.0)
     assert CPU.number(CPU.level(22.0)) == pytest.approx(22.0)
-
-
-def test_name_without_a_valid_metric_means_packets_per_second() -> None:
-    assert metric_of("a~b") == SeriesMetric()
-    assert scenario_of("a~b") == "a~b"

@@ -34,7 +34,7 @@ def test_stored_tags_are_unchanged() -> None:
 
 @pytest.mark.parametrize("tag", CLASSES)
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=8)
 def test_objects_survive_a_round_trip(tag: str, data: st.DataObject) -> None:
     before = data.draw(st.from_type(CLASSES[tag]))
     line = serialization.dumps(before)

@@ -48,7 +48,7 @@ def fresh_boots(played: JobSimulation, revision: str) -> int:
 
 @pytest.mark.parametrize("culprit", [1, 9, 20])
 def test_culprit_is_found_and_verified(culprit: int) -> None:
-    """The verification uses whole blocks of boots and shows a significant difference."""
+    """The verification uses interleaved boots and shows a significant difference."""
     played = simulated(culprit, 20, culprit)
 
     assert isinstance(played.result, Culprit)
@@ -58,10 +58,12 @@ def test_culprit_is_found_and_verified(culprit: int) -> None:
     lead = played.result.effects[0]
     assert lead.scenario == LEAD
     assert [effect.scenario for effect in played.result.effects] == list(SCENARIOS)
-    ordered = Counter(t.revision for t in played.trials if t.why.startswith("verifies"))
-    assert lead.good_boots == lead.bad_boots >= 2
-    assert lead.good_boots == ordered[played.result.parent]
-    assert lead.bad_boots == ordered[played.result.revision]
+    order = [trial.revision for trial in played.trials if trial.why.startswith("verifies")]
+    assert lead.good_boots == lead.bad_boots == len(order) / 2 >= 2
+    for first, second, third, last in zip(*(order[i::4] for i in range(4)), strict=True):
+        assert first == last
+        assert {first, second} == {played.result.parent, played.result.revision}
+        assert second == third
     assert lead.p < 0.01
     assert lead.ln_ratio < math.log(0.95) / 2
 

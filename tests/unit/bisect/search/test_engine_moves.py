@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from search_fixtures import LEAD, PRICES, SCENARIOS, bisection, evidence_of, names, proof, simulated
+from search_fixtures import LEAD, PRICES, bisection, evidence_of, names, proof, simulated
 
-from benchmarks.simulate import LabSimulation, simulate_job
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.results import Culprit, NotReproduced, Trial, Unfinished
@@ -80,26 +77,6 @@ def test_parent_with_a_measured_kernel_is_not_booted_again() -> None:
     assert (found.revision, found.parent) == ("r3", "r2")
 
 
-def test_disturbed_boot_extends_a_verification_by_one_block() -> None:
-    """The disturbed boot is left out of the effect."""
-    known = evidence_of({"r2": [14.0, 14.001, 14.002], "r3": [13.95, 13.951, 13.952]})
-    boots = list(proof("r2", "r3", (14.0, 13.95), blocks=2))
-    index = next(i for i, r in enumerate(boots) if r.revision == "r3")
-    boots[index] = replace(boots[index], ln_pps={LEAD: 13.95 + math.log(0.4)})
-
-    move, found = (
-        next_move(bisection(6), replace(known, observations=(*known.observations, *some)), PRICES)
-        for some in (boots[:4], boots)
-    )
-
-    assert isinstance(move, Trial)
-    assert move.why.startswith("verifies r3")
-    assert isinstance(found, Culprit)
-    assert found.revision == "r3"
-    assert found.effects[0].ln_ratio == pytest.approx(-0.05, abs=0.005)
-    assert -0.08 < found.effects[0].low < found.effects[0].high < -0.02
-
-
 FACTS = st.lists(
     st.tuples(
         st.sampled_from(names(6)), st.sampled_from([14.0, 13.99, 13.95, 13.94, 13.9]), st.booleans()
@@ -130,29 +107,6 @@ def test_every_move_is_valid(facts, skips) -> None:  # noqa: ANN001
     if isinstance(move, Culprit):
         for name in (move.revision, move.parent):
             assert sum(r.order.startswith("verifies") for r in evidence.of(name)) >= 2
-
-
-def test_verification_is_interleaved() -> None:
-    job = bisection(6, drop=0.03, noise=Noise(0.02))
-    lab = LabSimulation(
-        {name: 14 - 0.03 * (i >= 3) for i, name in enumerate(names(6))},
-        job.noise,
-        np.random.default_rng(5),
-    )
-    evidence = Evidence()
-    for name in ("r2", "r3"):
-        evidence = lab.with_built(evidence, name)
-        for _ in range(50):
-            evidence = lab.boot(evidence, name, SCENARIOS, fresh=False)
-
-    played = simulate_job(job, lab, evidence)
-    order = [trial.revision for trial in played.trials]
-
-    assert isinstance(played.result, Culprit)
-    assert len(order) > 8
-    for first, second, third, last in zip(*(order[i:8:4] for i in range(4)), strict=True):
-        assert first == last
-        assert {first} != {second} == {third}
 
 
 def failing_verification(good: str, bad: str, old: int) -> Evidence:

@@ -44,13 +44,17 @@ def test_number_of_runs_per_boot_minimizes_the_cost() -> None:
     assert runs(Noise(boot=0.009, run=0.0013), dear) == 1
 
 
-def test_smaller_effects_allow_more_boots() -> None:
+def test_smaller_effects_and_cheap_runs_allow_more_boots() -> None:
+    """Cheap runs are limited to ten minutes."""
     dear = Prices(build=600, boot=180, run=30)
     most = [
         max_boots(bisection(127, drop, Noise(0.011)), dear) for drop in (0.05, 0.02, 0.01, 0.001)
     ]
 
     assert 50 <= most[0] < most[1] < most[2] < most[3] == 600
+    job = bisection(127, 0.05, Noise(0.011))
+    assert max_boots(job, Prices(build=0, boot=0, run=4)) == 75  # each boot runs two scenarios
+    assert max_boots(job, Prices(build=0, boot=0, run=0.1)) == 600
 
 
 @pytest.mark.parametrize(
@@ -96,10 +100,3 @@ def test_boots_without_an_order_do_not_count() -> None:
 
     assert LEAD in chosen[0].ln_pps
     assert compared.result(space) is None
-
-
-def test_cheap_runs_are_limited_to_ten_minutes() -> None:
-    job = bisection(127, 0.05, Noise(0.011))
-
-    assert max_boots(job, Prices(build=0, boot=0, run=4)) == 75  # each boot runs two scenarios
-    assert max_boots(job, Prices(build=0, boot=0, run=0.1)) == 600

@@ -91,12 +91,6 @@ def test_commit_with_its_parents_kernel_is_not_a_candidate() -> None:
     assert posterior.chances["r1"] == posterior.chances["r3"] == posterior.chances["r4"] > 0
 
 
-def test_identical_ends_mean_no_change() -> None:
-    posterior = posterior_of(bisection(4), evidence_of({}, r0="a", r4="a"))
-
-    assert posterior.none == 1
-
-
 def test_boots_of_one_kernel_form_one_image() -> None:
     once = evidence_of({"r0": [14.0, 14.0], "r2": [14.0, 14.0]}, r0="a", r1="a", r2="b", r3="b")
     places = (("r0", "a"), ("r1", "a"), ("r3", "b"), ("elsewhere", "b"))

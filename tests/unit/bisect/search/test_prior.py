@@ -19,14 +19,12 @@ def commit(*paths: str, lines: int = 10, revision: str = "r1") -> Commit:
     [
         ("sys/netinet/ip_fastfwd.c", "sys/kern/kern_mutex.c"),
         ("sys/netpfil/pf/pf.c", "sys/fs/nullfs/null_vnops.c"),
-        ("sys/kern/kern_mutex.c", "sys/dev/sound/pcm/channel.c"),
         ("sys/vm/uma_core.c", "sys/netgraph/ng_l2tp.c"),
         ("sys/conf/kern.pre.mk", "sys/dev/sound/pcm/channel.c"),
         ("sys/dev/e1000/if_em.c", "sys/dev/ixgbe/if_ix.c"),
         ("sys/dev/sound/pcm/channel.c", "bin/ls/ls.c"),
         ("contrib/llvm-project/llvm/lib/IR/Core.cpp", "contrib/less/main.c"),
         ("share/mk/bsd.sys.mk", "share/man/man4/em.4"),
-        ("sys/netinet/ip_fastfwd.c", "share/man/man9/mbuf.9"),
     ],
 )
 def test_forwarding_path_weighs_more(more: str, less: str) -> None:

@@ -16,7 +16,6 @@ def level(identity: str, *ln_pps: float, saturated: bool = False) -> Level:
 
 
 def test_merged_level_is_saturated_by_majority() -> None:
-
     assert merge_levels([level("a", 14.0, saturated=True)]).saturated
     assert merge_levels([level("a", 14.0, 14.0, saturated=True)] * 2).saturated
 
