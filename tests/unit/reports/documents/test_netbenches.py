@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -59,6 +60,8 @@ def test_readme_has_the_format_of_netbenches() -> None:
     block = ministat([("good", OLD), ("bad", NEW)])
     assert f"\nOn forwarding:\n\n```\n{block}```\n" in text
     assert "\n\n\n" not in text
+    alone = study(Set("r1", OLD))
+    assert synthesis(alone) == ["  - forwarding: nothing to compare with"]
 
 
 def test_values_of_a_metric_have_its_unit() -> None:
@@ -69,10 +72,6 @@ def test_values_of_a_metric_have_its_unit() -> None:
     assert "[a.delay.pps](a.delay.pps): a, 5 boots, in us" in text
     assert "a: one of 5 boots is" in text
     assert "2 near 20.2 us and 2 near 40.1 us" in text
-
-
-def test_single_set_has_nothing_to_compare_with() -> None:
-    assert synthesis(study(Set("r1", OLD))) == ["  - forwarding: nothing to compare with"]
 
 
 @pytest.mark.parametrize(
@@ -122,19 +121,14 @@ def test_files_are_a_readme_plots_and_raw_values() -> None:
         assert name == "README.md" or f"]({name})" in found["README.md"].decode()
 
 
-@pytest.mark.parametrize("colour", [GOOD, BAD])
-def test_png_shows_every_boot(colour: str) -> None:
+def test_png_shows_every_boot() -> None:
     """Each box has at least three columns of its colour per boot; the median line has fewer."""
     picture = Image.open(io.BytesIO(files(TWO)["graph.png"])).convert("RGB")
-    wanted = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
-    near = [
-        x
-        for x in range(picture.width)
-        for y in range(picture.height)
-        if max(abs(a - b) for a, b in zip(picture.getpixel((x, y)), wanted, strict=True)) < 50
-    ]
-
-    assert len(set(near)) >= 3 * len(TWO.scenarios[0].sets[0].pps)
+    pixels = np.asarray(picture, dtype=int)
+    for colour in (GOOD, BAD):
+        wanted = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+        near = np.abs(pixels - wanted).max(axis=2) < 50
+        assert near.any(axis=0).sum() >= 3 * len(TWO.scenarios[0].sets[0].pps)
 
 
 def test_given_file_names_are_kept_and_made_unique() -> None:
@@ -159,10 +153,7 @@ def test_file_names_are_portable() -> None:
     assert len(set(names)) == 4
 
 
-@pytest.mark.parametrize(
-    "rates",
-    [(5, 5, 5), (0, 0, 0), (1e-3, 1e99, 3), (0.1, 0.2, 0.30000000000000004), (1, 2, 3, 4, 5)],
-)
+@pytest.mark.parametrize("rates", [(0, 0, 0), (1e-3, 1e99, 3), (0.1, 0.2, 0.30000000000000004)])
 def test_any_rates_survive_a_round_trip(rates: Sequence[float]) -> None:
     found = files(study(Set("a", rates), Set("b", (1, 2, 3))))
 

@@ -68,15 +68,6 @@ def test_panic_under_load_has_its_own_section() -> None:
     assert too_wide(text) == []
 
 
-@pytest.mark.parametrize("name", ["suspects_case", "not_reproduced_case", "unfinished_case"])
-def test_author_is_not_named_without_a_verified_commit(name: str) -> None:
-    text = alerts.mail(make(name)).text
-
-    assert "A Committer" not in text
-    assert "The commit\n" not in text
-    assert "Probability that it is this commit" not in text
-
-
 def with_nights(case: BisectionDocument, *numbers: int) -> BisectionDocument:
     """The case with nightly levels of these commits."""
     level = case.levels[0]
@@ -121,7 +112,8 @@ def test_measured_revision_with_the_kernel_of_the_culprit_is_named() -> None:
     assert sentence in changes.bisection(case).html()
 
 
-def test_ten_worst_series_are_listed() -> None:
+def test_long_lists_are_cut_and_counted() -> None:
+    """Of the series, the ten with the largest drops are listed."""
     case = make("alert_case")
     lead = case.retest[0]
     differences = tuple(
@@ -134,11 +126,8 @@ def test_ten_worst_series_are_listed() -> None:
     assert [line.split()[0] for line in shown[1:11]] == [f"s{i}" for i in range(14, 4, -1)]
     assert shown[11] == "  and 4 more in the report"
 
-
-def test_long_lists_are_cut_and_counted() -> None:
     revisions = tuple(report_cases.revision(number) for number in range(9, 40))
     conditions = {f"sysctl.{number}": "1" for number in range(14)}
-
     text = alerts.mail(make("suspects_case", suspects=revisions, conditions=conditions)).text
     assert "\n  and 19 more in the report\n" in text
     assert "\n  and 2 more in the report\n" in text
@@ -183,26 +172,16 @@ def test_quoted_arguments_are_not_split() -> None:
     assert plaintext.shell("echo 'open " + "a " * 50).count("\n") == 0
 
 
-@pytest.mark.parametrize(
-    ("job", "reason"),
-    [
-        (
-            NightlyJob("main", "c2558", "a" * 40, ("inet4-forwarding",), 5),
-            "The night ended without",
-        ),
-        (
-            CompareJob(
-                "main", "c2558", "a" * 40, "b" * 40, (), "inet4-forwarding", -0.1, commits=30
-            ),
-            "The confirmation ended without",
-        ),
-    ],
-)
-def test_failure_mail_has_its_reason(job: NightlyJob | CompareJob, reason: str) -> None:
+NIGHT = NightlyJob("main", "c2558", "a", ("inet4",), 5)
+COMPARISON = CompareJob("main", "c2558", "a", "b", (), "inet4", -0.1, commits=30)
+
+
+@pytest.mark.parametrize(("job", "word"), [(NIGHT, "night"), (COMPARISON, "confirmation")])
+def test_failure_mail_has_its_reason(job: NightlyJob | CompareJob, word: str) -> None:
     mail = alerts.trouble(job, Unfinished("c2558 does not come back after a power cycle."))
 
     assert mail.subject.startswith("[netbisect] main c2558: the ")
-    assert reason in mail.text
+    assert f"The {word} ended without" in mail.text
     assert "c2558 does not come back after a power cycle." in " ".join(mail.text.split())
     assert not too_wide(mail.text)
 

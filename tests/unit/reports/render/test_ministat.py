@@ -45,13 +45,7 @@ def test_two_sets_of_the_manual_match_freebsd() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variant", "relative"),
-    [
-        (Variant.V2013, "70.7384"),
-        (Variant.V2015, "70.7384"),
-        (Variant.V2017, "102.3"),
-        (Variant.CURRENT, "102.3"),
-    ],
+    ("variant", "relative"), [(Variant.V2015, "70.7384"), (Variant.V2017, "102.3")]
 )
 def test_difference_is_absolute_and_relative(variant: Variant, relative: str) -> None:
     text = ministat([IGUANA, CHAMELEON], confidence=80.0, variant=variant)
@@ -71,7 +65,6 @@ def test_difference_is_absolute_and_relative(variant: Variant, relative: str) ->
         ([IGUANA] * 8, {}, "8 datasets: ministat takes 1 to 7"),
         ([("a", [1, 2])], {}, "Dataset a must contain at least 3 data points"),
         ([("a", [1, 2, math.nan])], {}, "Dataset a: nan is not a number"),
-        ([("a", [1, 2, math.inf])], {}, "Dataset a: inf is not a number"),
         ([IGUANA], {"width": 1}, "width 1: expected 2 or more"),
         ([IGUANA, IGUANA], {"confidence": 97.0}, "confidence 97 %: ministat knows 80, 90, 95"),
     ],

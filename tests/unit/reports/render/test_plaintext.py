@@ -7,10 +7,6 @@ from netbisect.reports.render.plaintext import table
 LABEL = "n49-3b2e656972ce"
 
 
-def test_narrow_table_has_one_line_per_row() -> None:
-    assert table([("a", "bb"), ("ccc", "d")]) == "  a    bb\n  ccc  d"
-
-
 def test_wrapped_table_keeps_its_words() -> None:
     """Users copy hashes from tables."""
     row = ("c2558", "inet4 forwarding", LABEL, "-21.6 % (-22.4 to -20.8)", "4+4", "slower")

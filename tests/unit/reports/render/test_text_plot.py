@@ -10,14 +10,6 @@ def text_of(posterior: Posterior) -> str:
     return " ".join(" ".join(text_plot.posterior(posterior, str)[1:]).split())
 
 
-def test_likely_commits_have_their_own_probability() -> None:
-    chances = {"a": 0.5, "b": 0.42, **{f"c{i}": 0.002 for i in range(30)}}
-
-    assert text_of(Posterior(chances, 0.02)) == (
-        "a 50.0 %, b 42.0 %, c0 0.2 %; 92.0 % in 2 commits; no change: 2.0 %"
-    )
-
-
 def test_commits_that_are_excluded_have_no_label() -> None:
     chances = {"a": 0.0004, "b": 0.9, "c": 0.0004, "d": 0.0992}
 

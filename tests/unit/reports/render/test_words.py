@@ -34,15 +34,11 @@ POSTERIOR = Posterior({"a" * 40: 0.996, "b" * 40: 0.003}, 0.001)
     [
         (0, "0 pps"),
         (1.496, "1 pps"),
-        (64, "64 pps"),
-        (999.4, "999 pps"),
         (999.6, "1.00 kpps"),
         (12_345, "12.3 kpps"),
-        (623_400, "623 kpps"),
         (999_499, "999 kpps"),
         (999_500, "1.000 Mpps"),
         (1_488_095, "1.488 Mpps"),
-        (14_880_952, "14.88 Mpps"),
         (148_809_523, "148.8 Mpps"),
         (1_488_095_238, "1488 Mpps"),
     ],
@@ -72,13 +68,10 @@ def test_effect_and_interval_have_the_same_digits(
     ("seconds", "text"),
     [
         (0, "0 s"),
-        (45.4, "45 s"),
         (59.7, "1 min"),
         (720, "12 min"),
         (3599, "1 h 00 min"),
-        (7500, "2 h 05 min"),
         (86399, "1 d 00 h"),
-        (273_600, "3 d 04 h"),
     ],
 )
 def test_durations_round_up_to_hours(seconds: float, text: str) -> None:
@@ -91,7 +84,6 @@ def test_durations_round_up_to_hours(seconds: float, text: str) -> None:
         (1.0, "more than 99.9 %"),
         (0.99951, "more than 99.9 %"),
         (0.9989, "99.9 %"),
-        (0.996, "99.6 %"),
         (0.31, "31.0 %"),
         (0.0004, "less than 0.1 %"),
         (0.0, "less than 0.1 %"),
@@ -106,7 +98,6 @@ def test_probabilities_are_never_0_or_100_percent(chance: float, text: str) -> N
     [
         (0, "below 1 in a million"),
         (0.0003, "1 in 3,000"),
-        (0.004, "1 in 200"),
         (0.05, "1 in 20"),
         (0.3, "30 %"),
     ],
@@ -219,7 +210,6 @@ def test_rise_of_a_lower_is_better_metric_is_worse() -> None:
         (941_482_000.0, "tcp~throughput.bit-per-s", "941.5 Mbit/s"),
         (0.0021, "ping~delay.s.lower", "2.1 ms"),
         (7.25, "cpu~cpu.percent.lower", "7.25 %"),
-        (1_488_095.0, "inet4-forwarding", "1.488 Mpps"),
         (0.5, "build~time.ms.lower", "0.5 ms"),
         (1_234_567.0, "build~time.ns.lower", "1,235,000 ns"),
         (3e6, "build~memory.B.lower", "3 MB"),

@@ -91,11 +91,6 @@ def test_panics_have_backtraces(culprit: str) -> None:
     assert "Kernels that went down" not in culprit
 
 
-@pytest.mark.parametrize("name", ["suspects_case", "unfinished_case"])
-def test_page_without_a_verified_commit_has_no_author(name: str) -> None:
-    assert "A Committer" not in page(make(name))
-
-
 def test_running_search_has_no_verdict() -> None:
     text = Page(page(make("alert_case"))).text
 
@@ -114,15 +109,13 @@ def test_unconfirmed_drop_has_no_search() -> None:
 
 
 def test_each_step_has_the_most_probable_answer(culprit: str) -> None:
+    """No change can be the most probable answer."""
     text = Page(culprit).text
 
     assert "64 commits, 1.5 % each" in text
     assert f"{report_cases.label(40)}, 97.0 %" in text
-    assert "that none of them changed anything: 0.1 %" not in text
-    assert "that none of them changed anything: less than 0.1 %" not in text
+    assert "that none of them changed anything" not in text
 
-
-def test_no_change_can_be_the_most_probable_answer() -> None:
     case = make("not_reproduced_case")
     steps = tuple(replace(one, posterior=case.posterior) for one in case.steps)
     text = Page(page(replace(case, steps=steps))).text
@@ -185,7 +178,7 @@ HOSTILE = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}\x00\
 SHOWN = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}'
 
 
-@pytest.mark.parametrize("name", ["alert_case", "culprit_case", "suspects_case"])
+@pytest.mark.parametrize("name", ["alert_case", "culprit_case"])
 def test_external_text_is_escaped(name: str) -> None:
     case = report_cases.hostile(make(name), HOSTILE)
     failure = KernelFailure(case.bad.revision, case.lead, HOSTILE, HOSTILE)
