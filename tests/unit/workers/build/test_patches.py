@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -155,17 +152,17 @@ def test_missing_or_damaged_patch_is_reported(tmp_path: Path, patch: Patch) -> N
     assert store.load(patch.mark) == patch
 
 
-def test_interrupted_write_leaves_no_partial_patch(tmp_path: Path, patch: Patch) -> None:
-    program = (
-        "import os, signal\n"
-        "from pathlib import Path\n"
-        "from netbisect.workers.build.patches import PatchStore, read\n"
-        "Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"PatchStore(Path({str(tmp_path)!r})).put(read('D5180', {patch.data!r}))\n"
-    )
-    killed = subprocess.run([sys.executable, "-c", program], check=False)
+def test_interrupted_write_leaves_no_partial_patch(
+    tmp_path: Path, patch: Patch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
 
-    assert killed.returncode == -signal.SIGKILL
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            PatchStore(tmp_path).put(patch)
+
     with pytest.raises(PatchError, match="there is no patch"):
         PatchStore(tmp_path).get(patch.mark)
     assert PatchStore(tmp_path).put(patch) == patch.mark

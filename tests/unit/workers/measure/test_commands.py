@@ -21,12 +21,6 @@ def test_numbers_are_parsed_with_and_without_unit() -> None:
     assert commands.numbers(output, [CPU, SPEED]) == {"cpu": 41.5, "speed": 9e8}
 
 
-def test_output_of_iperf3_is_parsed() -> None:
-    metrics = load_scenario("tcp-one-flow").metrics
-    output = json.dumps({"end": {"sum_received": {"bits_per_second": 941e6, "seconds": 30}}})
-    assert commands.numbers(output, metrics) == {"throughput": 941e6}
-
-
 @pytest.mark.parametrize(
     ("output", "message"),
     [
@@ -58,10 +52,13 @@ def test_invalid_output_is_reported_in_one_sentence(output: str, message: str) -
     assert str(error.value) == message
 
 
-def test_error_of_iperf3_is_quoted() -> None:
+def test_output_of_iperf3_is_parsed_and_its_error_quoted() -> None:
+    metrics = load_scenario("tcp-one-flow").metrics
+    output = json.dumps({"end": {"sum_received": {"bits_per_second": 941e6, "seconds": 30}}})
+    assert commands.numbers(output, metrics) == {"throughput": 941e6}
     output = json.dumps({"error": "unable to connect to server: Connection refused"})
     with pytest.raises(commands.MeasureError, match="measure failed: unable to connect"):
-        commands.numbers(output, load_scenario("tcp-one-flow").metrics)
+        commands.numbers(output, metrics)
 
 
 @pytest.mark.parametrize(
