@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger_facts import BOOT, COMPARISON, FACTS, FAILURE, KERNEL, NIGHT, SAMPLE, decide
+from sqlalchemy import text
+from waiting import wait_until
 
 from netbisect.bisect.model.entities import (
     Boot,
@@ -150,7 +152,7 @@ from netbisect.bisect.model.entities import Boot
 from netbisect.store.db.database import open_database
 from netbisect.store.ledger import Ledger
 ledger = Ledger(open_database({url!r}))
-for i in range(40):
+for i in range(15):
     ledger.facts.record(Boot(f"theirs{{i}}", "t", "key", "r1", float(i), 1.0))
 """
     with subprocess.Popen([sys.executable, "-c", script]) as other:
@@ -158,7 +160,7 @@ for i in range(40):
 
         def write(name: str) -> None:
             try:
-                for i in range(40):
+                for i in range(15):
                     ledger.facts.record(Boot(f"{name}{i}", "t", "key", "r1", float(i), 1.0))
             except Exception as error:  # noqa: BLE001 - reported below
                 errors.append(error)
@@ -174,7 +176,30 @@ for i in range(40):
 
     assert other.returncode == 0
     assert errors == []
-    assert followed + len(events) == 120
+    assert followed + len(events) == 45
+
+
+@pytest.mark.parametrize("database", ["postgresql"], indirect=True)
+@pytest.mark.xdist_group("postgresql")
+def test_a_writer_waits_for_the_end_of_the_other(url: str) -> None:
+    """Its event follows those of the other, although it began before they were written."""
+    one, other = Ledger(open_database(url)), Ledger(open_database(url))
+    writer = threading.Thread(target=lambda: other.jobs.add(NIGHT, key="night"))
+
+    def waits() -> bool:
+        with one.engine.connect() as connection:
+            query = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            return bool(connection.scalar(query))
+
+    with one.writing() as writing:
+        writer.start()
+        wait_until(lambda: waits() or not writer.is_alive())
+        writing.note("noted")
+    writer.join()
+
+    assert [event.kind for event in one.events.since(0)[0]] == ["noted", "asked"]
+    for ledger in (one, other):
+        ledger.engine.dispose()
 
 
 def test_two_processes_close_a_job_once(ledger: Ledger, url: str) -> None:

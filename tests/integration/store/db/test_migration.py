@@ -111,15 +111,12 @@ def test_an_invalid_url_is_reported(url: str, why: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_directory_is_rejected_as_database(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="is a directory; expected a file"):
-        open_database(f"sqlite:///{tmp_path}")
-
-
 def test_another_file_is_rejected_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database\n" * 100)
 
+    with pytest.raises(StoreError, match="is a directory; expected a file"):
+        open_database(f"sqlite:///{tmp_path}")
     with pytest.raises(StoreError, match="file is not a database"):
         open_database(f"sqlite:///{path}")
 

@@ -325,21 +325,6 @@ def test_one_name_for_two_measurements_is_reported(ledger: Ledger, tmp_path: Pat
     assert "311848.forwarding: r311848 was already measured in inet4-forwarding" in reason
 
 
-def test_a_malformed_value_is_reported_and_nothing_is_imported(
-    ledger: Ledger, tmp_path: Path
-) -> None:
-    results = Results(tmp_path, "fbsd.2016")
-    results.pps("311848", [5e5])
-    bad = results.directory / "311849.pps"
-    bad.write_text("500000\n\n1.2.3\n")
-
-    with pytest.raises(NetbenchesError) as caught:
-        import_into(ledger, tmp_path, parser=PARSER)
-
-    assert str(caught.value) == f"{bad}:3: '1.2.3' is no rate in packets per second"
-    assert ledger.events.since(0) == ([], 0)
-
-
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
@@ -355,6 +340,7 @@ def test_a_malformed_value_is_reported_and_nothing_is_imported(
             "forwarding names no revision by number; expected a histories.jsonl",
         ),
         ("", None, "No such file or directory"),
+        ("311849.pps", "500000\n\n1.2.3\n", ".pps:3: '1.2.3' is no rate in packets per second"),
     ],
 )
 def test_a_folder_without_data_is_reported(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -91,17 +89,19 @@ def test_an_attempt_has_one_successor(ledger: Ledger) -> None:
     assert (third.buildset, third.posterior, third.why) == (None, POSTERIOR, first.why)
 
 
-def test_nothing_is_decided_for_a_closed_job(ledger: Ledger) -> None:
-    record = ledger.jobs.add(NIGHT, key="night")
-    with ledger.jobs.closing(record, NightlyResult(3)):
-        pass
-
-    with pytest.raises(StoreError, match="is closed: nothing more is done for it"):
-        decide(ledger, record.id)
-
-
 def test_result_and_follow_ups_are_one_transaction(ledger: Ledger) -> None:
     night = ledger.jobs.add(NIGHT, key="night")
+
+    def follow_and_fail() -> None:
+        with ledger.jobs.closing(night, NightlyResult(3)) as closing:
+            closing.ask(COMPARISON, key="comparison")
+            closing.post("mail", Mail("s", "b"), ["a@example.org"])
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        follow_and_fail()
+    assert ledger.jobs.all_open() == [night]
+    assert ledger.mails.due(4e9) == []
 
     with ledger.jobs.closing(night, NightlyResult(3)) as closing:
         follow = closing.ask(COMPARISON, key="comparison", priority=50)
@@ -111,6 +111,8 @@ def test_result_and_follow_ups_are_one_transaction(ledger: Ledger) -> None:
     assert closed.closed_at is not None
     assert follow.parent == night.id
     assert ledger.jobs.all_open() == [follow]
+    with pytest.raises(StoreError, match="is closed: nothing more is done for it"):
+        decide(ledger, night.id)
 
 
 def test_other_writing_within_a_closing_is_an_error_and_not_a_deadlock(ledger: Ledger) -> None:
@@ -122,28 +124,6 @@ def test_other_writing_within_a_closing_is_an_error_and_not_a_deadlock(ledger: L
 
     assert ledger.jobs.all_open() == [night]
     ledger.jobs.add(COMPARISON, key="comparison")
-
-
-def test_a_closing_that_is_killed_leaves_the_job_open(ledger: Ledger, url: str) -> None:
-    night = ledger.jobs.add(NIGHT, key="night")
-    script = f"""
-import os, signal
-from netbisect.bisect.model.jobs import NightlyJob
-from netbisect.bisect.model.mail import Mail
-from netbisect.bisect.model.results import NightlyResult
-from netbisect.store.db.database import open_database
-from netbisect.store.ledger import Ledger
-ledger = Ledger(open_database({url!r}))
-with ledger.jobs.closing(ledger.jobs.get({night.id}), NightlyResult(3)) as closing:
-    closing.ask(NightlyJob("main", "x", "r", ("s",), 1), key="follow")
-    closing.post("mail", Mail("s", "b"), ["a@example.org"])
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-    ended = subprocess.run([sys.executable, "-c", script], check=False)
-
-    assert ended.returncode == -9
-    assert ledger.jobs.all_open() == [night]
-    assert ledger.mails.due(4e9) == []
 
 
 def test_the_last_night_has_one_job_per_testbed_and_branch(ledger: Ledger) -> None:
