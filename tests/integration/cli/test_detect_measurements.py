@@ -33,6 +33,7 @@ def rows(metric: str, factor: float, unit: str, direction: str) -> Iterator[str]
 CPU = list(rows("cpu", 1.2, "%", "lower"))
 CPU_OF_BOOT = "boot~cpu.percent.lower"
 RATE = list(rows("rate", 0.9, "Mbit/s", "higher"))
+TIMED = [f"{line},2026-03-{1 + int(line.split(',')[2][1:]):02}" for line in CPU]
 
 
 def csv(*lines: str) -> str:
@@ -58,28 +59,27 @@ def test_an_increase_of_a_metric_with_direction_lower_is_a_rise(text: str) -> No
     assert series["low"] < series["ln_ratio"] < series["high"]
 
 
-def test_a_change_of_two_metrics_is_one_event() -> None:
-    result = run("-", "--verbose", text=csv(*CPU, *RATE))
+def test_a_change_of_several_metrics_is_one_event() -> None:
+    """A metric may lack older revisions."""
+    late = list(rows("late", 1.2, "s", "lower"))[30:]
+    result = run("-", "--verbose", text=csv(*CPU, *RATE, *late))
 
     assert result.stdout.count("main c14..c15: rise") == 1
     assert "ci/default~cpu.percent.lower  +" in result.stdout
+    assert "ci/default~late.s.lower       +" in result.stdout
     assert "ci/default~rate.Mbit-per-s    -" in result.stdout
 
 
-def test_since_takes_a_day_if_rows_have_times() -> None:
-    timed = [f"{line},2026-03-{1 + int(line.split(',')[2][1:]):02}" for line in CPU]
-    text = "\n".join([f"{HEADER},time", *timed, ""])
-
-    assert "c14..c15" in run("-", "--since", "2026-03-10", text=text).stdout
-    assert "No change" in run("-", "--since", "2026-03-20", text=text).stdout
-
-
-def test_rows_that_begin_with_the_newest_revision_are_reported() -> None:
-    timed = [f"{line},2026-03-{1 + int(line.split(',')[2][1:]):02}" for line in CPU]
+def test_rows_may_have_times() -> None:
+    """An option selects by them, and the newest revision is expected last."""
+    text = "\n".join([f"{HEADER},time", *TIMED, ""])
+    early, late = (run("-", "--since", f"2026-03-{day}", text=text) for day in (10, 20))
     message = "branch main: the newest revision is first; expected the oldest first"
 
-    assert message not in run("-", text="\n".join([f"{HEADER},time", *timed, ""])).stderr
-    assert message in run("-", text="\n".join([f"{HEADER},time", *timed[::-1], ""])).stderr
+    assert "c14..c15" in early.stdout
+    assert "No change" in late.stdout
+    assert message not in early.stderr
+    assert message in run("-", text="\n".join([f"{HEADER},time", *TIMED[::-1], ""])).stderr
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,7 @@ def test_invalid_rows_are_reported_and_skipped(line: str, message: str) -> None:
 
 @pytest.mark.parametrize("time", ["nan", "inf", "1772332200000", "yesterday"])
 def test_invalid_times_are_refused(time: str) -> None:
-    timed = [f"{line},2026-03-{1 + int(line.split(',')[2][1:]):02}" for line in CPU]
-    text = "\n".join([f"{HEADER},time", *timed, f"ci,cpu,c30,50,%,lower,{time}", ""])
+    text = "\n".join([f"{HEADER},time", *TIMED, f"ci,cpu,c30,50,%,lower,{time}", ""])
     result = run("-", text=text)
 
     assert result.exit_code == 1
@@ -126,14 +125,6 @@ def test_deeply_nested_json_is_reported_as_invalid() -> None:
 def test_blanks_after_commas_are_ignored() -> None:
     text = csv(*CPU)
     assert run("-", text=text.replace(",", ", ")).stdout == run("-", text=text).stdout
-
-
-def test_a_metric_may_lack_older_revisions() -> None:
-    late = list(rows("late", 1.2, "s", "lower"))[30:]
-    result = run("-", "--verbose", text=csv(*CPU, *late))
-
-    assert result.stdout.count("main c14..c15: rise") == 1
-    assert "ci/default~late.s.lower       +" in result.stdout
 
 
 def test_rows_may_have_a_scenario() -> None:

@@ -177,8 +177,5 @@ def test_invalid_results_of_asv_are_reported(
 
     assert result.exit_code == 1
     assert message in result.stderr
-
-
-def test_a_folder_without_results_of_asv_is_refused(database: str, tmp_path: Path) -> None:
     result = run("import", "measurements", tmp_path, "--database", database)
     assert "no benchmarks.json; expected a results folder of asv" in result.stderr

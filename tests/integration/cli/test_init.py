@@ -35,17 +35,13 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_new_settings_are_valid(folder: Path) -> None:
-    settings, lab = load(folder / control.SETTINGS)
-
-    assert settings.mail.to == ("perf@lab.invalid",)
+def test_new_settings_are_valid_and_commented_ones_are_the_defaults(folder: Path) -> None:
+    path = folder / control.SETTINGS
+    before, lab = load(path)
+    assert before.mail.to == ("perf@lab.invalid",)
     assert lab.source.repository == "https://git.freebsd.org/src.git"
     assert [testbed.name for testbed in lab.testbeds] == ["router1"]
 
-
-def test_commented_settings_are_the_defaults(folder: Path) -> None:
-    path = folder / control.SETTINGS
-    before, _ = load(path)
     shown = [
         line.removeprefix("# ")
         if line.startswith("# ") and " = " in line and not line.startswith("# database")
@@ -84,15 +80,6 @@ def test_invalid_settings_are_not_written(tmp_path: Path, to: str) -> None:
     assert list((tmp_path / "empty").iterdir()) == []
 
 
-def test_a_folder_with_files_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "notes").write_text("text")
-    done = run("init", tmp_path)
-
-    assert done.exit_code == 1
-    assert f"{tmp_path} is not empty" in done.output
-    assert [path.name for path in tmp_path.iterdir()] == ["notes"]
-
-
 def test_repository_and_lab_file_exclude_each_other(folder: Path, tmp_path: Path) -> None:
     """The repository is in the lab file."""
     done = run("init", "--repository", "src.git", "--lab", folder / "lab.toml", tmp_path / "new")
@@ -102,12 +89,16 @@ def test_repository_and_lab_file_exclude_each_other(folder: Path, tmp_path: Path
     assert not (tmp_path / "new").exists()
 
 
-def test_an_unwritable_folder_is_refused(tmp_path: Path) -> None:
+def test_a_file_or_a_folder_with_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = run("init", tmp_path / "file")
-
-    assert done.exit_code == 1
-    assert done.output == f"Error: {tmp_path}/file cannot be used: Not a directory\n"
+    for path, why in (
+        (tmp_path, "is not empty"),
+        (tmp_path / "file", "cannot be used: Not a directory"),
+    ):
+        done = run("init", path)
+        assert done.exit_code == 1
+        assert f"Error: {path} {why}" in done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_doctor_reports_the_example_machines(

@@ -59,10 +59,8 @@ def test_standard_input_is_read_for_a_hyphen_or_without_a_file() -> None:
     [
         (["-c", "97"], "'97' is not one of '80', '90', '95'"),
         (["-C", "0"], "0 is not in the range x>=1"),
-        (["-C", "x"], "'x' is not a valid integer"),
         (["-d", ""], "Can't use empty delimiter string."),
         (["-w", "-1"], "-1 is not in the range x>=0"),
-        (["-w", "x"], "'x' is not a valid integer"),
         (["--variant", "2020"], "'2020' is not one of '2013', '2015', '2017', 'current'"),
         (["iguana"] * 8, "8 datasets: ministat takes 1 to 7"),
         (["-w", "1", "iguana"], "width 1: expected 2 or more"),
@@ -81,23 +79,17 @@ def test_invalid_options_are_refused(arguments: list[str], words: str) -> None:
     [
         ("1\n2\nthree\n", "Invalid data on line 3 in bad\n"),
         ("1\n2\n# 3\n", "Dataset bad must contain at least 3 data points\n"),
-        ("", "Dataset bad must contain at least 3 data points\n"),
+        (None, "Cannot open bad: No such file or directory\n"),
         ("1\n2\nnan\n", "Invalid data on line 3 in bad\n"),
         ("1\n2\n1e999\n", "Dataset bad: inf is not a number of at most 1e+100\n"),
     ],
 )
-def test_an_invalid_file_has_status_2(text: str, words: str) -> None:
-    Path("bad").write_text(text)
+def test_an_invalid_or_missing_file_has_status_2(text: str | None, words: str) -> None:
+    if text is not None:
+        Path("bad").write_text(text)
     result = run("iguana", "bad")
 
     assert (result.exit_code, result.stderr, result.stdout) == (2, words, "")
-
-
-def test_a_missing_file_has_status_2() -> None:
-    result = run("iguana", "nowhere")
-
-    assert result.exit_code == 2
-    assert result.stderr == "Cannot open nowhere: No such file or directory\n"
 
 
 @given(st.binary(max_size=200), st.integers(1, 3))
@@ -108,8 +100,3 @@ def test_any_bytes_are_read_or_refused(data: bytes, column: int) -> None:
         assert points(start + data, column=column)[:3] == [column] * 3
     with pytest.raises(ValueError, match=r"^Invalid data on line \d+ in f$"):
         points(start + data + b"\nx x x", column=column)
-
-
-@given(st.lists(st.floats(-1e100, 1e100), min_size=3))
-def test_written_values_are_read(values: list[float]) -> None:
-    assert points("".join(f"{value!r}\n" for value in values).encode()) == values

@@ -16,12 +16,7 @@ LONG = 300 * "x"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status"),
-    [
-        (["--help"], 2),
-        (["ministat", "numbers"], 2),
-        (["request", "--help"], 3),
-    ],
+    ("arguments", "status"), [(["ministat", "numbers"], 2), (["request", "--help"], 3)]
 )
 def test_unwritable_output_is_reported_in_one_sentence(
     arguments: list[str], status: int, tmp_path: Path

@@ -42,6 +42,10 @@ def test_the_list_shows_quarantines(folder: Path) -> None:
     assert re.search(rf"^{name} +in quarantine .* new fans", table, re.MULTILINE)
     status = netbisect("status", folder).output
     assert f"  {name}, since " in status
+    again = run("quarantine", name, "--why", "another", "--folder", folder)
+    assert again.exit_code == 1
+    assert "is in quarantine already, since " in again.output
+    assert listed(folder)[name]["why"] == "new fans"
 
 
 def test_a_release_is_requested_and_stays_in_the_history(folder: Path) -> None:
@@ -82,13 +86,3 @@ def test_invalid_commands_are_rejected_with_one_sentence(
     assert sentence in result.output
     assert "Traceback" not in result.output
     assert listed(folder)[name]["state"] == "in use"
-
-
-def test_a_second_quarantine_is_rejected(folder: Path) -> None:
-    name = next(iter(listed(folder)))
-    run("quarantine", name, "--why", "new fans", "--folder", folder)
-    result = run("quarantine", name, "--why", "another", "--folder", folder)
-
-    assert result.exit_code == 1
-    assert "is in quarantine already, since " in result.output
-    assert listed(folder)[name]["why"] == "new fans"
