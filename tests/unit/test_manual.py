@@ -51,7 +51,6 @@ def test_manual_pages_have_no_warnings(name: str) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("netbisect al", ["alerts"]),
         ("netbisect bisect run --dir", ["--direction"]),
         ("netbisect-lab trial --ru", ["--runs"]),
     ],
