@@ -58,6 +58,8 @@ def test_kernel_boots_once(lab: RunningLab, name: str) -> None:
     kernel, _ = lab.kernel(10)
     running = lab.device(testbed).look()
     assert running.directory == f"kernel.nb-{kernel.key[:12]}"
+    # The next kernel is stored on the running root file system.
+    lab.device(testbed).boot_method.deploy(running, *lab.kernel(11))
     lab.control("cycle", testbed.dut.address)
     running = lab.device(testbed).reach()
     assert running.directory == "kernel"

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import pkgutil
 import shlex
 import shutil
-import tarfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from guard_fixtures import RAN, verdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from netbisect.bisect.model.entities import Kernel
-from netbisect.workers.build.artifacts import key_of
-from netbisect.workers.config.dut import BOOT_METHODS, Dut, NanoBsd, PortSelector, Pxe
-from netbisect.workers.config.lab import Ssh
-from netbisect.workers.dut.base import BootMethod
-from netbisect.workers.dut.running_kernel import RunningKernel
-from netbisect.workers.transport.ssh import Machine
 
 NAME = "kernel.nb-0123456789ab"
 _BOOT = f"/boot/{NAME}"
@@ -177,83 +162,3 @@ def test_quoting_does_not_change_the_decision(
     folder.mkdir(exist_ok=True)
     for line in (shlex.join(["sync", *words]), " ".join(["sync", *words])):
         assert (verdict(folder, line, awk=awk) == RAN) is (line.strip(" ") == "sync"), line
-
-
-GPART = """=>      40  31277152  da0  GPT  (15G)
-      1064   2097152  da0p2  BSDRP1  [bootme]  (1.0G)
-   2098216   2097152  da0p3  BSDRP2  (1.0G)
-"""
-
-
-class RecordingMachine(Machine):
-    """A machine that records its commands and answers each of them successfully."""
-
-    def __init__(self, hashes: str) -> None:
-        super().__init__("machine", Ssh(), Path("socket"), 0)
-        self.lines: list[str] = []
-        self._hashes = hashes
-
-    @contextlib.contextmanager
-    def _running_line(self, line: str, *_: object, **__: object) -> Iterator[Callable[[], str]]:
-        self.lines.append(line)
-        yield lambda: self._answer(line)
-
-    def _answer(self, line: str) -> str:
-        if line.startswith("grep "):
-            end = "netbisect: the end of this answer"
-            return f"/sbin/nextboot:1\n/boot/lua/config.lua:2\n{end}\n"
-        if "gpart show" in line:
-            return GPART
-        if line.startswith("df "):
-            return f"Filesystem\nda0 9 9 {9 << 20} 9% /\n{NAME}\nkernel.nb-ffffffffffff\nkernel\n"
-        if "tar " in line:
-            return self._hashes
-        return (
-            "kern.bootfile=/boot/kernel/kernel\nkern.boottime={ sec = 1, usec = 1 }\nFreeBSD\n"
-            'vfs.root.mountfrom="ufs:/dev/gpt/BSDRP1"\n'
-        )
-
-
-_PLACE = "/roots/d1518"
-_TABLES: dict[str, dict[str, Any]] = {
-    "nanobsd": {"nanobsd": NanoBsd("BSDRP1", "BSDRP2")},
-    "pxe": {"pxe": Pxe("server", _PLACE)},
-}
-
-
-@pytest.mark.parametrize(
-    ("deploy", "root"),
-    [
-        *(
-            (deploy, f"zfs:zroot/ROOT/{name}")
-            for deploy in ("nextboot-zfs", "bootenv")
-            for name in ("default", "netbisect")
-        ),
-        *(
-            (deploy, f"ufs:/dev/gpt/{label}")
-            for deploy in ("nextboot", "nanobsd", "pxe")
-            for label in ("BSDRP1", "BSDRP2")
-        ),
-    ],
-)
-def test_guard_accepts_the_commands_of_boot_methods(tmp_path: Path, deploy: str, root: str) -> None:
-    (tmp_path / "kernel").write_bytes(b"x")
-    archive = tmp_path / "kernel.tar"
-    with tarfile.open(archive, "w:gz") as tar:
-        tar.add(tmp_path / "kernel", "kernel")
-    key = key_of(archive)
-    kernel = Kernel(40 * "a", "GENERIC", "amd64", 64 * "b", key, "n1", 1, 0.0, 1.0)
-    running = RunningKernel("/boot/kernel/kernel", 0.0, "FreeBSD", {"vfs.root.mountfrom": root})
-    machine = RecordingMachine(f"{hashlib.sha256(b'x').hexdigest()} kernel\n")
-    ports = PortSelector(interface="a"), PortSelector(interface="b")
-    dut = Dut("d", *ports, kept_kernels=1, deploy=deploy, **_TABLES.get(deploy, {}))
-    method = pkgutil.resolve_name(BOOT_METHODS[deploy])
-    boot: BootMethod = method(dut, SimpleNamespace(machine=lambda _: machine))
-    folder, _ = boot.deploy(running, kernel, archive)
-    boot.boot_once(folder, {"netbisect.order": 32 * "0", "debug.debugger_on_panic": "0"})
-    boot.clean_up()
-    boot.fall_back()
-
-    assert len(machine.lines) > 5
-    role, place = ("server", _PLACE) if deploy == "pxe" else ("dut", "")
-    assert [one for one in machine.lines if verdict(tmp_path, one, role, place) != RAN] == []
