@@ -25,9 +25,7 @@ NOVEMBER = 1_795_219_200.0
     ("period", "days"),
     [
         ("2 weeks", 14),
-        ("3 days", 3),
         ("1 month", 30),
-        ("1 week", 7),
         ("a week", 7),
         ("week", 7),
         ("One Month", 30),
@@ -36,7 +34,6 @@ NOVEMBER = 1_795_219_200.0
         ("immediately", 0),
         ("never", None),
         ("", None),
-        ("the release", None),
         ("2 wombats", None),
         ("1000 years", None),  # has no date
     ],
@@ -57,7 +54,6 @@ def test_mfc_after_period(period: str, days: float | None) -> None:
         ("Fixes: 0a1b2c3d4e5f, 1a1b2c3d4e5f", ("0a1b2c3d4e5f", "1a1b2c3d4e5f")),
         ("Fixes:  r311849\nFixes:  0a1b2c3d4e5f", ("r311849", "0a1b2c3d4e5f")),
         ("Fixes: the previous commit", ()),
-        ("Fixes: feedback of the last review", ()),
         (f"This reverts commit {A}.", (A,)),
         ("This fixes: nothing", ()),
     ],
@@ -72,7 +68,6 @@ def test_fixes(line: str, names: tuple[str, ...]) -> None:
         (f"igb: Count\n\n(cherry picked from commit {A})", (A,)),
         (f"x\n\n(cherry picked from commit {A})\n(cherry picked from commit {B})", (A, B)),
         ("MFC r311849:", ("r311849",)),
-        ("MFC r311849, r311850: igb: Count", ("r311849", "r311850")),
         ("MFC: 311849", ("r311849",)),
         ("MFC: r311849-r311851", ("r311849", "r311850", "r311851")),
         ("MFC r311849 through r311850:", ("r311849", "r311850")),

@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
-from netbisect.bisect.model.entities import Kernel, Reaction
+from netbisect.bisect.model.entities import Reaction
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.db.database import DatabaseError
 from netbisect.store.ledger import Ledger
-from netbisect.workers.build.artifacts import ArtefactStore
 from netbisect.workers.build.logged_process import LoggedCommands
 from netbisect.workers.config.builder import Builder
 from netbisect.workers.config.lab import Ssh
@@ -82,27 +81,6 @@ def test_a_full_disk_rolls_back_and_later_writes_succeed(small: Path) -> None:
     assert night(ledger, number + 1) == number + 1
     with contextlib.closing(sqlite3.connect(small / "ledger.sqlite")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-
-
-def test_a_kernel_on_a_full_disk_leaves_no_file(small: Path, tmp_path: Path) -> None:
-    """The kernel can be stored once there is space."""
-    stage, log = tmp_path / "stage", tmp_path / "log"
-    stage.mkdir()
-    (stage / "kernel").write_bytes(os.urandom(1 << 20))
-    log.write_text("cc\n")
-    store = ArtefactStore(small / "kernels")
-
-    def fact(key: str, size: int) -> Kernel:
-        return Kernel("rev", "GENERIC", "amd64", "id", key, "n1-rev", size, 0.0, 1.0)
-
-    store.directory.mkdir()
-    with without_room(small):
-        os.truncate(small / "filler", _SIZE - (1 << 19))  # space for half of the kernel
-        with pytest.raises(OSError, match="No space left"):
-            store.put(stage, fact, log)
-    assert [*store.directory.iterdir()] == []
-    kernel = store.put(stage, fact, log)
-    assert [one.name for one in store.directory.iterdir()] == [kernel.key]
 
 
 def record(log: Path) -> None:

@@ -141,8 +141,15 @@ def test_interrupted_put_leaves_no_partial_kernel(stage: Path, log: Path, tmp_pa
 def test_uploads_in_progress_are_kept(
     full: tuple[ArtefactStore, list[str]], stage: Path, log: Path
 ) -> None:
-    """The age of an upload does not matter while its process runs."""
+    """The age of an upload does not matter while its process runs; a failed one is removed."""
     store, _ = full
+
+    def fail(key: str, size: int) -> Kernel:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        store.put(stage, fail, log)
+    assert [path for path in store.directory.iterdir() if path.name.startswith(".new-")] == []
 
     def slow(key: str, size: int) -> Kernel:
         (work,) = store.directory.glob(".new-*")
