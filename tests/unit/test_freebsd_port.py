@@ -38,12 +38,9 @@ def required() -> dict[str, str]:
     }
 
 
-def test_dependencies_and_versions_equal_those_of_the_project() -> None:
+def test_version_and_dependencies_equal_those_of_the_project() -> None:
     ports = {NAMES.get(name, name).lower(): version for name, version in DEPENDS}
     assert {name: version for name, version in ports.items() if name not in TOOLS} == required()
-
-
-def test_version_equals_that_of_the_project() -> None:
     assert f"DISTVERSION=\t{PROJECT['version']}\n" in (PORT / "Makefile").read_text()
 
 

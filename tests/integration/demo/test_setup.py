@@ -20,24 +20,18 @@ from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.toml import FileError
 
 
-def test_setup_rejects_a_folder_with_files(sample_tree: SampleTree, tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("")
-    with pytest.raises(LabError, match="is not empty"):
-        setup.prepare(tmp_path, repository=sample_tree.repository)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-
-
-def test_failed_setup_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_setup_leaves_nothing(sample_tree: SampleTree, tmp_path: Path) -> None:
     with pytest.raises(LabError, match="rev-list"):
         setup.prepare(tmp_path / "lab", repository=tmp_path / "none.git")
-    assert not (tmp_path / "lab").exists()
-
-
-def test_setup_rejects_an_unknown_testbed(sample_tree: SampleTree, tmp_path: Path) -> None:
     with pytest.raises(LabError) as caught:
         setup.prepare(tmp_path, repository=sample_tree.repository, testbeds=("c2758",))
     known = ", ".join(setup.TESTBEDS)
     assert str(caught.value) == f"no such testbed: c2758; there is {known}"
+    assert not [*tmp_path.iterdir()]
+    (tmp_path / "mine").write_text("")
+    with pytest.raises(LabError, match="is not empty"):
+        setup.prepare(tmp_path, repository=sample_tree.repository)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 @pytest.fixture
@@ -74,9 +68,6 @@ def test_ports_are_returned_again_after_all_others(
     [counter] = tmp_path.iterdir()
     counter.write_text("")
     assert taken(2) == first
-
-
-def test_ports_need_a_temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
     with pytest.raises(LabError, match="cannot be opened: No such file or directory"):
         taken(1)

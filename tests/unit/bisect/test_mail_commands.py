@@ -53,13 +53,10 @@ def test_other_text_is_not_a_command(text: str) -> None:
         parse(text)
 
 
-def test_command_may_be_repeated_but_not_contradicted() -> None:
+def test_contradictions_and_invalid_days_are_rejected() -> None:
     assert parse("ack\nack\n") == MailCommand(AlertState.ACKNOWLEDGED, NO_REASON)
     with pytest.raises(MailCommandError, match="more than one command"):
         parse("ack\nmute 14d\n")
-
-
-@pytest.mark.parametrize("days", [0, 367])
-def test_mute_of_more_than_a_year_or_no_days_is_rejected(days: int) -> None:
-    with pytest.raises(MailCommandError, match="expected 1 to 366 days"):
-        parse(f"mute {days}d")
+    for days in (0, 367):
+        with pytest.raises(MailCommandError, match="expected 1 to 366 days"):
+            parse(f"mute {days}d")

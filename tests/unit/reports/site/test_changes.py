@@ -91,14 +91,12 @@ def test_panics_have_backtraces(culprit: str) -> None:
     assert "Kernels that went down" not in culprit
 
 
-def test_running_search_has_no_verdict() -> None:
+def test_running_search_has_no_verdict_and_unconfirmed_drop_no_search() -> None:
     text = Page(page(make("alert_case"))).text
 
     assert "main is slower on c2558" in text
     assert "the results below are preliminary" in text
 
-
-def test_unconfirmed_drop_has_no_search() -> None:
     sentence = "The retest does not confirm the difference: both are equally fast."
     case = replace(report_cases.compared(make("alert_case")), outcome="not-confirmed")
     text = Page(page(replace(case, sentence=sentence))).text
