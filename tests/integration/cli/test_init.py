@@ -104,7 +104,6 @@ def test_a_file_or_a_folder_with_files_is_refused(tmp_path: Path) -> None:
 def test_doctor_reports_the_example_machines(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`netbisect-lab doctor` names the machines that do not answer."""
     assert lab_main(["--lab", str(folder / "lab.toml"), "doctor", "--testbed", "router1"]) == 4
     output = capsys.readouterr()
 

@@ -1,7 +1,8 @@
-"""Files and process of the simulated lab."""
+"""Files and processes of the demonstration and of the simulated lab."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -10,13 +11,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from lab_fixtures import RunningLab
 from programs import captured
 
+from netbisect.demo.__main__ import main
 from netbisect.demo.lab import setup
 from netbisect.demo.lab.config import LabError, load, save
 from netbisect.demo.lab.server import LabSimulator
+from netbisect.demo.service import DemoService
 from netbisect.demo.tree.create import SampleTree
+from netbisect.steps.service.rights import Right
+from netbisect.steps.service.settings import load as load_service
+from netbisect.steps.web.login import HtpasswdAuth, make_auth, user_rights
 from netbisect.workers.config.toml import FileError
 
 
@@ -110,3 +117,35 @@ def test_invalid_configuration_is_rejected(
 def test_paths_stay_on_the_disk_of_the_machine(running_lab: RunningLab) -> None:
     for path in ("/../../../../etc/passwd", "/etc/passwd", "../../host_key"):
         assert "No such file" in running_lab.ssh("e5-2650-dut", f"cat {path}", status=1)
+
+
+def test_down_lists_stopped_processes_and_removed_folders(tmp_path: Path) -> None:
+    place = tmp_path / "demo"
+    place.mkdir()
+    (place / "netbisect-demo").touch()
+    environment = {**os.environ, **DemoService(place).environment}
+    with subprocess.Popen(["sleep", "600"], env=environment) as process:
+        done = CliRunner().invoke(main, ["down", "--place", str(place)])
+
+    assert done.output == f"stopped 1 process of the demonstration; removed {place}\n"
+    assert process.returncode != 0
+    assert not place.exists()
+
+
+def test_each_demonstration_has_its_own_password(tmp_path: Path) -> None:
+    """The password is not in any file."""
+    passwords = []
+    for name in ("one", "two"):
+        service = DemoService(tmp_path / name)
+        service.build()
+        service.add_login()
+        passwords.append(service.password)
+        settings, _ = load_service(service.place / "netbisect.toml")
+        auth = make_auth(settings)
+        assert isinstance(auth, HtpasswdAuth)
+        assert auth.check_credentials(b"demo", service.password.encode())
+        assert not auth.check_credentials(b"demo", b"demo")
+        assert Right.ASK in user_rights(settings, {"username": "demo"})
+        kept = "".join(path.read_text() for path in service.place.iterdir() if path.is_file())
+        assert service.password not in kept
+    assert passwords[0] != passwords[1]

@@ -163,7 +163,6 @@ def rows_in(engine: Engine) -> dict[str, dict[str, object]]:
     indirect=["database"],
 )
 def test_a_ledger_of_any_schema_keeps_all_values(engine: Engine, schema: str) -> None:
-    """The migration from any released schema keeps all columns and values."""
     migrate(engine)
     with writer(engine).begin() as connection:
         command.downgrade(alembic_config(connection), schema)
