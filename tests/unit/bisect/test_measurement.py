@@ -34,10 +34,6 @@ def kernel(revision: str, identity: str = "") -> Kernel:
     return Kernel(revision, "GENERIC", "amd64", name, revision[:4], "v", 1, 0.0, 600.0)
 
 
-def built(*revisions: str) -> dict[str, Kernel]:
-    return {one: kernel(one) for one in revisions}
-
-
 def play(
     job: MeasureJob, levels: dict[str, float], sd: float = 0.004, **more: object
 ) -> tuple[Move, list[str]]:
@@ -81,7 +77,7 @@ def test_settings_are_compared_on_the_same_kernel_trial_by_trial() -> None:
         for n, (level, by) in enumerate(zip(levels, (0.1, 0.101, 0.099), strict=True))
     ]
     odd = Observation("odd", A, A, {slow: 9.0})
-    evidence = Evidence(observations=(*found, odd), kernels=built(A, B))
+    evidence = Evidence(observations=(*found, odd), kernels={A: kernel(A), B: kernel(B)})
     result = plan.next_move(job, evidence, Prices())
 
     assert isinstance(result, MeasureResult)

@@ -96,15 +96,6 @@ def test_clear_step_in_another_series_reveals_a_faint_one() -> None:
     assert other_place <= alone
 
 
-def similar(noise: float, drop: float) -> dict[int, list[Level]]:
-    """16 series of eight images; every fourth has a drop at r4."""
-    shapes = [((4, 0.0), (4, 0.0 if seed % 4 else -drop)) for seed in range(16)]
-    return {
-        seed: history(seed, *shape, boot=noise / 3, image=noise, stray=0)
-        for seed, shape in enumerate(shapes)
-    }
-
-
 def count_steps(series: dict[int, list[Level]], *, pooled: bool) -> list[int]:
     """Numbers of detected drops and of false steps, with one testbed or one of each series."""
     named = {SeriesKey("" if pooled else f"{i}", f"{i}"): own for i, own in series.items()}
@@ -114,7 +105,12 @@ def count_steps(series: dict[int, list[Level]], *, pooled: bool) -> list[int]:
 
 
 def test_similar_noisy_series_have_few_false_steps() -> None:
-    series = similar(0.05, 0.4)
+    """Every fourth of 16 series of eight images has a drop at r4."""
+    shapes = [((4, 0.0), (4, 0.0 if seed % 4 else -0.4)) for seed in range(16)]
+    series = {
+        seed: history(seed, *shape, boot=0.05 / 3, image=0.05, stray=0)
+        for seed, shape in enumerate(shapes)
+    }
 
     hits, false = count_steps(series, pooled=True)
     assert hits == 4

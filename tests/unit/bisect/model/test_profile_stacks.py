@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netbisect.bisect.model import profile_stacks
@@ -44,6 +44,7 @@ def test_callgraph_is_inverted() -> None:
 
 
 @given(PROFILES)
+@settings(max_examples=20)
 def test_folded_stacks_survive_a_round_trip(profile: dict[profile_stacks.Stack, int]) -> None:
     assert profile_stacks.parse(profile_stacks.folded(profile)) == profile
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -85,18 +84,14 @@ FACTS = st.lists(
 )
 
 
-def observations_of(facts: Iterable[tuple[str, float, bool]]) -> tuple[Observation, ...]:
-    return tuple(
-        Observation(f"b{i}", name, "", {LEAD: x + i * 1e-4}, fresh)
-        for i, (name, x, fresh) in enumerate(facts)
-    )
-
-
 @given(FACTS, st.sets(st.sampled_from(names(6)), max_size=3))
 @settings(max_examples=12)
 def test_every_move_is_valid(facts, skips) -> None:  # noqa: ANN001
     """Trials exclude skipped revisions, and culprits are verified."""
-    observations = observations_of(facts)
+    observations = tuple(
+        Observation(f"b{i}", name, "", {LEAD: x + i * 1e-4}, fresh)
+        for i, (name, x, fresh) in enumerate(facts)
+    )
     skipped = dict.fromkeys(skips, "it does not build")
     evidence = Evidence(observations, skipped=skipped)
     move = next_move(bisection(6), evidence, PRICES)

@@ -35,15 +35,6 @@ def lab(culprit: int, seed: int, offsets: dict[str, float]) -> LabSimulation:
     return LabSimulation(levels, NOISE, np.random.default_rng(seed), offsets=offsets)
 
 
-def observations(boots: list[tuple[str, float, str]], runs: int = 1) -> tuple[Observation, ...]:
-    return tuple(
-        Observation(
-            *(f"b{i}", revision, f"kernel of {revision}", {"v4": level}), runs=runs, testbed=testbed
-        )
-        for i, (revision, level, testbed) in enumerate(boots)
-    )
-
-
 boots = st.lists(
     st.tuples(st.integers(0, 12), st.floats(-0.02, 0.02), st.integers(1, 4)), min_size=1, max_size=8
 )
@@ -92,20 +83,16 @@ def test_testbed_offset_is_not_a_drop() -> None:
     assert isinstance(found, NotReproduced)
 
 
-SPREAD = [
-    ("r0", 14.0, "dut1"),
-    ("r0", 14.004, "dut1"),
-    ("r24", 13.96, "dut1"),
-    ("r12", 13.958, "dut1"),
-]
-
-
 def test_testbed_waits_for_the_last_boots_of_a_verification() -> None:
     """The running boot completes a block, which may decide the verification."""
-    clear = [("r11", 14.0, "dut1"), ("r12", 13.96, "dut1")] * 3
+    clear = [("r11", 14.0), ("r12", 13.96)] * 3
+    known = tuple(
+        Observation(f"b{i}", name, f"kernel of {name}", {"v4": x}, runs=4, testbed="dut1")
+        for i, (name, x) in enumerate([("r0", 14.0), ("r0", 14.004), ("r24", 13.96), *clear])
+    )
     names = "kernel of r11", "kernel of r12"
     begun = proof("r11", "r12", (14.0, 13.96), testbed="dut1", lead="v4", identities=names)
-    evidence = Evidence((*observations([*SPREAD[:3], *clear], runs=4), *begun[:3]))
+    evidence = Evidence((*known, *begun[:3]))
     alone = engine.next_move(bisection(), evidence, PRICES, InFlight(testbed="dut2"))
     last = (Trial(begun[3].revision, begun[3].order, testbed="dut1"),)
     in_flight = InFlight(testbed="dut2", under_way=last)

@@ -37,13 +37,6 @@ def synthesis(compared: Study) -> list[str]:
     return text.split("confidence:\n", 1)[1].split("\n\n", 1)[0].splitlines()
 
 
-def against(*rates: float) -> str:
-    """The line of the synthesis that compares these rates with 1,000,000 pps."""
-    reference = Set("a", (999_999, 1_000_000, 1_000_001))
-    (line,) = synthesis(study(reference, Set("b", rates)))
-    return line.removeprefix("  - forwarding: ")
-
-
 def test_readme_has_the_format_of_netbenches() -> None:
     compared = replace(TWO, title="Impact of D5180", conditions=["Xeon L5630", "2000 flows"])
     text = readme(compared)
@@ -85,7 +78,9 @@ def test_values_of_a_metric_have_its_unit() -> None:
     ],
 )
 def test_digits_of_a_change_follow_from_its_error(rates: Sequence[float], line: str) -> None:
-    assert against(*rates) == line
+    reference = Set("a", (999_999, 1_000_000, 1_000_001))
+
+    assert synthesis(study(reference, Set("b", rates))) == [f"  - forwarding: {line}"]
 
 
 def test_text_is_escaped_in_the_readme() -> None:

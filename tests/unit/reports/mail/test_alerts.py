@@ -16,7 +16,7 @@ from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.metric import SeriesMetric
 from netbisect.bisect.model.results import Unfinished
 from netbisect.reports.mail import alerts
-from netbisect.reports.model.changes import BisectionDocument, KernelFailure
+from netbisect.reports.model.changes import KernelFailure
 from netbisect.reports.render import plaintext, summary
 from netbisect.reports.site import changes
 
@@ -68,22 +68,17 @@ def test_panic_under_load_has_its_own_section() -> None:
     assert too_wide(text) == []
 
 
-def with_nights(case: BisectionDocument, *numbers: int) -> BisectionDocument:
-    """The case with nightly levels of these commits."""
-    level = case.levels[0]
-    levels = tuple(
-        replace(level, revision=report_cases.revision(one), label=report_cases.label(one))
-        for one in numbers
-    )
-    return replace(case, levels=levels)
-
-
 @pytest.mark.parametrize(
     ("nights", "first"), [((8, 24, 40, 48, 72), 40), ((8, 24, 48, 72), 48), ((8, 24, 72), 72)]
 )
 def test_trend_has_a_line_at_the_culprit(nights: tuple[int, ...], first: int) -> None:
     """The line names the culprit, with or without a nightly level of its own."""
-    case = with_nights(make("culprit_case"), *nights)
+    case = make("culprit_case")
+    levels = tuple(
+        replace(case.levels[0], revision=report_cases.revision(one), label=report_cases.label(one))
+        for one in nights
+    )
+    case = replace(case, levels=levels)
     lines = section(alerts.mail(case).text, "Latest revisions, slower to the left").splitlines()
     [rule] = [i for i, line in enumerate(lines) if line.startswith("  -----")]
 
