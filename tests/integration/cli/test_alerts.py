@@ -198,6 +198,8 @@ def test_the_author_is_the_login_name_or_the_user_id(
         (["mute", "1", "--why", "x", "--until", "2020-01-01"], "2020-01-01 is not after today, 2"),
         (["--all", "show", "1"], "--all here applies to the list, not to 'show'"),
         (["forget", "1"], "No such command 'forget'"),
+        (["--folder", "."], "--folder and --database exclude each other"),
+        (["show", "1", "--folder", "."], "--folder and --database exclude each other"),
     ],
 )
 def test_invalid_arguments_are_refused(address: str, arguments: list[str], message: str) -> None:
@@ -218,17 +220,3 @@ def test_mails_about_changes_have_the_domain_of_the_sender(tmp_path: Path) -> No
     assert mail.subject == "Re: a drop"
     assert mail.message_id.endswith(f"@{settings.mail.sender.rpartition('@')[2]}>")
     ledger.engine.dispose()
-
-
-@pytest.mark.parametrize(
-    "words", [[], ["show", "1"], ["show", "1", "--database", "sqlite:///other.sqlite"]]
-)
-def test_folder_and_database_exclude_each_other(
-    address: str, tmp_path: Path, words: list[str]
-) -> None:
-    place = ["--folder", str(tmp_path)]
-    words = [*words, *place] if "--database" in words else [*place, *words]
-    result = run(address, *words)
-
-    assert result.exit_code == 2
-    assert "--folder and --database exclude each other" in result.output

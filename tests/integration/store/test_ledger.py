@@ -98,26 +98,22 @@ def test_invalid_characters_are_replaced(ledger: Ledger, odd: str) -> None:
     assert [event.kind for event in ledger.events.since(0)[0]] == ["import"]
 
 
-def test_sample_of_an_unknown_boot_is_rejected(ledger: Ledger) -> None:
+def test_invalid_facts_are_rejected(ledger: Ledger) -> None:
+    """No sample is recorded before its boot."""
     marker = ledger.events.last()
     with pytest.raises(StoreError, match="belongs to boot boot1, which was not recorded"):
         ledger.facts.record(SAMPLE)
 
-    assert ledger.events.last() == marker
-    ledger.facts.record(BOOT)
-    ledger.facts.record(SAMPLE)
-    assert ledger.events.last() == marker + 2
-
-
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_invalid_facts_are_rejected(ledger: Ledger, number: float) -> None:
     with pytest.raises(StoreError, match="there is no action 7"):
         ledger.facts.record(BOOT, 7)
+    assert ledger.events.last() == marker
     ledger.facts.record(BOOT)
-    with pytest.raises(
-        StoreError, match=r"a Sample with received = .* every number must be finite"
-    ):
-        ledger.facts.record(dataclasses.replace(SAMPLE, received=(1.0, number)))
+    for number in (float("nan"), float("inf")):
+        wrong = dataclasses.replace(SAMPLE, received=(1.0, number))
+        with pytest.raises(StoreError, match=r"received = .* every number must be finite"):
+            ledger.facts.record(wrong)
+    ledger.facts.record(SAMPLE)
+    assert ledger.events.last() == marker + 2
 
 
 def test_imported_facts_are_one_transaction(ledger: Ledger) -> None:

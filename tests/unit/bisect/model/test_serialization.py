@@ -71,8 +71,5 @@ BOOT = {"is": "boot", "id": "b", "testbed": "apu", "kernel": "k", "revision": "r
 def test_invalid_text_is_rejected_with_a_reason(text: str, message: str) -> None:
     with pytest.raises(serialization.WireError, match=message):
         serialization.loads(text)
-
-
-def test_unexpected_class_is_rejected() -> None:
     with pytest.raises(serialization.WireError, match="expected Kernel, found Boot"):
         serialization.loads_as(json.dumps(BOOT), entities.Kernel)

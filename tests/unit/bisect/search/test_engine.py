@@ -258,14 +258,10 @@ def test_unmeasurable_end_next_to_the_culprit_is_unfinished(broken: int, end: st
     assert isinstance(found, Unfinished)
     assert found.why == f"the {end} end cannot be measured: it panics"
 
-
-def test_search_without_measurable_revisions_is_unfinished() -> None:
-    skipped = dict.fromkeys(names(3), "the tree does not build")
-
-    move = next_move(bisection(3), Evidence(skipped=skipped), PRICES)
-
-    assert isinstance(move, Unfinished)
-    assert "none of the revisions can be measured" in move.why
+    nothing = Evidence(skipped=dict.fromkeys(names(8), "the tree does not build"))
+    found = next_move(bisection(8), nothing, PRICES)
+    assert isinstance(found, Unfinished)
+    assert "none of the revisions can be measured" in found.why
 
 
 def test_revision_is_skipped_after_three_boots_without_samples() -> None:

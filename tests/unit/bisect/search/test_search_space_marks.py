@@ -25,11 +25,14 @@ def marked(evidence: Evidence, **verdicts: str) -> Evidence:
     return evidence.with_marks(marks(verdicts))
 
 
-def test_candidates_contradicted_by_a_mark_are_unlikely() -> None:
+def test_candidates_contradicted_by_consistent_marks_are_unlikely() -> None:
     posterior = posterior_of(bisection(8), marked(ENDS, r3="good", r5="bad"))
 
     assert posterior.chances["r4"] + posterior.chances["r5"] > 0.9
     assert posterior.chances["r3"] + posterior.chances["r6"] < 0.01
+    plain = posterior_of(bisection(8), ENDS)
+    contradicting = posterior_of(bisection(8), marked(ENDS, r6="good", r2="bad"))
+    assert contradicting.chances == pytest.approx(plain.chances)
 
 
 def test_marks_do_not_replace_verification() -> None:
@@ -52,14 +55,6 @@ def test_measurements_outweigh_a_wrong_mark(verdicts: dict[str, str]) -> None:
     assert not {trial.revision for trial in simulation.trials} & {
         revision for revision, verdict in verdicts.items() if verdict == "skip"
     }
-
-
-def test_contradicting_marks_are_ignored() -> None:
-    same = posterior_of(bisection(8), ENDS)
-
-    posterior = posterior_of(bisection(8), marked(ENDS, r6="good", r2="bad"))
-
-    assert posterior.chances == pytest.approx(same.chances)
 
 
 def test_the_last_mark_counts() -> None:

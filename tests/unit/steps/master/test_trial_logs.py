@@ -43,7 +43,10 @@ def test_oldest_logs_are_removed_first_and_retained_logs_last(
 
 
 def test_logs_replace_those_of_an_earlier_attempt(tmp_path: Path) -> None:
-    """Incomplete uploads of the same testbed are removed, and those of other testbeds are kept."""
+    """Incomplete uploads of the same testbed are removed, and those of other testbeds are kept.
+
+    Logs that cannot be stored are removed, too.
+    """
     names = (".incoming-bench-a-7", ".incoming-bench-a-6", ".incoming-bench-a-b-6", "9")
     for name in names:
         (tmp_path / name).mkdir()
@@ -52,8 +55,6 @@ def test_logs_replace_those_of_an_earlier_attempt(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "9").iterdir()] == ["incoming-bench-a-7"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [".incoming-bench-a-b-6", "9"]
 
-
-def test_logs_that_cannot_be_stored_are_removed(tmp_path: Path) -> None:
     incoming = tmp_path / ".incoming-bench-a-1"
     incoming.mkdir()
     assert "the logs cannot be stored: " in keep(incoming, tmp_path / "none" / "9")

@@ -62,6 +62,7 @@ def test_titles_name_the_metric(folder: Path) -> None:
         ('file = "measure.sh"', "", "expected either run or file"),
         ('"measure.sh"', '"other.sh"', "other.sh: cannot be read"),
         ('name = "mine"', 'name = "other"', "expected 'mine', the name of the folder"),
+        (GOOD[GOOD.index("[measure]") :], "", "metrics: expected the table [measure]"),
     ],
 )
 def test_errors_name_the_key(folder: Path, right: str, wrong: str, message: str) -> None:
@@ -69,10 +70,3 @@ def test_errors_name_the_key(folder: Path, right: str, wrong: str, message: str)
     with pytest.raises(FileError) as error:
         load_scenario_folder(folder)
     assert message in str(error.value)
-
-
-def test_metrics_need_a_measure_command(folder: Path) -> None:
-    text = GOOD.partition("[measure]")[0]
-    (folder / "scenario.toml").write_text(text)
-    with pytest.raises(FileError, match=r"metrics: expected the table \[measure\]"):
-        load_scenario_folder(folder)
