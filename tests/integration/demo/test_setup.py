@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
-import socket
 import subprocess
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from lab_fixtures import RunningLab
-from programs import captured
 
 from netbisect.demo.__main__ import main
 from netbisect.demo.lab import setup
-from netbisect.demo.lab.config import LabError, load, save
-from netbisect.demo.lab.server import LabSimulator
+from netbisect.demo.lab.config import LabError
 from netbisect.demo.service import DemoService
 from netbisect.demo.tree.create import SampleTree
 from netbisect.steps.service.rights import Right
 from netbisect.steps.service.settings import load as load_service
 from netbisect.steps.web.login import HtpasswdAuth, make_auth, user_rights
-from netbisect.workers.config.toml import FileError
 
 
 def test_failed_setup_leaves_nothing(sample_tree: SampleTree, tmp_path: Path) -> None:
@@ -39,19 +32,6 @@ def test_failed_setup_leaves_nothing(sample_tree: SampleTree, tmp_path: Path) ->
     with pytest.raises(LabError, match="is not empty"):
         setup.prepare(tmp_path, repository=sample_tree.repository)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-
-
-@pytest.fixture
-def config(running_lab: RunningLab, tmp_path: Path) -> Path:
-    """A copy of the configuration with other ports."""
-    for name in ("machines", "ssh"):
-        shutil.copytree(running_lab.files.place / name, tmp_path / name)
-    original = load(running_lab.files.simulator)
-    with setup.free_ports(len(original.doors)) as ports:
-        doors = dict(zip(original.doors, ports, strict=True))
-    path = tmp_path / "simulator.json"
-    save(replace(original, doors=doors), path)
-    return path
 
 
 def taken(number: int) -> list[int]:
@@ -78,40 +58,6 @@ def test_ports_are_returned_again_after_all_others(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "none"))
     with pytest.raises(LabError, match="cannot be opened: No such file or directory"):
         taken(1)
-
-
-def start(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return captured([sys.executable, "-m", "netbisect.demo.lab", *arguments])
-
-
-def test_port_in_use_is_reported(config: Path) -> None:
-    with socket.socket() as other:
-        port = load(config).doors["power"]
-        other.bind(("127.0.0.1", port))
-        other.listen()
-        done = start(str(config))
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"netbisect.demo.lab: power: TCP port {port} of 127.0.0.1 is unavailable: "
-        "Address already in use\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "message"),
-    [
-        ("C2558-i350", "C2758", "no profile 'C2758'; there is C2558-i350, L5630-82599, E5-2650-"),
-        ('"e5-2650-rcv"', '"new-name"', "new-name/host_key: cannot be read as an SSH host key: "),
-        ("doors", "ports", "simulator.json: no configuration of the lab: "),
-    ],
-    ids=["profile", "host key", "key"],
-)
-def test_invalid_configuration_is_rejected(
-    config: Path, right: str, wrong: str, message: str
-) -> None:
-    config.write_text(config.read_text().replace(right, wrong))
-    with pytest.raises((FileError, LabError), match=message):
-        LabSimulator(load(config), config.parent)
 
 
 def test_paths_stay_on_the_disk_of_the_machine(running_lab: RunningLab) -> None:

@@ -8,8 +8,6 @@ import sys
 import threading
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from ledger_facts import BOOT, COMPARISON, FACTS, FAILURE, KERNEL, NIGHT, SAMPLE, decide
 from sqlalchemy import text
 from waiting import wait_until
@@ -19,9 +17,7 @@ from netbisect.bisect.model.entities import (
     Commit,
     Conditions,
     Failure,
-    Reaction,
     Sample,
-    Stage,
 )
 from netbisect.bisect.model.evidence import Prices
 from netbisect.bisect.model.results import NightlyResult, NotConfirmed, Unfinished
@@ -33,46 +29,16 @@ from netbisect.store.repositories.jobs import AlreadyClosedError
 pytestmark = pytest.mark.both_databases
 
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
-TIMES = st.floats(0, 4e9)
-RATES = st.lists(st.floats(0, 1e11), max_size=4).map(tuple)
-
-
-@given(
-    sample=st.builds(
-        Sample,
-        id=st.just(""),
-        boot=st.just("boot1"),
-        testbed=TEXT,
-        scenario=TEXT,
-        pps=st.floats(0, 1e11),
-        offered_pps=st.floats(0, 1e11),
-        received=RATES,
-        offered=RATES,
-        problems=st.lists(TEXT, max_size=2).map(tuple),
-        conditions=TEXT,
-        at=TIMES,
-        seconds=TIMES,
-    ),
-    failure=st.builds(
-        Failure,
-        id=st.just(""),
-        revision=TEXT,
-        stage=st.sampled_from(Stage),
-        reaction=st.sampled_from(Reaction),
-        why=TEXT,
-        at=TIMES,
-        seconds=TIMES,
-        testbed=TEXT,
-        scenario=TEXT,
-        log=TEXT,
-    ),
-)
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_facts_are_read_as_written(ledger: Ledger, sample: Sample, failure: Failure) -> None:
-    name = f"example {ledger.events.last()}"
-    sample, failure = dataclasses.replace(sample, id=name), dataclasses.replace(failure, id=name)
-    decision = decide(ledger, ledger.jobs.add(NIGHT, key=name).id)
+@pytest.mark.parametrize("number", [0.0, 0.1 + 0.2, 1e11])
+@pytest.mark.parametrize("text", ["", "na\u00efve \U0001f600 \x1b[0m '\\\";--\n"])
+def test_facts_are_read_as_written(ledger: Ledger, text: str, number: float) -> None:
+    texts = {"testbed": text, "scenario": text}
+    numbers = {"at": number, "seconds": number}
+    sample = dataclasses.replace(
+        SAMPLE, **texts, **numbers, pps=number, offered=(number, 1 / 3), problems=(text, "x")
+    )
+    failure = dataclasses.replace(FAILURE, **texts, **numbers, why=text, log=text)
+    decision = decide(ledger, ledger.jobs.add(NIGHT, key="night").id)
     ledger.facts.record(BOOT)
 
     ledger.facts.record(sample, decision.id)

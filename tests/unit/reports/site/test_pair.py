@@ -1,4 +1,4 @@
-"""The page of two revisions."""
+"""The page of two revisions, and names of pages of revisions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from netbisect.bisect.detection.level_difference import LevelEstimate
 from netbisect.bisect.model.entities import Level
 from netbisect.reports.model.types import RevisionDocument
 from netbisect.reports.site import pair
+from netbisect.reports.site.files import pair_page, revision_page
 from netbisect.reports.site.pair import SeriesPair
 
 CPU = "fwd4~cpu.percent.lower"
@@ -30,3 +31,10 @@ def page(*scenarios: str) -> str:
 def test_mean_change_is_of_one_metric() -> None:
     assert "Geometric mean of all changes: -50.0 %." in page(CPU)
     assert "Geometric mean" not in page(CPU, "fwd4")
+
+
+def test_revisions_that_begin_alike_have_pages_of_their_own() -> None:
+    names = [f"release-14.0.{i}" for i in range(20)]
+    assert len({revision_page(one) for one in names}) == 20
+    assert len({pair_page(names[0], one) for one in names}) == 20
+    assert revision_page("0123456789abcdef" + 24 * "0") == "revision-0123456789ab.html"
