@@ -169,25 +169,18 @@ def test_a_profile_is_queued_until_it_has_a_result(own_service: Path) -> None:
     with ledger.jobs.closing(record, ProfileResult(hashes)):
         pass
     assert "done before" in run(*command).output
-    assert ledger.jobs.all_open() == []
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
+    for words, message in (
         (
             ["main", "--scenario", "inet5"],
             "c2558 has no scenario 'inet5'; there is inet4-forwarding",
         ),
         (["nothing"], "nothing"),
         (["main", "main~1", "main~2"], "expected one or two revisions"),
-    ],
-)
-def test_an_invalid_profile_is_refused(own_service: Path, words: list[str], message: str) -> None:
-    result = run("profile", "--testbed", "c2558", *words, "--folder", own_service)
-
-    assert result.exit_code != 0
-    assert message in result.output
+    ):
+        result = run("profile", "--testbed", "c2558", *words, "--folder", own_service)
+        assert result.exit_code != 0
+        assert message in result.output
+    assert ledger.jobs.all_open() == []
 
 
 @pytest.mark.parametrize("command", ["status", "stop", "start", "backup"])

@@ -36,7 +36,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     engine.dispose()
 
 
-def test_every_row_of_an_old_ledger_loads(ledger: Ledger) -> None:
+def test_every_row_of_an_old_ledger_loads_and_work_continues(ledger: Ledger) -> None:
     with ledger.reading() as session:
         rows = {
             name: session.connection().exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()  # noqa: S608
@@ -63,8 +63,7 @@ def test_every_row_of_an_old_ledger_loads(ledger: Ledger) -> None:
     events, _ = ledger.events.since(0)
     assert len(events) == rows["events"]
 
-
-def test_work_continues_in_an_old_ledger(ledger: Ledger) -> None:
+    # Work continues.
     [bisection] = [job for job in ledger.jobs.all_open() if job.key == "open:bisection"]
     assert isinstance(bisection.job, BisectJob)
     [pending] = ledger.actions.all_open(bisection.id)

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from revision_tree import Published, Tree
 
 from netbisect.store.git.history import History
-
-if TYPE_CHECKING:
-    from revision_tree import Published, Tree
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    from revision_tree import Tree  # noqa: PLC0415 - tests/conftest.py sets the path later
-
     return Tree(tmp_path / "tree")
 
 
@@ -27,6 +22,4 @@ def history(tree: Tree, tmp_path: Path) -> History:
 
 @pytest.fixture(scope="session")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
-    from revision_tree import Published  # noqa: PLC0415 - tests/conftest.py sets the path later
-
     return Published(tmp_path_factory.mktemp("published"))

@@ -17,7 +17,6 @@ from twisted.internet import defer
 from netbisect.bisect.model.entities import Commit
 from netbisect.localbisect.repository import Repository, RepositoryError
 from netbisect.steps.scheduler import change_sources
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.git.history import History
 from netbisect.store.git.mirror import HistoryError
 from netbisect.store.git.raw_commit import LATEST, MOST_BYTES, parse
@@ -67,17 +66,6 @@ def test_every_name_on_the_branch_is_found(hostile: HostileBranch, history: Hist
         for name in (f"n{number}", revision[:12]):
             assert commit_named(history, name, default_branch="main").revision == revision
         assert "\0" not in history.committer(revision)
-
-
-@pytest.mark.both_databases
-def test_unreadable_commits_are_stored(commits: dict[str, Commit], url: str) -> None:
-    """Text columns of PostgreSQL cannot contain NUL."""
-    ledger = open_ledger(url)
-    ledger.commits.learn(list(commits.values()), "main")
-
-    for commit in commits.values():
-        assert ledger.commits.get(commit.revision) == commit
-    ledger.engine.dispose()
 
 
 @given(st.binary(), st.lists(st.sampled_from([b"author ", b"<", b">", b" 1", b"\n", b"\0"])))

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
+from alert_ledger import Clock
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.store.db.database import open_database
 from netbisect.store.ledger import Ledger
 
-if TYPE_CHECKING:
-    from alert_ledger import Clock
-
 
 @pytest.fixture
 def clock() -> Clock:
-    from alert_ledger import Clock  # noqa: PLC0415 - tests/conftest.py sets the path later
-
     return Clock()
 
 

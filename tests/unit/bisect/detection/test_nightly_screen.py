@@ -117,10 +117,9 @@ def test_saturated_levels_are_not_suspicious() -> None:
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("config", ["ipfw-statefull", "pf-statefull"])
-def test_images_of_a_published_year_show_its_documented_changes(config: str) -> None:
+def test_images_of_a_published_year_show_its_documented_changes() -> None:
     """Only r303643 and r309257 are found, and every range includes the commit."""
-    levels = measured("Atom_C2558", config, "history")
+    levels = measured("Atom_C2558", "pf-statefull", "history")
     order = [level.revision for level in levels]
     changes = [order.index(name) for name in ("r303643", "r309257")]
     found = [screen(levels[:i], levels[i]) for i in range(1, len(levels))]

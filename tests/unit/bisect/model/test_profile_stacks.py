@@ -54,7 +54,6 @@ def test_folded_stacks_survive_a_round_trip(profile: dict[profile_stacks.Stack, 
     [
         ("", "no sample"),
         ("a;b\n", "line 1: 'a;b'"),
-        ("a;b 1.5\n", "line 1: 'a;b 1.5'"),
         ("a;b 1\n 12\n", "line 2: '12'"),
         (f"a;b {'9' * 5000}\n", "line 1: 'a;b 999"),
         ("@ cycles [2 samples]\nhello\n", "line 2: 'hello'"),

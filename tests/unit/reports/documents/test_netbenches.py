@@ -126,7 +126,7 @@ def test_png_shows_every_boot() -> None:
         assert near.any(axis=0).sum() >= 3 * len(TWO.scenarios[0].sets[0].pps)
 
 
-def test_given_file_names_are_kept_and_made_unique() -> None:
+def test_file_names_are_kept_made_unique_and_portable() -> None:
     one, two = Set("a", OLD, "295150.pf"), Set("b", NEW, "295150.pf.pps")
     names = list(
         files(Study("t", [ComparedScenario("x", [one, two]), ComparedScenario("y", [one, two])]))
@@ -139,8 +139,6 @@ def test_given_file_names_are_kept_and_made_unique() -> None:
         "b.y.pps",
     ]
 
-
-def test_file_names_are_portable() -> None:
     compared = study(Set("../up", OLD), Set("Ä / \x00?", NEW), Set("..", OLD), Set("AUX ü", NEW))
     names = [name for name in files(compared) if name.endswith(".pps")]
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from lab_fixtures import RunningLab
 
 from netbisect.demo.lab.testbeds import TESTBEDS, copies
 from netbisect.steps.master import builders
 from netbisect.steps.service.settings import load_settings
-
-if TYPE_CHECKING:
-    from tests.lab_fixtures import RunningLab
 
 
 def test_worker_runs_one_build_per_host(running_lab: RunningLab, tmp_path: Path) -> None:
