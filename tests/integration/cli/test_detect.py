@@ -30,14 +30,7 @@ run = partial(netbisect, "detect")
 def points(
     *shape: tuple[int, float], seed: int = 1, first: int = 300_000, boots: int = 5
 ) -> list[dict[str, Any]]:
-    """Points of a history, one image every 100 revisions.
-
-    Args:
-        shape: Pairs of a number of images and their level in units of 600 kpps.
-        seed: Seed of the noise.
-        first: First revision.
-        boots: Number of boots of each image.
-    """
+    """Points of a history, one image every 100 revisions; levels are in units of 600 kpps."""
     rng = np.random.default_rng(seed)
     found: list[dict[str, Any]] = []
     for count, factor in shape:

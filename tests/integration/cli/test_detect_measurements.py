@@ -46,11 +46,13 @@ def csv(*lines: str) -> str:
     return "\n".join([HEADER, *lines, ""])
 
 
+def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
 def as_json(lines: list[str]) -> str:
     keys = HEADER.split(",")
-    return "".join(
-        json.dumps(dict(zip(keys, line.split(","), strict=True))) + "\n" for line in lines
-    )
+    return json_lines(dict(zip(keys, line.split(","), strict=True)) for line in lines)
 
 
 @pytest.mark.parametrize("text", [csv(*CPU), as_json(CPU)])
@@ -276,10 +278,6 @@ def history(length: int = 30) -> list[dict[str, Any]]:
     ]
 
 
-def lines(rows: Iterable[Mapping[str, Any]]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
-
-
 def events(database: str, *arguments: str) -> list[dict[str, Any]]:
     result = run("--database", database, "--json", *arguments)
     assert result.exit_code == 0, result.stderr
@@ -287,7 +285,7 @@ def events(database: str, *arguments: str) -> list[dict[str, Any]]:
 
 
 def test_an_increase_of_seconds_is_a_rise(database: str) -> None:
-    result = imported("-", "--database", database, text=lines(history()))
+    result = imported("-", "--database", database, text=json_lines(history()))
     assert result.stdout == "1 series; 90 boots and 90 samples are new, 0 were known\n"
 
     (event,) = events(database, "--series", f"*/{SERIES}/*")
@@ -302,23 +300,23 @@ def test_an_increase_of_seconds_is_a_rise(database: str) -> None:
 
 def test_new_revisions_follow_known_ones(database: str) -> None:
     command = ["-", "--database", database]
-    imported(*command, text=lines(history()[:60]))
-    result = imported(*command, text=lines(history()[45:]))
+    imported(*command, text=json_lines(history()[:60]))
+    result = imported(*command, text=json_lines(history()[45:]))
 
     assert result.stdout == "1 series; 30 boots and 30 samples are new, 15 were known\n"
     (event,) = events(database)
     assert (event["before"], event["at"]) == ("c14", "c15")
 
-    early = imported(*command, text=lines([row(9, 40.0, revision="c99"), *history()]))
+    early = imported(*command, text=json_lines([row(9, 40.0, revision="c99"), *history()]))
     assert early.exit_code == 1
     assert "c99 is before c0, but after it in an earlier import" in early.stderr
 
 
 def test_other_values_of_known_rows_are_reported(database: str) -> None:
     command = ["-", "--database", database]
-    imported(*command, text=lines(history()))
-    again = imported(*command, text=lines([*history(), row(29, 41.0)]))
-    other = imported(*command, text=lines([row(3, 39.0), row(29, 41.0)]))
+    imported(*command, text=json_lines(history()))
+    again = imported(*command, text=json_lines([*history(), row(29, 41.0)]))
+    other = imported(*command, text=json_lines([row(3, 39.0), row(29, 41.0)]))
 
     assert again.stderr == ""
     assert other.stdout == "1 series; 0 boots and 0 samples are new, 2 were known\n"
@@ -328,7 +326,7 @@ def test_other_values_of_known_rows_are_reported(database: str) -> None:
 
 
 def test_an_invalid_row_imports_nothing(database: str) -> None:
-    text = lines([*history(), row(5, 0.0)])
+    text = json_lines([*history(), row(5, 0.0)])
     result = imported("-", "--database", database, text=text)
 
     assert result.exit_code == 1
@@ -340,7 +338,7 @@ def test_an_invalid_row_imports_nothing(database: str) -> None:
 def test_import_to_a_watched_branch_is_refused(database: str) -> None:
     commit = Commit("a" * 40, 1, "Initial import", "", "Ann", "ann@example.org", 0.0)
     open_ledger(database).commits.learn([commit], "main")
-    result = imported("-", "--database", database, text=lines(history()))
+    result = imported("-", "--database", database, text=json_lines(history()))
 
     assert result.exit_code == 1
     assert "branch 'main' is watched in this database" in result.stderr

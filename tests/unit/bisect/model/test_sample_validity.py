@@ -160,13 +160,7 @@ def with_queues(direction: str, packets: tuple[int, ...]) -> RunRecord:
 
 
 def two_generators(late: int = 0, lost: int = 0, ends: int = 0) -> RunRecord:
-    """A run of two generators and two receivers.
-
-    Args:
-        late: Delay of the second generator, seconds.
-        lost: Seconds for which it sends nothing.
-        ends: Time from its end to that of the first, seconds.
-    """
+    """A run of two generators; the second begins late, sends nothing for a while, or ends early."""
     half, offered = LINE_RATE / 2, GOOD.offered[GENERATOR]
     gap = range(10, 10 + lost)
     first = [rate / 2 for rate in offered]

@@ -174,12 +174,10 @@ def test_undecided_comparison_of_the_ends_is_unfinished() -> None:
     assert move.why.endswith("further boots would decide it")
 
 
-RANGE_JOB = bisection(40, noise=Noise(0.002, 0.004))
 RANGE_SPACE = build_search_space(
-    RANGE_JOB,
+    bisection(40, noise=Noise(0.002, 0.004)),
     evidence_of({f"r{i}": [14.0 if i < 15 else 13.95] for i in (*range(15), *range(23, 41))}),
 )
-NO_POSTERIOR = Posterior({}, 0.0)
 
 
 @settings(deadline=None, max_examples=15)
@@ -196,7 +194,7 @@ def test_credible_range_is_the_shortest_with_95_percent(powers: list[float]) -> 
         for stop in range(start + 2, 42)
     }
     shortest = min(stop - start for (start, stop), mass in masses.items() if mass >= 0.95)
-    found = credible_range(space, chances, NO_POSTERIOR)
+    found = credible_range(space, chances, Posterior({}, 0.0))
 
     assert (found is None) == (shortest > 5)
     if found is not None:

@@ -31,14 +31,7 @@ OF_RETEST = -log_uniform_effects(0.02)
 def differences_of(
     random: np.random.Generator, blocks: int, effect: float, outlier: NDArray[np.float64] | float
 ) -> list[float]:
-    """Differences of boots in the order good, bad, bad, good.
-
-    Args:
-        random: Generator of the noise.
-        blocks: Number of blocks.
-        effect: Ln ratio.
-        outlier: Added to each boot, ln ratio; one row per block.
-    """
+    """Differences of boots in the order good, bad, bad, good; `outlier` has a row per block."""
     x = random.normal(0, SD, (blocks, BLOCK)) + outlier
     pairs = effect + np.stack([x[:, 1] - x[:, 0], x[:, 2] - x[:, 3]], axis=1)
     found: list[float] = pairs.ravel().tolist()

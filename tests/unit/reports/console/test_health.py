@@ -21,11 +21,7 @@ from netbisect.bisect.model.detection_results import (
 from netbisect.reports.console.health import as_text, warnings
 
 FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
-DAY = 86400.0
-NOW = 1.8e9
 LEVELS = history(1, (12, 0.0), boot=0.005, image=0.0, stray=0.0)
-
-
 QUIET = DetectionRecord(0, 0, 1.0, 0, 0, 0, 0, None)
 NONE = SplitHalfTest(0, 0, 0)
 NO_REPEATS = RepeatedNights(0, 0, 0, None)
@@ -37,7 +33,7 @@ def lab_health(
     halves: SplitHalfTest = NONE,
     repeats: RepeatedNights = NO_REPEATS,
 ) -> LabHealth:
-    return LabHealth(NOW, tuple(series), record, halves, repeats)
+    return LabHealth(1.8e9, tuple(series), record, halves, repeats)
 
 
 def report(
