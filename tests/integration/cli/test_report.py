@@ -60,7 +60,6 @@ def refused(*arguments: str) -> str:
 
 
 SETS = ("--set", "r311848=old.pps", "--set", "r311849=new.pps", "--title", "Impact")
-BLOCK = ministat([("r311848", OLD), ("r311849", NEW)])
 
 
 def test_files_of_values_are_compared_and_copied() -> None:
@@ -69,7 +68,8 @@ def test_files_of_values_are_compared_and_copied() -> None:
     text = written(*SETS, *options, "--flame-graph", "r311849=flame.svg")
 
     assert text.startswith("Impact\n  - Xeon\n  - 2000 flows\n")
-    assert f"\nOn pf:\n\n```\n{BLOCK}```\n" in text
+    block = ministat([("r311848", OLD), ("r311849", NEW)])
+    assert f"\nOn pf:\n\n```\n{block}```\n" in text
     assert sorted(path.name for path in Path("out").iterdir()) == [
         "README.md",
         "flame.svg",

@@ -6,7 +6,6 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from alembic import command
@@ -26,10 +25,6 @@ from netbisect.store.db.schema import (
 from netbisect.store.db.tables import Base
 
 pytestmark = pytest.mark.both_databases
-
-
-def on_postgresql(schema: str) -> Any:
-    return pytest.param("postgresql", schema, marks=pytest.mark.xdist_group("postgresql"))
 
 
 @pytest.fixture
@@ -159,7 +154,10 @@ def rows_in(engine: Engine) -> dict[str, dict[str, object]]:
 
 @pytest.mark.parametrize(
     ("database", "schema"),
-    [*(("sqlite", schema) for schema in RELEASED), on_postgresql(RELEASED[0])],
+    [
+        *(("sqlite", schema) for schema in RELEASED),
+        pytest.param("postgresql", RELEASED[0], marks=pytest.mark.xdist_group("postgresql")),
+    ],
     indirect=["database"],
 )
 def test_a_ledger_of_any_schema_keeps_all_values(engine: Engine, schema: str) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
-from histories import history
+from histories import history, nights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,6 @@ from netbisect.bisect.detection.histories import SeriesKey
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.reports.console.events import as_data, as_table, full, why
 
-DAY = 86400.0
 ORDER = {f"r{number}": number for number in range(200)}
 
 
@@ -58,17 +58,7 @@ def summaries(found: Sequence[ShiftEvent]) -> list[tuple[str, str, str, int]]:
     return [(event.kind.value, event.before, event.at, len(event.shifts)) for event in found]
 
 
-def series(seed: int, *shape: tuple[int, float], slope: float = 0.0) -> list[Level]:
-    """One image per day with five boots; `shape` lists counts of images and levels above 14."""
-    rng = np.random.default_rng(seed)
-    levels = []
-    for count, level in shape:
-        for _ in range(count):
-            n = len(levels)
-            mean = 14 + level + slope * n + rng.normal(0, 0.004)
-            boots = tuple(float(x) for x in mean + rng.normal(0, 0.006, 5))
-            levels.append(Level(f"r{n}", f"kernel {n}", 1.7e9 + DAY * n, boots))
-    return levels
+images = partial(history, boot=0.006, image=0.004, stray=0)
 
 
 def detect(branch: Mapping[SeriesKey, Sequence[Level]]) -> list[ShiftEvent]:
@@ -125,7 +115,7 @@ def test_every_shift_is_in_one_event(raw: list[tuple[int, int, float, int]], rng
 def test_single_slow_image_is_a_dip() -> None:
     """The next image has the old level; its return is not an improvement."""
     branch = {
-        SeriesKey("apu2", scenario): series(seed, (15, 0.0), (1, -0.15), (15, 0.0))
+        SeriesKey("apu2", scenario): images(seed, (15, 0.0), (1, -0.15), (15, 0.0))
         for seed, scenario in enumerate(["inet4-forwarding", "inet4-pf-stateful"])
     }
 
@@ -139,7 +129,7 @@ def test_single_slow_image_is_a_dip() -> None:
 def test_good_image_between_two_slow_ones_is_no_peak() -> None:
     slow = [(15, 0.0), (1, -0.3), (1, 0.0), (1, -0.3), (15, 0.0)]
 
-    found = detect({SeriesKey("apu2", "inet4-forwarding"): series(1, *slow)})
+    found = detect({SeriesKey("apu2", "inet4-forwarding"): images(1, *slow)})
 
     assert summaries(found) == [("dip", "r14", "r15", 1), ("dip", "r16", "r17", 1)]
     assert [event.back for event in found] == ["r16", "r18"]
@@ -147,8 +137,8 @@ def test_good_image_between_two_slow_ones_is_no_peak() -> None:
 
 def test_partial_return_is_a_drop_and_an_improvement() -> None:
     branch = {
-        SeriesKey("e5", "x"): series(6, (15, 0.0), (1, -0.3), (15, 0.0)),
-        SeriesKey("c2558", "x"): series(7, (15, 0.0), (1, -0.3), (15, -0.15)),
+        SeriesKey("e5", "x"): images(6, (15, 0.0), (1, -0.3), (15, 0.0)),
+        SeriesKey("c2558", "x"): images(7, (15, 0.0), (1, -0.3), (15, -0.15)),
     }
 
     drop, improvement = detect(branch)
@@ -176,7 +166,10 @@ def test_few_images_of_a_noisy_metric_have_few_steps() -> None:
 @pytest.mark.parametrize("slope", [-0.0004, -0.0006, -0.001])
 def test_gradual_drop_is_a_drift(slope: float) -> None:
     """A slope of 0.04 to 0.1 % per day is one drift and no steps."""
-    (event,) = detect({SeriesKey("apu2", "x"): series(9, (110, 0.0), slope=slope)})
+    rng = np.random.default_rng(9)
+    levels = 14 + slope * np.arange(110) + rng.normal(0, 0.004, 110)
+    rows = levels[:, None] + rng.normal(0, 0.006, (110, 5))
+    (event,) = detect({SeriesKey("apu2", "x"): nights(rows)})
 
     assert event.kind is EventKind.DRIFT
     assert event.at == "r109"
