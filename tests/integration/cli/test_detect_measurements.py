@@ -325,7 +325,7 @@ def test_other_values_of_known_rows_are_reported(database: str) -> None:
     )
 
 
-def test_an_invalid_row_imports_nothing(database: str) -> None:
+def test_an_invalid_row_or_a_watched_branch_imports_nothing(database: str) -> None:
     text = json_lines([*history(), row(5, 0.0)])
     result = imported("-", "--database", database, text=text)
 
@@ -334,8 +334,6 @@ def test_an_invalid_row_imports_nothing(database: str) -> None:
     assert result.stderr.endswith(f"{wrong}\nnothing was imported\n")
     assert not open_ledger(database).series.names()
 
-
-def test_import_to_a_watched_branch_is_refused(database: str) -> None:
     commit = Commit("a" * 40, 1, "Initial import", "", "Ann", "ann@example.org", 0.0)
     open_ledger(database).commits.learn([commit], "main")
     result = imported("-", "--database", database, text=json_lines(history()))

@@ -79,8 +79,10 @@ def test_git_is_killed_after_its_time_limit(
             history.update()
 
 
-def test_a_commit_has_author_files_and_position(repository: Repository, history: History) -> None:
-    repository.commit("first", a="1\n2\n")
+def test_a_commit_has_author_files_position_and_diff(
+    repository: Repository, history: History
+) -> None:
+    first = repository.commit("first", a="1\n2\n")
     revision = repository.commit(
         "net: forward faster\n\nLonger text\nin two lines.\n\nReviewed by: b\n",
         a="1\n3\n",
@@ -99,17 +101,10 @@ def test_a_commit_has_author_files_and_position(repository: Repository, history:
     assert commit.at == at
     assert commit.paths == ("a", "logo", "sys/net/if.c")
     assert commit.lines == 3
-
-
-def test_diff_has_the_given_files_only(repository: Repository, history: History) -> None:
-    first = repository.commit("base", a="1\n", b="1\n")
-    second = repository.commit("change", a="2\n", b="2\n")
-    history.update()
-
-    found = history.diff(second, ["b"]).splitlines()
-    assert (found[0], found[-2:]) == ("diff --git a/b b/b", ["-1", "+2"])
-    assert history.diff(first, ["a"]).endswith("+1\n")
-    assert history.diff(second, ["c"]) == ""
+    diff = history.diff(revision, ["a"]).splitlines()
+    assert (diff[0], diff[-2:]) == ("diff --git a/a b/a", ["-2", "+3"])
+    assert history.diff(first, ["a"]).endswith("+2\n")
+    assert history.diff(revision, ["b"]) == ""
 
 
 def test_between_lists_commits_after_good_up_to_bad(

@@ -28,13 +28,7 @@ def receiver(pps: float, seconds: int = 40) -> str:
     """Output of pkt-gen's receiver at a constant rate."""
     lines = [
         "CMD: pkt-gen -N -f rx -i igb3 -w 4",
-        "456.099101 main [2564] interface is igb3",
-        "456.099126 main [2688] running on 1 cpus (have 4)",
-        "456.099208 extract_ip_range [463] range is 10.0.0.1:1234 to 10.0.0.1:1234",
-        "456.099216 extract_ip_range [463] range is 10.1.0.1:1234 to 10.1.0.1:1234",
-        "456.129606 main [2784] mapped 334980KB at 0x801800000",
-        "456.158800 main [2883] Wait 4 secs for phy reset",
-        "460.206239 main [2885] Ready...",
+        *7 * ["456.099101 main [2564] interface is igb3"],
         "460.206323 receiver_body [1644] reading from netmap:igb3 fd 3 main_fd 3",
     ]
     lines += [

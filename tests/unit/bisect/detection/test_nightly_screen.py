@@ -47,11 +47,6 @@ def test_false_suspicions_are_rare(nights: int, image: float) -> None:
     assert sum(false) <= 3
 
 
-def test_screen_needs_a_history() -> None:
-    with pytest.raises(ValueError, match="at least one earlier level"):
-        screen([], history(18, (1, 0.0))[0])
-
-
 def test_images_confirm_a_lasting_drop_until_it_becomes_the_baseline() -> None:
     """Every night is suspicious, and the range is that of the drop."""
     found = [
@@ -105,15 +100,12 @@ def test_vanished_slow_mode_is_of_kind_modes() -> None:
     assert not tonight(before).suspicious
 
 
-def saturated(levels: list[Level], which: range | list[int]) -> list[Level]:
-    """Marks levels as saturated."""
-    return [replace(one, saturated=i in which) for i, one in enumerate(levels)]
-
-
 def test_saturated_levels_are_not_suspicious() -> None:
-    drop = saturated(history(50, (15, 0.0), (1, -0.1)), range(16))
+    drop = [replace(one, saturated=True) for one in history(50, (15, 0.0), (1, -0.1))]
 
     assert not tonight(drop).suspicious
+    with pytest.raises(ValueError, match="at least one earlier level"):
+        tonight(drop[:1])
 
 
 @pytest.mark.data

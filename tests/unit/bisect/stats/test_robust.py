@@ -34,7 +34,4 @@ def test_second_mode_does_not_widen_the_scale() -> None:
 
     assert scale(groups) < 0.025
     assert scale([random.normal(14, 0.01, 8) for _ in range(30)]) == pytest.approx(0.01, rel=0.15)
-
-
-def test_single_values_have_no_scale() -> None:
-    assert scale([[14.0], [13.0]]) == 0.0
+    assert scale([[14.0], [13.0]]) == 0.0  # single values

@@ -182,17 +182,12 @@ def test_every_result_has_a_sentence(result: Result, text: str) -> None:
         (AlertState.MERGED, {"merged_into": 7}, "merged into an earlier alert, alert 7"),
         (AlertState.FIXED, {"recovery": "r9"}, "fixed; the level is back"),
         (AlertState.FIXED, {}, "reported as fixed; it reopens if the change is measured again"),
+        (AlertState.WITHDRAWN, {}, "withdrawn; new measurements do not show it"),
     ],
 )
 def test_states_have_their_details(state: AlertState, fields: dict[str, object], text: str) -> None:
     values = {"muted_until": None, "merged_into": None, "recovery": "", **fields}
     assert words.state(SimpleNamespace(state=state, **values)) == text
-
-
-def test_withdrawn_alert_may_have_passed_its_retest() -> None:
-    """A search or a user withdraws alerts, too."""
-    values = {"state": AlertState.WITHDRAWN, "muted_until": None, "merged_into": None}
-    assert "retest" not in words.state(SimpleNamespace(**values, recovery=""))
 
 
 def test_rise_of_a_lower_is_better_metric_is_worse() -> None:
