@@ -232,7 +232,4 @@ def test_recovery_after_three_levels(
     effect = math.log(0.9)
 
     assert recovery(BEFORE, levels(*after), noise, effect) == back
-
-
-def test_no_recovery_without_a_baseline() -> None:
-    assert recovery([], levels(100, 100, 100), QUIET, -0.1) is None
+    assert recovery([], levels(*after), noise, effect) is None

@@ -214,7 +214,7 @@ def test_unknown_names_are_reported(repository: Repository, history: History) ->
         history.between(second, first)
 
 
-def test_an_unreadable_or_empty_repository_is_reported(
+def test_an_unreadable_or_empty_repository_and_a_full_folder_are_reported(
     repository: Repository, tmp_path: Path
 ) -> None:
     """A failed first update can be repeated."""
@@ -237,11 +237,6 @@ def test_an_unreadable_or_empty_repository_is_reported(
     history.update()
     assert history.head("main") == revision
 
-
-def test_a_directory_with_other_files_is_not_changed(
-    repository: Repository, tmp_path: Path
-) -> None:
-    repository.commit("first", a="1\n")
     directory = tmp_path / "full"
     directory.mkdir()
     (directory / "notes").write_text("mine")

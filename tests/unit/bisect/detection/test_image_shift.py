@@ -56,16 +56,13 @@ def test_drop_is_shown_with_a_large_min_effect(percent: float) -> None:
     assert evidence_of(y, math.log1p(-percent / 100)).shown
 
 
-def test_single_outlier_is_not_a_shift() -> None:
+def test_few_images_are_uncertain() -> None:
+    """A single image is no shift; thirty images before the drop show it, and four do not."""
     y = images(1, 30, 1, 0.0, 0.01)
     y[-1] = 14 - 0.07
-
     assert not evidence_of(y).shown
     assert evidence_of(np.append(y, [y[-1], y[-1]])).shown
 
-
-def test_few_images_are_uncertain() -> None:
-    """Thirty images before the drop show it, and four do not."""
     y = images(2, 30, 4, 0.05, 0.008)
 
     assert evidence_of(y).shown

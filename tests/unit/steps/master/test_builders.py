@@ -35,15 +35,10 @@ def test_worker_runs_one_build_per_host(running_lab: RunningLab, tmp_path: Path)
     assert (lock.lockid.name, lock.lockid.maxCount) == ("kernel", 1)
 
 
-def connected(*names: str) -> Any:
-    return SimpleNamespace(
-        workers=[SimpleNamespace(worker=SimpleNamespace(workername=name)) for name in names]
-    )
-
-
-def chosen(connected_workers: str, free: str, avoided: str) -> str | None:
+def chosen(connected: str, free: str, avoided: str) -> str | None:
     """The chosen worker for a kernel; each letter names a worker."""
-    builder = connected(*connected_workers)
+    workers = [SimpleNamespace(worker=SimpleNamespace(workername=name)) for name in connected]
+    builder: Any = SimpleNamespace(workers=workers)
     candidates = [one for name in free for one in builder.workers if one.worker.workername == name]
     properties = SimpleNamespace(getProperty=lambda *_: list(avoided))
     found = builders.choose_worker(builder, candidates, SimpleNamespace(properties=properties))

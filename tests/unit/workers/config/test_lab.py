@@ -147,7 +147,6 @@ def test_list_of_one_generator_equals_a_table(tmp_path: Path, text: str) -> None
             "testbeds[0].generator[1].port: expected `interface`, `mac` or `pci`",
         ),
     ],
-    ids=["first-with-dut-port", "duplicate-port", "port-without-selector"],
 )
 def test_invalid_lists_of_hosts_are_rejected(
     tmp_path: Path, text: str, right: str, wrong: str, message: str
