@@ -12,13 +12,12 @@ from netbisect.bisect.model.results import Unfinished
 from netbisect.store.db.database import StoreError
 from netbisect.store.ledger import Ledger
 
-SEARCH = bisect_job([f"r{number}" for number in range(10, 21)], -0.1, Noise())
-
 
 @pytest.fixture
 def search(ledger: Ledger) -> int:
     """The number of the search of alert 1."""
-    record = ledger.jobs.add(SEARCH, key="search")
+    job = bisect_job([f"r{number}" for number in range(10, 21)], -0.1, Noise())
+    record = ledger.jobs.add(job, key="search")
     announce(ledger)
     ledger.alerts.change(1, who="netbisect", what="the search begins", bisection=record.id)
     return record.id

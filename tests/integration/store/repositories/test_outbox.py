@@ -15,7 +15,6 @@ from netbisect.store.ledger import Ledger
 
 pytestmark = pytest.mark.both_databases
 
-BISECTION = bisect_job(["r10", "r15", "r20"], -0.1, Noise())
 EFFECTS = (DROP, STILL)
 
 
@@ -89,7 +88,8 @@ def test_invalid_mails_are_rejected(ledger: Ledger) -> None:
 
 
 def test_a_requested_search_can_open_an_alert(ledger: Ledger) -> None:
-    search = ledger.jobs.add(BISECTION, key="on demand", requested_by="me")
+    job = bisect_job(["r10", "r15", "r20"], -0.1, Noise())
+    search = ledger.jobs.add(job, key="on demand", requested_by="me")
     with ledger.jobs.closing(search, Culprit("r15", "r14", Posterior({}, 0.0), EFFECTS)) as closing:
         alert = closing.open_alert(EFFECTS, what="found on demand")
 

@@ -126,7 +126,7 @@ def test_layouts_in_flight_keep_their_numbers() -> None:
     assert seen_there == [("r0", 1), ("r0", 2), ("r0", 3)]
 
 
-def test_no_new_layouts_after_two_identical_ones() -> None:
+def test_no_new_layouts_after_identical_ones_and_no_effect_of_one_side() -> None:
     boots = (("1", 0), ("2", 1))
     same = tuple(Observation(i, "r0", "same", {LEAD: 14.0}, layout=layout) for i, layout in boots)
     space = build_search_space(bisection(4), Evidence(same))
@@ -134,8 +134,6 @@ def test_no_new_layouts_after_two_identical_ones() -> None:
     assert targets(space) == [("r0", 1)]
     assert len(space.images) == 1
 
-
-def test_no_effect_without_boots_of_both_sides() -> None:
     space = build_search_space(bisection(4), read(("r1", 0, 0.0)))
 
     assert link_order.difference(space, target_of(space, 1), target_of(space, 2)) is None

@@ -22,14 +22,11 @@ def test_settings_of_one_revision_name_their_run() -> None:
     )
     request = replace(report_documents.request_document(), differences=(), settings=lines)
     assert [row[0] for row in setting_rows(request)[1:]] == ["c2558, run 1", "c2558, run 2"]
+    undecided = replace(request, remarks=("More boots may decide it.",))
+    assert "\nMore boots may decide it.\n" in as_text(undecided)
 
 
 def test_interval_of_hidden_change_ascends_if_lower_numbers_are_better() -> None:
     found = Difference.of(Effect(CPU, 0.0, -0.001, 0.001, 0.9, 5, 5))
     line = ComparedRevision("c2558", 1, "CPU use", "a2", found, -0.02, 0.03, "no regression", "")
     assert "between -3.0 % and +2.0 % is not excluded" in hidden(line)
-
-
-def test_terminal_has_the_reasons_of_undecided_differences() -> None:
-    found = replace(report_documents.request_document(), remarks=("More boots may decide it.",))
-    assert "\nMore boots may decide it.\n" in as_text(found)

@@ -16,14 +16,12 @@ from netbisect.reports.render import summary
 from netbisect.reports.site import changes
 from netbisect.steps.queries.change_evidence import of_testbed, places
 
-OFFSET = 0.94
-
 
 def shared_case() -> BisectionDocument:
     """Every second boot was measured on another testbed, which is 6 % slower."""
     case = report_cases.culprit_case(testbeds=("c2558", "c2558-2"), shown="c2558")
     steps = tuple(
-        replace(one, testbed="c2558-2", pps=one.pps * OFFSET)
+        replace(one, testbed="c2558-2", pps=one.pps * 0.94)
         if one.pps is not None and one.place % 2
         else one
         for one in case.steps

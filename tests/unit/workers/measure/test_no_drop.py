@@ -45,15 +45,13 @@ def test_search_halves_the_interval() -> None:
     assert CAPACITY - 0.6 * CAPACITY / 2**8 - 1 <= found <= CAPACITY
 
 
-def test_one_lost_packet_in_a_hundred_thousand_is_tolerated() -> None:
+def test_loss_is_tolerated_up_to_a_key_of_the_scenario() -> None:
     found = no_drop.search(run(1_488_095), 8, lambda rate: run(rate, capacity=rate * (1 - 9e-6)))
     assert found > CAPACITY
     with pytest.raises(MeasureError, match="lost at every rate from 250,000 to 550,000 pps"):
         no_drop.search(run(1_488_095), 8, lambda rate: run(rate, capacity=rate * (1 - 2e-5)))
 
-
-def test_tolerated_loss_is_a_key_of_the_scenario() -> None:
-    """Scenario inet4-equilibrium tolerates more loss than inet4-no-drop."""
+    # Scenario inet4-equilibrium tolerates more loss than inet4-no-drop.
     loss = load_scenario("inet4-equilibrium").no_drop_loss
     found = no_drop.search(
         run(1_488_095), 8, lambda rate: run(rate, capacity=rate * (1 - 9e-4)), loss
