@@ -12,13 +12,7 @@ from netbisect.bisect.model.jobs import NightlyJob
 
 
 def suspicion(p: float, kind: AlertKind = AlertKind.DROP, ln_ratio: float = -0.05) -> ScreenResult:
-    return ScreenResult(
-        suspicious=True,
-        ln_ratio=ln_ratio,
-        good="r3",
-        p=p,
-        kind=kind,
-    )
+    return ScreenResult(suspicious=True, ln_ratio=ln_ratio, good="r3", p=p, kind=kind)
 
 
 def test_smallest_p_is_retested_first_and_drops_before_gains() -> None:
