@@ -50,33 +50,13 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
         self.ledger = open_ledger(self.settings.database)
         return self.setup_test_build_step()
 
-    def step(self, verb: str = "trial", **more: Any) -> ExpectShell:
+    def step(self) -> ExpectShell:
         self.setup_build()
-        self.setup_step(LabStep(verb, ["--testbed", "c2558"], 60, settings=self.settings))
-        command = ["netbisect-lab", "--lab", "/lab/lab.toml", verb, "--testbed", "c2558"]
+        self.setup_step(LabStep("trial", ["--testbed", "c2558"], 60, settings=self.settings))
+        command = ["netbisect-lab", "--lab", "/lab/lab.toml", "trial", "--testbed", "c2558"]
         limits = {"timeout": None, "max_time": 60, "sigterm_time": 30}
         env = {"NETBISECT_LINE_LENGTH": "4000"}
-        return ExpectShell("wkdir", command, log_environ=False, env=env, **limits, **more)
-
-    def test_facts_are_recorded(self) -> defer.Deferred[None]:
-        """Other output is ignored."""
-        output = f"warming up\n{serialization.dumps(BOOT)}\n{serialization.dumps(SAMPLE)}\n"
-        self.expect_commands(self.step().stdout(output).stderr("text {\n").exit(0))
-        self.expect_outcome(SUCCESS, "up in 60 s; inet4-forwarding 950 kpps")
-        self.expect_property("lab_exit", 0, "netbisect-lab")
-        done = self.run_step()
-
-        def check(_: object) -> None:
-            events, _ = self.ledger.events.since(0)
-            assert [event.kind for event in events] == ["boot", "sample"]
-
-        return done.addCallback(check)
-
-    def test_a_kernel_sets_its_key(self) -> defer.Deferred[None]:
-        self.expect_commands(self.step("build").stdout(serialization.dumps(KERNEL) + "\n").exit(0))
-        self.expect_outcome(SUCCESS, "built n8-aaaaaaaaaaaa")
-        self.expect_property("kernel", "key", "netbisect-lab")
-        return self.run_step()
+        return ExpectShell("wkdir", command, log_environ=False, env=env, **limits)
 
     def test_a_crash_without_output_is_a_failure(self) -> defer.Deferred[None]:
         self.expect_commands(self.step().exit(4))
@@ -90,8 +70,8 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
         done = self.run_step()
         return done.addCallback(lambda _: self.flushLoggedErrors())
 
-    def test_a_fact_is_recorded_after_a_long_lock_of_the_database(self) -> defer.Deferred[None]:
-        """The first write gives up, as the ledger does after a minute."""
+    def test_facts_are_recorded_after_a_long_lock_of_the_database(self) -> defer.Deferred[None]:
+        """The first write gives up, as the ledger does after a minute; other output is ignored."""
         self.patch(database, "WAIT_SECONDS", 0.1)
         self.patch(postgresql, "WAIT_SECONDS", 0.1)
         other = sqlite3.connect(self.settings.database.removeprefix("sqlite:///"))
@@ -105,15 +85,19 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
 
         event.listen(Engine, "handle_error", release)
         self.addCleanup(event.remove, Engine, "handle_error", release)
-        output = f"{serialization.dumps(BOOT)}\n{serialization.dumps(SAMPLE)}\n"
-        self.expect_commands(self.step().stdout(output).exit(0))
-        self.expect_outcome(SUCCESS, "up in 60 s; inet4-forwarding 950 kpps")
+        facts = (KERNEL, BOOT, SAMPLE)
+        output = "".join(f"{line}\n" for line in ("warming up", *map(serialization.dumps, facts)))
+        self.expect_commands(self.step().stdout(output).stderr("text {\n").exit(0))
+        built = "built n8-aaaaaaaaaaaa; up in 60 s; inet4-forwarding 950 kpps"
+        self.expect_outcome(SUCCESS, built)
+        self.expect_property("kernel", "key", "netbisect-lab")
+        self.expect_property("lab_exit", 0, "netbisect-lab")
         done = self.run_step()
 
         def check(_: object) -> None:
             assert errors == ["database is locked"]
             events, _ = self.ledger.events.since(0)
-            assert [event.kind for event in events] == ["boot", "sample"]
+            assert [event.kind for event in events] == ["kernel", "boot", "sample"]
 
         return done.addCallback(check)
 

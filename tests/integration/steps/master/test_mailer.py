@@ -6,12 +6,11 @@ import contextlib
 import smtplib
 import socket
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import threading
 from dataclasses import replace
 from email import message_from_bytes, policy
+from email.message import EmailMessage
 from pathlib import Path
 from typing import Any, Self
 
@@ -86,6 +85,7 @@ class MailerTest(IdleMaster):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         self.mails = self.folder / "mails"
+        self.mails.mkdir()
         with free_ports(1) as [port]:
             pass
         self.settings = Settings(
@@ -97,22 +97,17 @@ class MailerTest(IdleMaster):
             tick=0.1,
         )
         self.ledger = open_ledger(self.settings.database, "lab.invalid")
-        self.server: subprocess.Popen[bytes] | None = None
+        self.server: Controller | None = None
         self.addCleanup(self.stop_server)
         return super().setUp()
 
     def start_server(self) -> None:
-        command = [sys.executable, "-m", "netbisect.demo.mailbox"]
-        command += [str(self.settings.mail.port), str(self.mails)]
-        self.server = subprocess.Popen(command, stdout=subprocess.PIPE)
-        assert self.server.stdout is not None
-        assert self.server.stdout.readline() == b"ready\n"
-        self.server.stdout.close()
+        self.server = Controller(MailKeeper(self.mails), "127.0.0.1", self.settings.mail.port)
+        self.server.start()
 
     def stop_server(self) -> None:
         if self.server is not None:
-            self.server.terminate()
-            self.server.wait()
+            self.server.stop()
             self.server = None
 
     async def start_master(self) -> None:
@@ -128,17 +123,47 @@ class MailerTest(IdleMaster):
         self.ledger.mails.post(key, Mail("a drop", body), ["people@lab.invalid"])
 
     @case
-    async def test_a_mail_is_sent_once_as_text_and_html(self) -> None:
-        """The mail has the headers of a mailing list."""
+    async def test_a_mail_waits_for_database_and_server_and_is_sent_once(self) -> None:
+        """While the database is full, it would be sent again at every tick.
+
+        It has the headers of a mailing list, and parts as text and HTML.
+        """
         self.settings = replace(
             self.settings, mail=replace(self.settings.mail, html=True, reply_to="perf@lab.invalid")
         )
+        self.patch(mailer, "_FIRST_WAIT", 0.2)
+        tries: list[int] = []
+
+        def full(_: OutboxRepository, identifier: int, next_try_at: float) -> None:
+            tries.append(identifier)
+            raise sqlite3.OperationalError("database or disk is full")
+
+        broken = self.patch(OutboxRepository, "begin", full)
         self.start_server()
         self.put("one", "A drop of 10 % of 1 µs.\n\nEverything\n\n  https://lab.invalid/1\n")
         await self.start_master()
+        while len(tries) < 3:
+            await task.deferLater(reactor, 0.05)
+        assert not read(self.mails)
+        self.stop_server()
+        broken.restore()
+        while not self.ledger.mails.waiting()[0].attempts:
+            await task.deferLater(reactor, 0.05)
+        assert "refused" in self.ledger.mails.waiting()[0].last_error
+        assert self.flushLoggedErrors(sqlite3.OperationalError)
+        self.start_server()
         await self.sent()
         await self.master.service_manager.namedServices[mailer.MAILER_NAME].look()
         (mail,) = read(self.mails)
+        self.check_headers(mail)
+        plain, html = mail.get_body(("plain",)), mail.get_body(("html",))
+        assert plain is not None
+        assert html is not None
+        assert plain.get_content().startswith("A drop of 10 % of 1 µs.")
+        assert "<p>A drop of 10 % of 1 µs.</p>" in html.get_content()
+        assert '<a href="https://lab.invalid/1">' in html.get_content()
+
+    def check_headers(self, mail: EmailMessage) -> None:
         assert mail["To"] == "people@lab.invalid"
         assert mail["Auto-Submitted"] == "auto-generated"
         assert mail["Message-ID"].endswith("@lab.invalid>")
@@ -146,12 +171,6 @@ class MailerTest(IdleMaster):
         assert mail["List-Archive"] == "<http://127.0.0.1:8010/>"
         assert mail["Reply-To"] == "perf@lab.invalid"
         assert mail["Precedence"] == "bulk"
-        plain, html = mail.get_body(("plain",)), mail.get_body(("html",))
-        assert plain is not None
-        assert html is not None
-        assert plain.get_content().startswith("A drop of 10 % of 1 µs.")
-        assert "<p>A drop of 10 % of 1 µs.</p>" in html.get_content()
-        assert '<a href="https://lab.invalid/1">' in html.get_content()
 
     @case
     async def test_a_reply_is_executed_and_answered(self) -> None:
@@ -177,40 +196,6 @@ class MailerTest(IdleMaster):
         answer = read(self.mails)[-1]
         assert answer["To"] == "ann@lab.invalid"
         assert answer.get_content().startswith("Alert 1 is acknowledged; the new level is")
-
-    @case
-    async def test_a_mail_waits_for_the_server(self) -> None:
-        """It stays in the outbox with the reason."""
-        self.patch(mailer, "_FIRST_WAIT", 0.2)
-        self.put("one", "a text\n")
-        await self.start_master()
-        while not self.ledger.mails.waiting()[0].attempts:
-            await task.deferLater(reactor, 0.05)
-        assert "refused" in self.ledger.mails.waiting()[0].last_error
-        self.start_server()
-        await self.sent()
-        assert len(read(self.mails)) == 1
-
-    @case
-    async def test_no_mail_is_sent_while_the_database_is_full(self) -> None:
-        """Otherwise it would be sent again at every tick."""
-        tries: list[int] = []
-
-        def full(_: OutboxRepository, identifier: int, next_try_at: float) -> None:
-            tries.append(identifier)
-            raise sqlite3.OperationalError("database or disk is full")
-
-        broken = self.patch(OutboxRepository, "begin", full)
-        self.start_server()
-        self.put("one", "a text\n")
-        await self.start_master()
-        while len(tries) < 3:
-            await task.deferLater(reactor, 0.05)
-        assert not read(self.mails)
-        broken.restore()
-        await self.sent()
-        assert len(read(self.mails)) == 1
-        assert self.flushLoggedErrors(sqlite3.OperationalError)
 
     @case
     async def test_an_invalid_mail_blocks_no_other(self) -> None:
