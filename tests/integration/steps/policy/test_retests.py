@@ -101,6 +101,8 @@ def pair(record: JobRecord) -> tuple[str, str]:
 
 
 def test_a_large_drop_needs_one_pair_of_images(nights: Nights) -> None:
+    """A later commit that was measured before, as by a request, hides no drop."""
+    nights.ledger.facts.record_all(nights.facts(8, -0.12), "the test")
     record = nights.drop(-0.12)
     assert pair(record) == (nights.line[6], nights.line[7])
     assert (nights.alert.state, nights.alert.kind) == (AlertState.CONFIRMING, AlertKind.DROP)
@@ -110,12 +112,6 @@ def test_a_large_drop_needs_one_pair_of_images(nights: Nights) -> None:
 
     assert (nights.alert.state, nights.alert.bisection) == (AlertState.BISECTING, search.id)
     assert [effect.ln_ratio for effect in nights.alert.effects] == [-0.12]
-
-
-def test_a_later_commit_that_was_measured_before_hides_no_drop(nights: Nights) -> None:
-    """Requests, for example, measure later commits."""
-    nights.ledger.facts.record_all(nights.facts(8, -0.12), "the test")
-    assert pair(nights.drop(-0.12)) == (nights.line[6], nights.line[7])
 
 
 def test_a_small_drop_is_confirmed_by_the_images(nights: Nights) -> None:

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from ledger_facts import NIGHT, intend
 
 from netbisect.bisect.model.entities import Boot, Failure, Kernel, Noise, Reaction, Sample, Stage
 from netbisect.bisect.model.evidence import Evidence, Observation
@@ -13,7 +14,7 @@ from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Culprit, Posterior, SeveralCulprits
 from netbisect.reports.model.changes import KernelFailure, StepDocument
 from netbisect.steps.queries import change_evidence
-from netbisect.store.db.records import Action, ActionStage, Outcome
+from netbisect.store.ledger import Ledger
 
 
 def kernel(revision: str, identity: str, config: str = "GENERIC") -> Kernel:
@@ -24,8 +25,17 @@ def observation(boot: str, revision: str, identity: str, pps: float) -> Observat
     return Observation(boot, revision, identity, {"forwarding": math.log(pps)})
 
 
+def boot(revision: str) -> StepDocument:
+    return StepDocument(
+        1, "trial", revision, "c2558", "", "ok", "", 0.0, 1.0, 1, 1, "booted", 1e6, 1.0, None
+    )
+
+
 def test_a_culprit_without_boots_has_the_rates_of_an_identical_kernel() -> None:
-    """A later commit changes a manual page only, so that both kernels are identical."""
+    """A later commit changes a manual page only, so that both kernels are identical.
+
+    Revisions with own boots need no other kernel.
+    """
     evidence = Evidence(
         observations=(
             observation("1", "parent", "fast", 950),
@@ -43,32 +53,15 @@ def test_a_culprit_without_boots_has_the_rates_of_an_identical_kernel() -> None:
     assert [round(value) for value in pps["culprit"]] == [840, 850]
     assert [round(value) for value in pps["page"]] == [840, 850]
     assert [round(value) for value in pps["parent"]] == [950]
+    steps = [boot("parent"), boot("page"), boot("page")]
+    assert change_evidence.stand_ins(evidence, steps, {"parent", "culprit"}) == {"culprit": "page"}
+    assert change_evidence.stand_ins(evidence, steps, {"parent", "page"}) == {}
+    assert change_evidence.stand_ins(evidence, steps, {"not built"}) == {}
 
 
-def test_prefetched_builds_are_separate_from_the_result_of_a_trial() -> None:
+def test_prefetched_builds_are_separate_from_the_result_of_a_trial(ledger: Ledger) -> None:
     """A kernel that fails to build during a trial does not change the result of the trial."""
-    decision = Action(
-        id=1,
-        job=1,
-        seq=1,
-        attempt=1,
-        external_id="nb:1:1:1",
-        stage=ActionStage.TRIAL,
-        revision="middle",
-        target="c2558",
-        testbed="c2558",
-        config="GENERIC",
-        arch="amd64",
-        runs=2,
-        why="splits the remaining commits in two halves",
-        posterior=None,
-        buildset=1,
-        outcome=Outcome.OK,
-        note="",
-        intended_at=10.0,
-        submitted_at=10.0,
-        finished_at=99.0,
-    )
+    decision = intend(ledger, ledger.jobs.add(NIGHT, key="night"), "middle")
     facts = [
         Boot("boot", "c2558", "key-middle", "middle", 11.0, 60.0),
         kernel("later", "fast", "GENERIC+fix-igb"),
@@ -120,29 +113,6 @@ def test_overlays_of_kernels_are_counted() -> None:
         "with fix-pf applied": "1 of 3 kernels",
     }
     assert change_evidence.overlays(Evidence(kernels={"a": kernels["a"]})) == {}
-
-
-def boot(revision: str) -> StepDocument:
-    return StepDocument(
-        1, "trial", revision, "c2558", "", "ok", "", 0.0, 1.0, 1, 1, "booted", 1e6, 1.0, None
-    )
-
-
-def test_an_identical_kernel_stands_in_for_a_culprit_without_boots() -> None:
-    """Revisions with own boots need no other kernel."""
-    evidence = Evidence(
-        observations=(),
-        kernels={
-            "parent": kernel("parent", "fast"),
-            "culprit": kernel("culprit", "slow"),
-            "page": kernel("page", "slow"),
-        },
-    )
-    steps = [boot("parent"), boot("page"), boot("page")]
-
-    assert change_evidence.stand_ins(evidence, steps, {"parent", "culprit"}) == {"culprit": "page"}
-    assert change_evidence.stand_ins(evidence, steps, {"parent", "page"}) == {}
-    assert change_evidence.stand_ins(evidence, steps, {"not built"}) == {}
 
 
 def test_a_culprit_is_compared_with_its_parent() -> None:

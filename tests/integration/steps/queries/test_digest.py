@@ -102,25 +102,10 @@ def test_digest_is_due_at_its_hour_in_local_time() -> None:
     assert last_due(MORNING + 15 * HOUR, 8) == MORNING
 
 
-def test_a_later_hour_takes_effect_on_the_next_day(
+def test_digest_is_sent_once_a_day_even_without_news(
     case: DigestCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No digest is gathered at earlier ticks."""
-    night = case.night()
-    with case.ledger.jobs.closing(night, NightlyResult(1)):
-        pass
-    case.at(MORNING + 60)
-    [first] = case.digests()
-    case.settings = replace(case.settings, mail=replace(case.settings.mail, digest_hour=18))
-    case.at(MORNING + 11 * HOUR)
-    with monkeypatch.context() as patch:
-        patch.delattr("netbisect.steps.queries.digest.gather")
-        assert case.digests() == [first]
-    case.at(MORNING + 35 * HOUR)
-    assert len(case.digests()) == 2
-
-
-def test_digest_is_sent_once_a_day_even_without_news(case: DigestCase) -> None:
+    """No digest is gathered at other ticks; a later hour takes effect on the next day."""
     night = case.night()
     case.measure(night)
     with case.ledger.jobs.closing(night, NightlyResult(1)):
@@ -135,7 +120,12 @@ def test_digest_is_sent_once_a_day_even_without_news(case: DigestCase) -> None:
     assert f"measured {count} of {count} series" in first.body
     assert "No changes. No open drops." in " ".join(first.body.split())
 
-    case.at(MORNING + 24 * HOUR)
+    case.settings = replace(case.settings, mail=replace(case.settings.mail, digest_hour=18))
+    case.at(MORNING + 11 * HOUR)
+    with monkeypatch.context() as patch:
+        patch.delattr("netbisect.steps.queries.digest.gather")
+        assert case.digests() == [first]
+    case.at(MORNING + 35 * HOUR)
     second = case.digest()
     assert second.key != first.key
     assert second.subject.endswith("nothing to measure, nothing new")
@@ -143,7 +133,10 @@ def test_digest_is_sent_once_a_day_even_without_news(case: DigestCase) -> None:
 
 
 def test_missing_measurements_have_reasons(case: DigestCase) -> None:
-    """A reason is of one scenario or of the nightly job; invalid samples count as missing."""
+    """A reason is of one scenario or of the nightly job; invalid samples count as missing.
+
+    The digest can be disabled.
+    """
     first, second = case.scenarios[:2]
     case.measure(case.night(0), without=first)
     case.measure(case.night(1), without=second, problem="the link of igb0 went down")
@@ -152,6 +145,10 @@ def test_missing_measurements_have_reasons(case: DigestCase) -> None:
         pass
     case.night(3)
     case.at(MORNING)
+    mail = case.settings.mail
+    case.settings = replace(case.settings, mail=replace(mail, digest=False))
+    assert case.digests() == []
+    case.settings = replace(case.settings, mail=mail)
     body = " ".join(case.digest().body.split())
 
     count = len(case.scenarios)
@@ -186,14 +183,6 @@ def test_a_drop_is_new_in_one_digest_and_open_in_later_ones(case: DigestCase) ->
     assert "-9.5 %" in second.body.split("Still open\n\n")[1]
     assert "1 open drop." in " ".join(second.body.split())
     assert "22.1" not in second.body, "an improvement is not open"
-
-
-def test_digest_can_be_disabled(case: DigestCase) -> None:
-    case.measure(case.night())
-    case.at(MORNING)
-    case.settings = replace(case.settings, mail=replace(case.settings.mail, digest=False))
-
-    assert case.digests() == []
 
 
 def test_an_acknowledged_drop_is_not_open() -> None:

@@ -15,7 +15,7 @@ from programs import netbisect
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.detection_results import SplitHalfTest
 from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kernel
-from netbisect.bisect.model.jobs import CompareJob, Job, NightlyJob
+from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.results import Confirmed, Effect, NotConfirmed
 from netbisect.steps.queries.health import judge, new_epochs
 from netbisect.steps.service.database_thread import open_ledger
@@ -75,16 +75,9 @@ class SimulatedLab:
         decision: int | None = None,
         sd: float = 0.004,
     ) -> None:
-        """Records five boots of a commit.
+        """Records five boots of a commit, `ago` days ago.
 
-        Args:
-            number: Number of the commit.
-            testbed: Testbed.
-            scenario: Scenario.
-            ago: Days since the boots.
-            change: ln ratio of the rates to 1 Mpps.
-            decision: Decision that asked for the boots, or None.
-            sd: Standard deviation of the noise of images and of boots, ln.
+        `change` is the ln ratio of the rates to 1 Mpps, and `sd` the noise of images and of boots.
         """
         at = NOW - ago * DAY
         facts: list[Fact] = [
@@ -103,10 +96,10 @@ class SimulatedLab:
         for fact in facts:
             self.ledger.facts.record(fact, decision)
 
-    def record(self, number: int, ago: float, change: float = 0.0, job: Job | None = None) -> None:
-        """Records five boots of a commit for a job, a nightly job by default."""
+    def record(self, number: int, ago: float, change: float = 0.0) -> None:
+        """Records five boots of a commit for a nightly job."""
         self.ledger.clock = lambda: NOW - ago * DAY
-        job = job or NightlyJob("main", "c2558", LINE[number], (FORWARDING,), 5)
+        job = NightlyJob("main", "c2558", LINE[number], (FORWARDING,), 5)
         record = self.ledger.jobs.add(job, key=f"{number} {ago}")
         decision = intend(self.ledger, record, LINE[number])
         self.night(number, ago=ago, change=change, decision=decision.id)
@@ -121,13 +114,9 @@ class SimulatedLab:
         *,
         lead: str = FORWARDING,
     ) -> None:
-        """Records a candidate and the result of its retest.
+        """Records a candidate, `ago` days ago, and the result of its retest.
 
-        Args:
-            ago: Days since the candidate.
-            effect: Confirmed ln ratio, or None if not confirmed.
-            state: State that a user has set, or None.
-            lead: Scenario.
+        `effect` is None if not confirmed; a user has set `state`.
         """
         self.ledger.clock = lambda: NOW - ago * DAY
         key = f"{ago} {lead} {self.boots}"
