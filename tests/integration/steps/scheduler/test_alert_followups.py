@@ -111,39 +111,6 @@ def alerts(
         shutil.rmtree(place, ignore_errors=True)
 
 
-def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(alerts: Alerts) -> None:
-    search = alerts.confirm("c2558", 1, 6)
-    alert = alerts.end(search, alerts.culprit(search, 4))
-
-    assert isinstance(search.job, BisectJob)
-    assert search.job.budget_seconds == 48 * 3600
-    assert (alert.state, alert.culprit) == (AlertState.CULPRIT_FOUND, alerts.line[4])
-    assert [change.state for change in alerts.ledger.alerts.changes(alert.id)] == [
-        AlertState.OPEN,
-        AlertState.BISECTING,
-        AlertState.CULPRIT_FOUND,
-    ]
-    assert alerts.mails() == [
-        f"alert:{alert.id}:{alert.comparison}",
-        f"outcome:{alert.id}:{alert.bisection}",
-    ]
-    assert alerts.recipients() == [alerts.settings.mail.to] * 2
-
-
-def test_a_search_begins_while_the_server_of_the_tree_does_not_answer(
-    alerts: Alerts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The clone has all commits between two measured ones."""
-
-    def fail(_: History) -> None:
-        raise HistoryError("the server does not answer")
-
-    monkeypatch.setattr(History, "update", fail)
-    search = alerts.confirm("c2558", 1, 6)
-    assert isinstance(search.job, BisectJob)
-    assert [commit.revision for commit in search.job.candidates] == alerts.line[2:7]
-
-
 @pytest.mark.parametrize("state", [AlertState.WITHDRAWN, AlertState.NO_CULPRIT])
 def test_an_alert_without_a_culprit_stays_open_or_is_withdrawn(
     alerts: Alerts, state: AlertState
@@ -274,16 +241,53 @@ def page_of(alerts: Alerts, alert: Alert) -> str:
     return text
 
 
-def test_a_culprit_and_its_parent_are_profiled_for_the_page(alerts: Alerts) -> None:
-    """The profiles have a low priority and cause no mail."""
+def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(
+    alerts: Alerts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search begins while the server of the tree does not answer: the clone has all commits."""
+
+    def fail(_: History) -> None:
+        raise HistoryError("the server does not answer")
+
+    monkeypatch.setattr(History, "update", fail)
     search = alerts.confirm("c2558", 1, 6)
+    assert isinstance(search.job, BisectJob)
+    assert [commit.revision for commit in search.job.candidates] == alerts.line[2:7]
+    rates = {3: (900_000.0, 940_000.0, 980_000.0), 4: (800_000.0, 804_000.0, 900_000.0)}
+    for number, values in rates.items():
+        for boot, pps in enumerate(values):
+            name = f"{number}-{boot}"
+            alerts.ledger.facts.record(Boot(name, "c2558", "k", alerts.line[number], 1.0, 1.0))
+            alerts.ledger.facts.record(sample(name, "c2558", "inet4-forwarding", pps, 1.0))
     alert = alerts.end(search, alerts.culprit(search, 4))
+
+    assert search.job.budget_seconds == 48 * 3600
+    assert (alert.state, alert.culprit) == (AlertState.CULPRIT_FOUND, alerts.line[4])
+    assert [change.state for change in alerts.ledger.alerts.changes(alert.id)] == [
+        AlertState.OPEN,
+        AlertState.BISECTING,
+        AlertState.CULPRIT_FOUND,
+    ]
+    assert alerts.mails() == [
+        f"alert:{alert.id}:{alert.comparison}",
+        f"outcome:{alert.id}:{alert.bisection}",
+    ]
+    assert alerts.recipients() == [alerts.settings.mail.to] * 2
+    check_profiles(alerts, search, alert)
+
+
+def check_profiles(alerts: Alerts, search: JobRecord, alert: Alert) -> None:
+    """Asserts that culprit and parent are profiled for the page, with low priority and no mail.
+
+    The load is a share of the slower rate.
+    """
     mails = alerts.mails()
     [record] = alerts.ledger.jobs.all_open()
     assert isinstance(record.job, ProfileJob)
     sides = alerts.line[3], alerts.line[4]
     assert record.job.revisions == sides
     assert record.job.scenarios == ("inet4-forwarding",)
+    assert record.job.pps == 562_800.0
     assert record.priority < search.priority
     assert "Where the time goes" not in page_of(alerts, alert)
 
@@ -304,21 +308,6 @@ def test_a_culprit_and_its_parent_are_profiled_for_the_page(alerts: Alerts) -> N
     assert "(3 lost)" in page
     assert alerts.mails() == mails
     assert alerts.ledger.alerts.changes(alert.id)[-1].what.startswith("profiles of the commit")
-
-
-def test_the_load_of_a_profile_is_a_share_of_the_slower_rate(alerts: Alerts) -> None:
-    search = alerts.confirm("c2558", 1, 6)
-    rates = {3: (900_000.0, 940_000.0, 980_000.0), 4: (800_000.0, 804_000.0, 900_000.0)}
-    for number, values in rates.items():
-        for boot, pps in enumerate(values):
-            name = f"{number}-{boot}"
-            alerts.ledger.facts.record(Boot(name, "c2558", "k", alerts.line[number], 1.0, 1.0))
-            alerts.ledger.facts.record(sample(name, "c2558", "inet4-forwarding", pps, 1.0))
-    alerts.end(search, alerts.culprit(search, 4))
-
-    [record] = alerts.ledger.jobs.all_open()
-    assert isinstance(record.job, ProfileJob)
-    assert record.job.pps == 562_800.0
 
 
 def test_a_page_gives_the_reason_for_a_failed_profile(alerts: Alerts) -> None:

@@ -51,12 +51,10 @@ class NightlyTest(RealMaster):
         await self.closed(record)
         await night.startBuild()
         assert self.ledger.jobs.all_open() == []
+        await self.check_new_hour(night)
 
-    @case
-    async def test_a_new_hour_counts_from_the_next_night_on(self: Any) -> None:
-        """Without a restart of the master."""
-        await self.start(change_sources.nights(self.settings, self.lab))
-        night = self.master.scheduler_manager.namedServices["night-main-c2558"]
+    async def check_new_hour(self: Any, night: Any) -> None:
+        """Asserts that a new hour counts from the next night on, without a restart."""
         for hour in (3, 17):
             object.__setattr__(self.settings.night, "hour", hour)
             config = self.master.config_loader.config_dict

@@ -70,6 +70,22 @@ class BisectSchedulerTest(RealMaster):
         night = NightlyJob("stable/15", "c2558", REVISION, ("inet4-forwarding",), 1)
         await self.closed(self.ledger.jobs.add(night, key="night:stable/15:c2558"))
         assert self.calls().count(f"build {REVISION}") == 2, "the kernel was removed"
+        await self.check_runs()
+
+    async def check_runs(self) -> None:
+        """Asserts that a trial has as many runs as its decision."""
+        self.script({"c" * 40: {"pps": 855_000}})
+        job = bisect_job(["b" * 40, "c" * 40], -0.105, Noise(boot=0.004, run=0.04))
+        record = self.ledger.jobs.add(job, key="bisect")
+
+        def trials() -> list[int]:
+            decisions = self.ledger.actions.of_job(record.id)
+            return [one.runs for one in decisions if one.stage is ActionStage.TRIAL and one.outcome]
+
+        await self.until(lambda: bool(trials()))
+        evidence = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64")
+        assert trials()[0] > 1
+        assert evidence.observations[0].runs == trials()[0]
 
     @pytest.mark.long
     @case
@@ -95,23 +111,6 @@ class BisectSchedulerTest(RealMaster):
 
         built = [call[len("build ")] for call in self.calls() if call.startswith("build")]
         assert built == ["a", "c", "b"]
-
-    @case
-    async def test_a_trial_has_as_many_runs_as_its_decision(self) -> None:
-        parent = "b" * 40
-        self.script({REVISION: {"pps": 855_000}})
-        job = bisect_job([parent, REVISION], -0.105, Noise(boot=0.004, run=0.04))
-        await self.start()
-        record = self.ledger.jobs.add(job, key="bisect")
-
-        def trials() -> list[int]:
-            decisions = self.ledger.actions.of_job(record.id)
-            return [one.runs for one in decisions if one.stage is ActionStage.TRIAL and one.outcome]
-
-        await self.until(lambda: bool(trials()))
-        evidence = self.ledger.evidence.gather(record, config="GENERIC", arch="amd64")
-        assert trials()[0] > 1
-        assert evidence.observations[0].runs == trials()[0]
 
     @pytest.mark.long
     @case
@@ -141,12 +140,25 @@ class BisectSchedulerTest(RealMaster):
 
     @case
     async def test_a_trial_counts_without_its_logs(self) -> None:
-        """Such as on a full disk; here there is no folder for them."""
+        """Such as on a full disk; here there is no folder for them.
+
+        The long log of a failure is recorded, although Buildbot's workers split lines of 4,096
+        characters.
+        """
         self.settings.trial_logs.touch()
+        log = "".join(f"#{number} 0x{number:016x} at ether_input\n" for number in range(300))
+        other = "b" * 40
+        self.script({other: {"trial": "fail", "log": log}})
         await self.start()
         record = await self.closed(self.add_night(boots=1))
         assert record.result == NightlyResult(1)
+        record = await self.closed(self.add_night(other))
         self.flushLoggedErrors(OSError)
+
+        assert isinstance(record.result, Unfinished)
+        assert "as the script says" in record.result.why
+        [fact] = [one for one in self.ledger.facts.of_job(record.id) if isinstance(one, Failure)]
+        assert fact.log == log
 
     @case
     async def test_a_patch_is_sent_to_the_build_host(self) -> None:
@@ -181,21 +193,11 @@ class BisectSchedulerTest(RealMaster):
         assert self.flushLoggedErrors(OSError)
 
     @case
-    async def test_a_trial_of_a_kernel_that_the_lab_file_no_longer_has_is_withdrawn(self) -> None:
-        """For example, the lab file has another overlay after a restart."""
-        record = self.add_night(boots=1)
-        old = intend(self.ledger, record, REVISION, config="GENERIC+fix")
-        self.ledger.actions.retry(old.id, "cancelled (Master Shutdown)")
-        await self.start()
-        record = await self.closed(record)
-
-        assert record.result == NightlyResult(1)
-        outcomes = [one.outcome for one in self.ledger.actions.of_job(record.id)]
-        assert outcomes == [Outcome.RETRY, Outcome.WITHDRAWN, Outcome.OK, Outcome.OK]
-
-    @case
     async def test_jobs_of_a_testbed_that_left_the_lab_file_block_no_other(self) -> None:
-        """A nightly job ends; a search waits for the return of the testbed."""
+        """A nightly job ends; a search waits for the return of the testbed.
+
+        A new testbed is used after a reconfiguration.
+        """
         noise = Noise(boot=0.004)
         job = bisect_job(["b" * 40, REVISION], -0.1, noise, others={"c2558": noise})
         search = self.ledger.jobs.add(replace(job, testbed="gone"), key="bisect", priority=200)
@@ -210,10 +212,10 @@ class BisectSchedulerTest(RealMaster):
         search = await self.closed(search)
         assert isinstance(search.result, Unfinished)
         assert search.result.why == f"after 0 days of waiting, {GONE}"
+        await self.check_new_testbed()
 
-    @case
-    async def test_a_new_testbed_is_used_after_a_reconfiguration(self) -> None:
-        await self.start()
+    async def check_new_testbed(self) -> None:
+        object.__setattr__(self.settings, "patience_days", 14.0)
         job = comparison("b" * 40, REVISION, "inet4-forwarding", testbed="new")
         self.ledger.jobs.add(job, key="compare")
         await self.scheduler.advance()
@@ -227,21 +229,13 @@ class BisectSchedulerTest(RealMaster):
         await self.until(lambda: "trial new" in self.places())
 
     @case
-    async def test_a_long_log_of_a_failure_is_recorded(self) -> None:
-        """Buildbot's workers split lines of 4,096 characters."""
-        log = "".join(f"#{number} 0x{number:016x} at ether_input\n" for number in range(300))
-        self.script({REVISION: {"trial": "fail", "log": log}})
-        await self.start()
-        record = await self.closed(self.add_night())
-
-        assert isinstance(record.result, Unfinished)
-        assert "as the script says" in record.result.why
-        [fact] = [one for one in self.ledger.facts.of_job(record.id) if isinstance(one, Failure)]
-        assert fact.log == log
-
-    @case
-    async def test_an_unrecorded_buildset_is_adopted(self) -> None:
-        """The master was killed after the submission and before it was recorded."""
+    async def test_decisions_before_a_kill_or_another_lab_file_are_adopted_or_withdrawn(
+        self,
+    ) -> None:
+        """One is of an overlay that the lab file no longer has; one was submitted, not recorded."""
+        old = self.add_night("b" * 40, boots=1)
+        overlaid = intend(self.ledger, old, "b" * 40, config="GENERIC+fix")
+        self.ledger.actions.retry(overlaid.id, "cancelled (Master Shutdown)")
         record = self.add_night(boots=1)
         decision = self.ledger.actions.intend(
             record.id,
@@ -256,8 +250,7 @@ class BisectSchedulerTest(RealMaster):
         await self.start()
         orphan = await self.scheduler.decisions._submit(record, decision)
         assert self.ledger.actions.get(decision.id).buildset is None
-        self.scheduler.advance()
-        while not self.ledger.actions.get(decision.id).outcome:
+        while any(self.ledger.jobs.get(one.id).result is None for one in (old, record)):
             await task.deferLater(reactor, 0.1)
             self.scheduler.advance()
 
@@ -268,6 +261,9 @@ class BisectSchedulerTest(RealMaster):
             if buildset["external_idstring"] == decision.external_id
         ]
         assert numbers == [orphan]
+        assert self.ledger.jobs.get(old.id).result == NightlyResult(1)
+        outcomes = [one.outcome for one in self.ledger.actions.of_job(old.id)]
+        assert outcomes == [Outcome.RETRY, Outcome.WITHDRAWN, Outcome.OK, Outcome.OK]
 
     async def stop_builds(self, times: int, reason: str = "Master Shutdown") -> None:
         """Stops the running builds each time a build waits, a number of times."""

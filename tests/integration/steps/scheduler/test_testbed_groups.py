@@ -114,7 +114,9 @@ def group_case(service_folder: Path, empty_ledger: Ledger) -> GroupCase:
     return GroupCase(service_folder, empty_ledger)
 
 
-def test_a_peer_with_a_job_of_its_own_is_unavailable(group_case: GroupCase) -> None:
+def test_a_peer_with_a_job_of_its_own_or_in_quarantine_is_unavailable(
+    group_case: GroupCase,
+) -> None:
     night = NightlyJob("main", PEER, "r1", ("s",), 1)
     tonight = group_case.ledger.jobs.add(night, key="night", priority=1)
     assert group_case.unavailable() == {PEER: f"{PEER} has a night of its own"}
@@ -122,8 +124,18 @@ def test_a_peer_with_a_job_of_its_own_is_unavailable(group_case: GroupCase) -> N
         pass
     assert group_case.unavailable() == {}
 
+    group_case.trial(group_case.record, THIRD, Outcome.UNMEASURABLE)
+    assert group_case.unavailable() == {}
+    group_case.trial(group_case.record, THIRD, Outcome.LOST)
+    group_case.ledger.quarantines.start(PEER, why="too hot")
+    assert group_case.unavailable() == {
+        PEER: f"{PEER} is in quarantine: too hot",
+        THIRD: f"the last 2 trials on {THIRD} failed",
+    }
 
-def test_a_peer_is_available_to_one_search_at_a_time(group_case: GroupCase) -> None:
+
+def test_a_peer_is_available_to_one_search_of_its_group_at_a_time(group_case: GroupCase) -> None:
+    """Without `use_groups`, all peers are unavailable."""
     job = replace(group_case.record.job, testbed=THIRD)
     other = group_case.ledger.jobs.add(job, key="another search")
     group_case.trial(other, PEER, None)
@@ -131,21 +143,9 @@ def test_a_peer_is_available_to_one_search_at_a_time(group_case: GroupCase) -> N
         PEER: f"{PEER} measures for another job",
         THIRD: f"{THIRD} has a bisection of its own",
     }
-
-
-def test_a_peer_in_quarantine_or_with_failed_trials_is_unavailable(group_case: GroupCase) -> None:
-    group_case.ledger.quarantines.start(PEER, why="too hot")
-    group_case.trial(group_case.record, THIRD, Outcome.UNMEASURABLE)
-    assert group_case.unavailable() == {PEER: f"{PEER} is in quarantine: too hot"}
-    group_case.trial(group_case.record, THIRD, Outcome.LOST)
-    assert group_case.unavailable()[THIRD] == f"the last 2 trials on {THIRD} failed"
-
-
-def test_a_peer_that_left_the_group_is_unavailable(group_case: GroupCase) -> None:
-    """Without `use_groups`, all peers are unavailable."""
     *rest, last = group_case.lab.testbeds
     group_case.lab = replace(group_case.lab, testbeds=(*rest, replace(last, group="")))
-    assert group_case.unavailable() == {THIRD: f"{THIRD} is no longer in a group with {OWN}"}
+    assert group_case.unavailable()[THIRD] == f"{THIRD} is no longer in a group with {OWN}"
     group_case.settings = replace(group_case.settings, search=SearchSettings(use_groups=False))
     assert set(group_case.unavailable()) == {PEER, THIRD}
 
