@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import os
 import signal
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 from programs import captured, runs
 from waiting import wait_until
 
+from netbisect.bisect.detection import histories
 from netbisect.bisect.model.entities import Level
 from netbisect.steps.service import numeric
 from netbisect.steps.service.compute import ComputeError, ComputeProcess, RemoteModule
@@ -22,7 +22,7 @@ from netbisect.steps.service.compute import ComputeError, ComputeProcess, Remote
 ROOT = Path(__file__).resolve().parents[4]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def process() -> Iterator[ComputeProcess]:
     process = ComputeProcess()
     yield process
@@ -31,33 +31,20 @@ def process() -> Iterator[ComputeProcess]:
 
 def test_results_and_exceptions_of_the_child_reach_the_caller(process: ComputeProcess) -> None:
     levels = [Level(f"{i:040}", "", float(i), (13.0, 13.01, 12.99)) for i in range(10)]
-
     found = process.call("netbisect.bisect.detection.histories", "estimate_noise", levels)
-
-    assert found == importlib.import_module("netbisect.bisect.detection.histories").estimate_noise(
-        levels
-    )
-    assert process.call("os", "getpid") != os.getpid()
+    assert found == histories.estimate_noise(levels)
+    call = "netbisect.bisect.detection.nightly_screen", "screen", [], Level("a", "", 0.0, (1.0,))
     with pytest.raises(ValueError, match="at least one earlier level"):
-        process.call(
-            "netbisect.bisect.detection.nightly_screen",
-            "screen",
-            [],
-            Level("a" * 40, "", 0.0, (1.0,)),
-        )
+        process.call(*call)
 
 
-def test_a_dead_process_is_replaced(process: ComputeProcess) -> None:
+def test_a_dead_process_is_replaced_once(process: ComputeProcess) -> None:
     first = process.call("os", "getpid")
     os.kill(first, signal.SIGKILL)
-
     assert process.call("os", "getpid") not in (first, os.getpid())
 
-
-def test_a_call_that_kills_its_process_twice_fails(process: ComputeProcess) -> None:
     with pytest.raises(ComputeError, match="died twice"):
         process.call("os", "_exit", 1)
-
     assert process.call("os", "getpid") != os.getpid()
 
 

@@ -46,7 +46,7 @@ def lab(folder: Path, config: str) -> Lab:
 
 
 def test_a_configuration_missing_from_a_branch_is_reported(tmp_path: Path) -> None:
-    """GENERIC-NODEBUG exists on main only."""
+    """GENERIC-NODEBUG exists on main only; branches may have different configurations."""
     tree = history(tmp_path)
     checks = list(kernel_configs(TREES, lab(tmp_path, '"GENERIC-NODEBUG"'), tree))
     missing = "sys/amd64/conf/GENERIC-NODEBUG is not on stable/14, for c2558; "
@@ -56,10 +56,6 @@ def test_a_configuration_missing_from_a_branch_is_reported(tmp_path: Path) -> No
         ("kernel_config", False, missing),
         ("kernel_config", True, "bare has no sys/amd64/conf to look for GENERIC-NODEBUG in"),
     ]
-
-
-def test_branches_may_have_different_configurations(tmp_path: Path) -> None:
-    tree = history(tmp_path)
     table = '{ main = "GENERIC-NODEBUG", "stable/*" = "GENERIC" }'
     checks = list(kernel_configs(TREES, lab(tmp_path, table), tree))
     assert [check.good for check in checks] == [True, True, False]

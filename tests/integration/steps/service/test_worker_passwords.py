@@ -46,20 +46,18 @@ def test_invalid_folders_of_passwords_are_rejected(folder: Path) -> None:
 
 
 def test_missing_passwords_are_created(folder: Path) -> None:
+    """A failed write leaves no file."""
+    with pytest.raises(FileError, match=r"workers\.password_file: .*/no/such cannot be written"):
+        make_passwords(folder, ("no/such",))
+    assert {path.name for path in folder.iterdir()} == set(NAMES)
+
     before = worker_passwords(folder, NAMES)
     assert make_passwords(folder, ("new", *NAMES, "newer")) == ["new", "newer"]
     found = worker_passwords(folder, ("new", *NAMES, "newer"))
-
     assert {name: found[name] for name in NAMES} == before
     assert {stat.S_IMODE((folder / name).stat().st_mode) for name in found} == {0o600}
     assert {path.name for path in folder.iterdir()} == set(found)
     assert make_passwords(folder, tuple(found)) == []
-
-
-def test_a_failed_write_leaves_no_file(folder: Path) -> None:
-    with pytest.raises(FileError, match=r"workers\.password_file: .*/no/such cannot be written"):
-        make_passwords(folder, ("no/such",))
-    assert {path.name for path in folder.iterdir()} == set(NAMES)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may change owners of files")
@@ -71,18 +69,6 @@ def test_passwords_created_by_root_belong_to_the_owner_of_the_folder(folder: Pat
     assert (status.st_uid, status.st_gid) == (12345, 54321)
 
 
-@pytest.fixture
-def service(tmp_path: Path) -> Path:
-    """A new service, with a worker added to its lab file."""
-    folder = tmp_path / "service"
-    assert netbisect("init", folder).exit_code == 0
-    lab = folder / "lab.toml"
-    text = lab.read_text()
-    assert 'name = "router1"' in text
-    lab.write_text(text.replace('name = "router1"', 'name = "router1"\nworker = "another"'))
-    return folder
-
-
 def password_check(folder: Path) -> str:
     """The result of the password check."""
     checks = control.check_folder(folder)
@@ -90,22 +76,26 @@ def password_check(folder: Path) -> str:
     return found
 
 
-def test_check_creates_and_reports_missing_passwords(service: Path) -> None:
-    assert password_check(service) == f"{service}/workers, new for another"
-    assert (service / "workers" / "another").read_text().strip()
-    assert password_check(service) == f"{service}/workers"
-
-
-def test_several_masters_create_no_passwords(service: Path) -> None:
-    settings = service / control.SETTINGS
+def test_check_creates_and_reports_missing_passwords(tmp_path: Path) -> None:
+    """Several masters create none. The lab file of the new service has one more worker."""
+    folder = tmp_path / "service"
+    assert netbisect("init", folder).exit_code == 0
+    lab, settings = folder / "lab.toml", folder / control.SETTINGS
+    assert 'name = "router1"' in lab.read_text()
+    more = lab.read_text().replace('name = "router1"', 'name = "router1"\nworker = "another"')
+    lab.write_text(more)
     text = settings.read_text()
     line = text[text.index("# database = ") :].partition("\n")[0]
-    text = text.replace(line, 'database = "postgresql+psycopg://nobody@nowhere.invalid/x"')
+    other = text.replace(line, 'database = "postgresql+psycopg://nobody@nowhere.invalid/x"')
     masters = 'database = "postgresql://nobody@nowhere.invalid/y"\nrouter = "ws://nowhere.invalid"'
-    settings.write_text(f"{text}\n[masters]\n{masters}\n")
+    settings.write_text(f"{other}\n[masters]\n{masters}\n")
+    assert f"{folder}/workers has no file another" in password_check(folder)
+    assert not (folder / "workers" / "another").exists()
 
-    assert f"{service}/workers has no file another" in password_check(service)
-    assert not (service / "workers" / "another").exists()
+    settings.write_text(text)
+    assert password_check(folder) == f"{folder}/workers, new for another"
+    assert (folder / "workers" / "another").read_text().strip()
+    assert password_check(folder) == f"{folder}/workers"
 
 
 class SeparatePasswordsTest(RealMaster):
