@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import re
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,13 +13,16 @@ from functools import partial
 
 import bcrypt
 import pytest
-from api_master import API, ApiMaster
+from api_master import API, ORIGIN, ApiMaster
 from real_master import case
 from twisted.internet import threads
 
 from netbisect.steps.requests.rate_limit import LoginBackoff
+from netbisect.steps.service.web_settings import PeopleRule
 from netbisect.steps.web import login as web_login
 
+_NEW = "plugins/netbisect/new-request.html"
+_REQUEST = {"kind": "compare", "subjects": "main~1 main", "testbeds": "c2558"}
 INVALID = (b"\xff", b"\xed\xa0\x80", b"\x00", b"%ff", "é".encode())
 PAGES = (
     b"plugins/netbisect/index.html",
@@ -67,11 +71,13 @@ class InvalidTextTest(ApiMaster):
     async def serve(self, **others: object) -> None:
         hook, users = self.folder / "hook", self.folder / "users"
         hook.write_text("git:secret\n")
-        users.write_bytes(b"ann:" + bcrypt.hashpw(b"secret", bcrypt.gensalt(4)) + b"\n")
+        digest = bcrypt.hashpw(b"secret", bcrypt.gensalt(4))
+        users.write_bytes(b"ann:" + digest + b"\nbob:" + digest)
         for path in (hook, users):
             path.chmod(0o600)
         login = replace(self.settings.web.login, kind="htpasswd", users_file=users)
-        self.change(hook_file=hook, login=login)
+        people = (PeopleRule(("ann",), ("read",)), PeopleRule(("bob",), ("ask",)))
+        self.change(url=f"{ORIGIN}/", hook_file=hook, login=login, people=people)
         await super().serve(**others)
 
     def send(self, request: bytes, source: str = "127.0.0.1") -> bytes:
@@ -113,7 +119,7 @@ class InvalidTextTest(ApiMaster):
 
     @case
     async def test_invalid_text_and_wrong_passwords_are_rejected(self) -> None:
-        """Failed logins delay only their own address.
+        """Failed logins delay only their own address. Forms and calls need a session and rights.
 
         The clock of the delays stands still, because the first delay takes one second only.
         """
@@ -128,18 +134,33 @@ class InvalidTextTest(ApiMaster):
         assert reply.startswith(b"HTTP/1.1 400 ")
         assert "UTF-8" in json.loads(reply.partition(b"\r\n\r\n")[2])["error"]
 
-        def log_in(name: str, password: str, source: str = "127.0.0.1") -> bytes:
-            credentials = base64.b64encode(f"{name}:{password}".encode()).decode()
-            lines = (
-                "GET /auth/login HTTP/1.1",
-                "connection: close",
-                f"authorization: Basic {credentials}",
-            )
-            return self.send("".join(f"{line}\r\n" for line in (*lines, "")).encode(), source)[9:12]
+        assert await self.log_in("ann", "wrong") == await self.log_in("eve", "secret") == ""
+        for password in (*10 * ["wrong"], "secret"):
+            assert await self.log_in("ann", password, "127.0.0.2") == ""
+        await self.check_session(await self.log_in("ann", "secret"))
+        cookie = await self.log_in("bob", "secret")
+        assert (await self.submit(_NEW, cookie=cookie, **_REQUEST))[0] == 303
+        assert [request.who for request in self.ledger.requests.all()] == ["bob"]
 
-        def log_in_repeatedly() -> None:
-            assert {log_in("ann", "wrong", "127.0.0.2") for _ in range(10)} == {b"401"}
-            assert log_in("ann", "secret", "127.0.0.2") == b"401"
-            assert log_in("ann", "secret") == b"302"
+    async def log_in(self, name: str, password: str, source: str = "127.0.0.1") -> str:
+        """Logs in; returns the cookie of the session, or "" after a failure."""
+        credentials = base64.b64encode(f"{name}:{password}".encode()).decode()
+        head = (
+            f"GET /auth/login HTTP/1.1\r\nconnection: close\r\nauthorization: Basic {credentials}"
+        )
+        reply = await threads.deferToThread(self.send, f"{head}\r\n\r\n".encode(), source)
+        assert reply[9:12] in (b"302", b"401")
+        cookies = re.findall(rb"(?mi)^set-cookie: ([^;]*)", reply)
+        return cookies[-1].decode() if reply[9:12] == b"302" else ""
 
-        await threads.deferToThread(log_in_repeatedly)
+    async def check_session(self, cookie: str) -> None:
+        """Asserts that ann is known and may not request measurements."""
+        assert (await self.submit(_NEW, cookie=cookie, **_REQUEST))[0] == 403
+        assert (await self.submit(_NEW, **_REQUEST))[0] == 403
+        body = {"kind": "compare", "subjects": ["main~1", "main"], "dry_run": True}
+        for origin in ({}, {"origin": "https://x.invalid"}):
+            answer = await self.call("POST", f"{API}/requests", "", body, cookie=cookie, **origin)
+            assert answer.code == 403
+        caller = await self.read_json(await self.call("GET", f"{API}/caller", "", cookie=cookie))
+        assert caller["who"] == "ann"
+        assert self.ledger.requests.all() == []

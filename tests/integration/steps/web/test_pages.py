@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import subprocess
 import threading
 from typing import Any
 from unittest import mock
 
-import bcrypt
 import pytest
 import treq
 from accessibility import CHROMIUM, MISSING, findings
-from api_master import API, DIFF, ORIGIN, ApiMaster
+from api_master import DIFF, ORIGIN, ApiMaster
 from real_master import case
 from twisted.internet import defer, threads
 
@@ -23,7 +21,6 @@ from netbisect.bisect.model.metric import split_settings
 from netbisect.reports.documents.api import AskBody
 from netbisect.steps.policy.request_spec import PRIORITIES
 from netbisect.steps.service.compute import ComputeError
-from netbisect.steps.service.web_settings import LoginSettings, PeopleRule
 from netbisect.steps.web import pages
 from netbisect.steps.web.responses import LAB_FILE
 from netbisect.workers.config.toml import FileError
@@ -41,9 +38,15 @@ class PagesTest(ApiMaster):
         self.master.www.getUserInfos = lambda _: user
 
     @case
-    async def test_users_with_the_right_change_an_alert(self) -> None:
-        """Its history and its page have the name and the reason."""
+    async def test_users_with_the_right_change_an_alert_and_request_measurements(self) -> None:
         await self.serve_ann("ask")
+        await self.check_alert()
+        await self.check_refusals()
+        await self.check_options()
+        await self.check_search()
+
+    async def check_alert(self) -> None:
+        """Asserts that its history and its page have the name and the reason."""
         self.log_in(anonymous=True)
         code, text = await self.submit(verb="ack", why="x")
         assert code == 403
@@ -81,7 +84,9 @@ class PagesTest(ApiMaster):
 
     @case
     async def test_a_failed_page_is_answered_by_one_sentence(self) -> None:
+        """A page whose reader has gone is no error."""
         await self.serve()
+        await self.check_abandoned_page()
         for error, status, sentence in (
             (ComputeError("no end"), 503, "The page was not ready in time; try again later.\n"),
             (OSError("no disk"), 500, "The page failed; twistd.log has the reason.\n"),
@@ -96,9 +101,7 @@ class PagesTest(ApiMaster):
         assert (answer.code, await treq.text_content(answer)) == (503, f"{LAB_FILE}\n")
         assert len(self.flushLoggedErrors(FileError)) == 1
 
-    @case
-    async def test_a_page_whose_reader_has_gone_is_no_error(self) -> None:
-        await self.serve()
+    async def check_abandoned_page(self) -> None:
         begun, gone = threading.Event(), threading.Event()
 
         def slow(*_: object) -> str:
@@ -149,9 +152,9 @@ class PagesTest(ApiMaster):
         assert (await self.submit(address, verb="cancel", why="the test ends"))[0] == 303
         await self.until(lambda: not self.ledger.actions.held())
 
-    @case
-    async def test_the_form_has_all_options_of_a_request(self) -> None:
-        await self.serve_ann("ask")
+    async def check_options(self) -> None:
+        """Asserts that the form has all options of a request."""
+        before = self.ledger.requests.all()
         assert 'href="new-request.html"' in await self.page("requests.html")
         page = await self.page("new-request.html")
         assert '<meta http-equiv="refresh"' not in page
@@ -164,10 +167,10 @@ class PagesTest(ApiMaster):
         assert code == 200
         assert "Nothing is queued" in text
         assert "testbed  builds  boots" in text
-        assert self.ledger.requests.all() == []
+        assert self.ledger.requests.all() == before
 
         assert (await self.submit(_NEW, **fields))[0] == 303
-        [request] = self.ledger.requests.all()
+        [request] = [one for one in self.ledger.requests.all() if one.who == "ann"]
         [job] = [record.job for record in self.ledger.requests.jobs(request.id)]
         assert isinstance(job, MeasureJob)
         assert (job.boots, job.shared_since) == (2, math.inf)
@@ -178,9 +181,8 @@ class PagesTest(ApiMaster):
         assert (request.parameters["runs"], request.priority) == (2, PRIORITIES["low"])
         assert request.address == "ann@example.org"
 
-    @case
-    async def test_an_invalid_request_is_refused_with_a_reason(self) -> None:
-        await self.serve_ann("ask")
+    async def check_refusals(self) -> None:
+        """Asserts that an invalid request is refused with a reason."""
         await self.record(201, self.token("ask", who="bob"), testbeds=["c2558"])
         of_bob = "plugins/netbisect/request-1.html"
         for page, fields, message in (
@@ -211,8 +213,6 @@ class PagesTest(ApiMaster):
         assert {(entry.who, entry.via) for entry in refused} == {("ann", "form")}
         assert [entry.what for entry in self.ledger.requests.audit(request=1)] == ["ask"]
 
-        await self.check_search()
-
     async def check_search(self) -> None:
         """Asserts that the search field finds revisions of the tree."""
         answer = await self.call("GET", "plugins/netbisect/search?q=main~1", follow=False)
@@ -239,46 +239,6 @@ class PagesTest(ApiMaster):
         messages = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
         assert [line for line in messages if "netbisect" in line] == []
         assert '<iframe src="plugins/netbisect/index.html"' in done.stdout
-
-
-@pytest.mark.slow
-class LoginTest(ApiMaster):
-    """A master with logins by an htpasswd file."""
-
-    async def login(self, name: str, password: str) -> str:
-        """Logs in; returns the cookie of the session, or "" after a failure."""
-        basic = base64.b64encode(f"{name}:{password}".encode()).decode()
-        answer = await self.call("GET", "auth/login", authorization=f"Basic {basic}", follow=False)
-        await treq.content(answer)
-        cookies = answer.headers.getRawHeaders("set-cookie") or [""]
-        return cookies[-1].partition(";")[0] if answer.code == 302 else ""
-
-    @case
-    async def test_forms_and_calls_need_a_session_and_its_rights(self) -> None:
-        users = self.folder / "users"
-        digest = bcrypt.hashpw(b"secret", bcrypt.gensalt(4))
-        users.write_bytes(b"ann:" + digest + b"\nbob:" + digest)
-        users.chmod(0o600)
-        people = (PeopleRule(("ann",), ("read",)), PeopleRule(("bob",), ("ask",)))
-        self.change(url=f"{ORIGIN}/", login=LoginSettings("htpasswd", users), people=people)
-        await self.serve()
-        cookie = await self.login("ann", "secret")
-        assert await self.login("ann", "wrong") == ""
-        assert await self.login("eve", "secret") == ""
-
-        assert (await self.submit(_NEW, cookie=cookie, **_REQUEST))[0] == 403
-        assert (await self.submit(_NEW, **_REQUEST))[0] == 403
-        body = {"kind": "compare", "subjects": ["main~1", "main"], "dry_run": True}
-        for origin in ({}, {"origin": "https://x.invalid"}):
-            answer = await self.call("POST", f"{API}/requests", "", body, cookie=cookie, **origin)
-            assert answer.code == 403
-        caller = await self.read_json(await self.call("GET", f"{API}/caller", "", cookie=cookie))
-        assert caller["who"] == "ann"
-
-        assert self.ledger.requests.all() == []
-        cookie = await self.login("bob", "secret")
-        assert (await self.submit(_NEW, cookie=cookie, **_REQUEST))[0] == 303
-        assert [request.who for request in self.ledger.requests.all()] == ["bob"]
 
 
 PAGES = (
