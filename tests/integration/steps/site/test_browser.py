@@ -25,12 +25,9 @@ from netbisect.steps.service.database_thread import open_ledger
 PAGES = (
     "index.html",
     "alert-3.html",
-    "comparison-1.html",
     "bisection-2.html",
     "series-testbed-00.inet4-path-00.main.html",
-    "testbed-testbed-01.html",
     "revisions-testbed-00.main.html",
-    "health.html",
 )
 DARK = "--blink-settings=preferredColorScheme=0"
 

@@ -7,8 +7,8 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
+from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -76,47 +76,42 @@ def test_a_run_replaces_the_site_and_keeps_other_files(small_site: Site, tmp_pat
     assert temporary_files(folder) == {LOCK}
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from netbisect.reports.site import changes
-from netbisect.cli.main import main
-
-def kill(*_, **__):
+def kill(*_: object, **__: object) -> None:
+    """Kills its process: a signal from outside arrives too late."""
     os.kill(os.getpid(), signal.SIGKILL)
 
-def rename(path, target):
-    if Path(target).name == sys.argv.pop():
+
+RENAME = Path.rename
+
+
+def rename(path: Path, target: Path) -> None:
+    if target.name == "out":
         kill()
-    os.rename(path, target)
-
-{0} = {1}
-main(sys.argv[1:5])
-"""
-"""A process that kills itself in a replaced function: a signal from outside arrives too late."""
+    RENAME(path, target)
 
 
-@pytest.mark.parametrize(
-    ("patched", "by", "at"),
-    [("changes.alert", "kill", ()), ("Path.rename", "rename", ("out", ""))],
-    ids=["during the rendering", "between the renames"],
-)
-def test_a_killed_run_leaves_the_old_site(
-    small_site: Site, patched: str, by: str, at: tuple[str, ...]
-) -> None:
+def killed_run(site: Site, patched: str, replacement: Callable[..., None]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(patched, replacement)
+        site.run()
+
+
+def test_a_killed_run_leaves_the_old_site(small_site: Site) -> None:
     """Between the two renames, a folder beside OUT has the old site; the next run restores it."""
     before = all_files(small_site.folder)
-    command = [sys.executable, "-c", KILLED.format(patched, by)]
-    arguments = ["site", str(small_site.folder), "--database", small_site.database, *at]
-    done = subprocess.run([*command, *arguments], check=False, capture_output=True, timeout=300)
     old = small_site.folder.with_name(".out.netbisect-old")
+    alert = "netbisect.reports.site.changes.alert"
+    for patched, by in ((alert, kill), ("pathlib.Path.rename", rename)):
+        process = get_context("fork").Process(target=killed_run, args=(small_site, patched, by))
+        process.start()
+        process.join(300)
 
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert old.exists() == (len(at) == 2)
-    assert all_files(old if old.exists() else small_site.folder) == before
-    assert small_site.run("--compare", "no", "such").exit_code == 1
-    assert all_files(small_site.folder) == before
-    assert temporary_files(small_site.folder) == {LOCK}
+        assert process.exitcode == -signal.SIGKILL
+        assert old.exists() == (by is rename)
+        assert all_files(old if old.exists() else small_site.folder) == before
+        assert small_site.run("--compare", "no", "such").exit_code == 1
+        assert all_files(small_site.folder) == before
+        assert temporary_files(small_site.folder) == {LOCK}
 
 
 @pytest.mark.long
@@ -144,67 +139,46 @@ def test_a_killed_process_is_reported_in_one_sentence(
         run.write(SiteSource(whole_site.database), tmp_path, [], processes=2)
 
 
-def test_other_folders_are_refused(whole_site: Site, tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("text")
-    result = Site(tmp_path, whole_site.database).run()
+def test_other_folders_are_refused(small_site: Site, tmp_path: Path) -> None:
+    """For example, a locked site, and one whose manifest is damaged."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "notes.txt").write_text("text")
 
-    assert result.exit_code == 1
-    assert "has files and is no site (notes.txt); expected a new or empty folder" in (result.output)
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-    root = Site(Path("/"), whole_site.database).run()
-    assert "Error: / is no site; expected a new or empty folder" in root.output
+    def refused(folder: Path, message: str) -> None:
+        before = sorted([*notes.iterdir(), *small_site.folder.iterdir()])
+        result = Site(folder, small_site.database).run()
+        assert result.exit_code == 1
+        assert message in result.output
+        assert sorted([*notes.iterdir(), *small_site.folder.iterdir()]) == before
 
-
-def test_a_locked_site_is_refused(small_site: Site) -> None:
+    message = "has files and is no site (notes.txt); expected a new or empty folder"
+    refused(notes, message)
+    refused(Path("/"), "Error: / is no site; expected a new or empty folder")
+    refused(notes / "notes.txt" / "out", "cannot be written: File exists")
     with small_site.folder.with_name(LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        result = small_site.run()
-
-    assert result.exit_code == 1
-    assert "is being written by another process" in result.output
-
-
-@pytest.mark.parametrize("text", ["", "[]", '{"files": 1, "pairs": []}'])
-def test_a_damaged_manifest_is_refused(whole_site: Site, tmp_path: Path, text: str) -> None:
-    (tmp_path / "site.json").write_text(text)
-    result = Site(tmp_path, whole_site.database).run()
-
-    assert result.exit_code == 1
-    assert "site.json is damaged or of another version: remove " in result.output
-    assert [path.name for path in tmp_path.iterdir()] == ["site.json"]
+        refused(small_site.folder, "is being written by another process")
+    for text in ("", "[]", '{"files": 1, "pairs": []}'):
+        (small_site.folder / "site.json").write_text(text)
+        refused(small_site.folder, "site.json is damaged or of another version: remove ")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_invalid_arguments_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    both = "--folder and --database exclude each other"
+    for arguments, message in (
         (["--database", "sqlite:////nowhere/at/all"], "there is no database"),
         (["--database", "oracle://x"], "neither SQLite nor PostgreSQL"),
-        (
-            ["--database", "sqlite:///x", "--folder", "."],
-            "--folder and --database exclude each other",
-        ),
+        (["--database", "sqlite:///x", "--folder", "."], both),
         ([], "netbisect.toml"),
         (["--compare", "x"], "requires 2 arguments"),
-    ],
-)
-def test_invalid_arguments_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = netbisect("site", "out", *arguments)
-
-    assert result.exit_code in {1, 2}
-    assert message in result.output
-    assert "Traceback" not in result.output
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_path_below_a_file_is_reported(whole_site: Site, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    result = Site(tmp_path / "file" / "out", whole_site.database).run()
-
-    assert result.exit_code == 1
-    assert "cannot be written: File exists" in result.output
+    ):
+        result = netbisect("site", "out", *arguments)
+        assert result.exit_code in {1, 2}
+        assert message in result.output
+        assert "Traceback" not in result.output
+        assert not (tmp_path / "out").exists()
 
 
 def test_missing_series_have_reasons(small_site: Site) -> None:

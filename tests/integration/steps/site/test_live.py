@@ -36,7 +36,7 @@ from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load
 from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.steps.site.live import LivePages
-from netbisect.store.db.records import ActionStage, Alert, AlertSeries, JobRecord
+from netbisect.store.db.records import ActionStage, Alert, AlertSeries, JobRecord, Outcome
 
 pytestmark = pytest.mark.xdist_group("site")  # one process fills the database
 HOSTILE = "]]> <script>alert(1)</script> \x07 \u202e & \"'"
@@ -96,12 +96,19 @@ def live(service_folder: Path, filled: Path, tmp_path: Path) -> LiveCase:
 
 
 def test_overview_shows_the_night_and_open_alerts(live: LiveCase) -> None:
+    """Text of other programs is escaped."""
     live.night("testbed-00", why="the generator does not answer")
-    page = Page(live.index())
+    live.night("testbed-01", why=HOSTILE)
+    live.ledger.quarantines.start(HOSTILE, why=HOSTILE)
+    text = live.index()
+    page = Page(text)
     alerts = [alert for alert in live.ledger.alerts.all() if alert.state.standing]
     links = page.values("href")
 
-    assert "0 of 3 series measured, 3 missing." in page.text
+    assert [script.get("src") for script in page.all("script")] == ["live.js"]
+    assert "<script>alert(1)</script>" in page.text
+    assert not set(text) & {"\x07", "\u202e"}
+    assert "0 of 6 series measured, 6 missing." in page.text
     assert "the generator does not answer" in page.text
     assert alerts
     for alert in alerts:
@@ -123,6 +130,27 @@ def test_overview_shows_the_night_and_open_alerts(live: LiveCase) -> None:
     coloured = [name for name in classes if name in {"down", "up"}]
     assert coloured == ["down"] * len(changed), "series of confirmed alerts"
 
+    live.now += 40 * 86400
+    links = set(Page(live.index()).values("href"))
+    for alert in live.ledger.alerts.all():
+        assert (f"alert-{alert.id}.html" in links) == alert.state.standing, "not the closed ones"
+
+
+def test_unread_series_and_failed_mails_are_counted(live: LiveCase) -> None:
+    live.pages.patience = 0.0
+    empty = live.index()
+    assert "6 series are still loading" in Page(empty).text
+    assert '<meta http-equiv="refresh" content="5">' in empty
+    live.pages.patience = math.inf
+    assert "could not be sent" not in live.page("health.html")
+    mail = live.ledger.mails.post("one", Mail("s", "b"), ["a@lab.invalid"])
+    live.ledger.mails.failed(mail.id, "550 no such user", None)
+
+    assert "1 mail could not be sent (netbisect mails)" in Page(live.page("health.html")).text
+    index = live.index()
+    assert "health.html" in Page(index).values("href")
+    assert '<meta http-equiv="refresh" content="60">' in index
+
 
 def test_running_jobs_have_progress_and_time_left(live: LiveCase) -> None:
     alert = live.ledger.alerts.all()[-1]
@@ -143,27 +171,33 @@ def test_running_jobs_have_progress_and_time_left(live: LiveCase) -> None:
     assert len(page.all("progress")) == 3
     assert "is running: 0 of 3 series measured." in page.text
 
+    records = live.ledger.jobs.all_open()
+    [night] = [record for record in records if isinstance(record.job, NightlyJob)]
+    decision = intend(live.ledger, night, night.job.revision)
+    rates = {live.names[0]: 1e6}
+    for fact in measured("new", alert.testbed, "k", night.job.revision, live.now, rates):
+        live.ledger.facts.record(fact, decision.id)
+    view = live.pages.overview()
+    assert view.night.measured == 1
+    assert sum(len(missing.scenarios) for missing in view.night.missing) == 2
 
-@pytest.mark.parametrize("work", [None, ActionStage.TRIAL, ActionStage.KERNEL])
+
 def test_time_left_includes_the_running_action(
-    live: LiveCase, monkeypatch: pytest.MonkeyPatch, work: ActionStage | None
+    live: LiveCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No further trial is expected in this test."""
+    """No further trial is expected in this test. A pause is shown until the attempt begins."""
     alert, revisions = live.ledger.alerts.all()[-1], live.ledger.commits.booted()[-6:]
     record = live.search(revisions)
     prices = live.ledger.costs.prices(alert.testbed)
-    left = {None: None, ActionStage.TRIAL: prices.boot + prices.run}.get(work, prices.build)
-    if work is not None:
-        intend(live.ledger, record, revisions[0], stage=work)
     monkeypatch.setattr(progress, "_search", lambda *_: (0.9, 0.0, "6 commits"))
-    view = live.pages.overview()
+    trial, kernel = ActionStage.TRIAL, ActionStage.KERNEL
+    for stage, left in ((trial, prices.boot + prices.run), (kernel, prices.build), (None, None)):
+        actions = [intend(live.ledger, record, revisions[0], stage=stage)] if stage else []
+        assert [job.left for job in live.pages.overview().running] == [left]
+        assert "about 0 s" not in live.index()
+        for action in actions:
+            live.ledger.actions.finish(action.id, Outcome.OK)
 
-    assert [job.left for job in view.running] == [left]
-    assert "about 0 s" not in live.index()
-
-
-def test_a_pause_is_shown_until_the_attempt_begins(live: LiveCase) -> None:
-    record = live.search(live.ledger.commits.booted()[-6:])
     first = intend(live.ledger, record, record.job.bad)
     again = live.ledger.actions.retry(first.id, "another lab file", 600.0)
     for waits in (True, False):
@@ -172,19 +206,12 @@ def test_a_pause_is_shown_until_the_attempt_begins(live: LiveCase) -> None:
         live.ledger.actions.submitted(again.id, 7)
 
 
-def test_only_changed_series_are_read_again(live: LiveCase) -> None:
+def test_only_series_of_changed_alerts_are_read_again(live: LiveCase) -> None:
     assert len(live.pages.stale()) == 6
     first = live.pages.overview().series
     assert live.pages.stale() == []
     assert live.pages.overview().series == first
 
-    alert = next(found for found in live.ledger.alerts.all() if found.state.standing)
-    live.ledger.alerts.change(alert.id, who="a", what="b", culprit="c" * 40)
-    assert {place[0] for place, _ in live.pages.stale()} == {alert.testbed}
-
-
-def test_all_series_of_a_changed_alert_are_read_again(live: LiveCase) -> None:
-    live.pages.overview()
     alert = next(found for found in live.ledger.alerts.all() if found.state.standing)
     other = next(name for name in live.ledger.series.names() if name.testbed != alert.testbed)
     with live.ledger.writing() as writing:
@@ -193,55 +220,12 @@ def test_all_series_of_a_changed_alert_are_read_again(live: LiveCase) -> None:
             good=alert.good, bad=alert.bad, effect=None, at=writing.now,
         )  # fmt: skip
         writing.session.add(series)
-    live.ledger.alerts.change(alert.id, who="a", what="b")
+    live.ledger.alerts.change(alert.id, who="a", what="b", culprit="c" * 40)
 
     stale = {place for place, _ in live.pages.stale()}
-    assert (other.testbed, other.scenario) in stale
     changed = live.ledger.alerts.get(alert.id)
+    assert (other.testbed, other.scenario) in stale
     assert stale == {(series.testbed, series.scenario) for series in changed.series}
-
-
-def test_old_closed_alerts_are_not_on_the_overview(live: LiveCase) -> None:
-    live.now += 40 * 86400
-    links = set(Page(live.index()).values("href"))
-
-    for alert in live.ledger.alerts.all():
-        assert (f"alert-{alert.id}.html" in links) == alert.state.standing
-
-
-def test_missing_series_of_a_night_are_updated(live: LiveCase) -> None:
-    live.night("testbed-00")
-    assert live.pages.overview().night.measured == 0
-    records = live.ledger.jobs.all_open()
-    [night] = [record for record in records if isinstance(record.job, NightlyJob)]
-    first = live.names[0]
-    decision = intend(live.ledger, night, night.job.revision)
-    facts = measured("new", "testbed-00", "k", night.job.revision, live.now, {first: 1e6})
-    for fact in facts:
-        live.ledger.facts.record(fact, decision.id)
-
-    view = live.pages.overview()
-    assert view.night.measured == 1
-    assert sum(len(missing.scenarios) for missing in view.night.missing) == 2
-
-
-def test_unread_series_are_counted(live: LiveCase) -> None:
-    live.pages.patience = 0.0
-    empty = live.index()
-
-    assert "6 series are still loading" in Page(empty).text
-    assert '<meta http-equiv="refresh" content="5">' in empty
-    live.pages.patience = math.inf
-    assert '<meta http-equiv="refresh" content="60">' in live.index()
-
-
-def test_failed_mails_are_counted(live: LiveCase) -> None:
-    assert "could not be sent" not in live.page("health.html")
-    mail = live.ledger.mails.post("one", Mail("s", "b"), ["a@lab.invalid"])
-    live.ledger.mails.failed(mail.id, "550 no such user", None)
-
-    assert "1 mail could not be sent (netbisect mails)" in Page(live.page("health.html")).text
-    assert "health.html" in Page(live.index()).values("href")
 
 
 def test_all_links_of_live_pages_lead_to_pages(live: LiveCase) -> None:
@@ -269,6 +253,7 @@ def test_all_links_of_live_pages_lead_to_pages(live: LiveCase) -> None:
 
 
 def test_the_search_field_finds_revisions_and_pairs_of_them(live: LiveCase) -> None:
+    """Unknown names have no page."""
     one, other = sorted(live.ledger.commits.booted())[:2]
 
     page = live.pages.search([one[:9]])
@@ -280,9 +265,6 @@ def test_the_search_field_finds_revisions_and_pairs_of_them(live: LiveCase) -> N
     for name in ("nothing", f"{number}-{other[:12]}", "\N{SUPERSCRIPT TWO}"):
         with pytest.raises(SiteRevisionError, match="no kernel of it was measured"):
             live.pages.search([name])
-
-
-def test_unknown_names_have_no_page(live: LiveCase) -> None:
     for name in (
         "alert-99.html", "alert-x.html", "bisection-1.html", "series-x.y.z.html",
         "revision-0.html", "compare-zz.b.html", "../netbisect.toml", "x.html",
@@ -299,17 +281,6 @@ def test_an_empty_database_has_pages(service_folder: Path, url: str) -> None:
     assert "No open alerts" in text
     for name in ("requests", "alerts", "searches", "testbeds", "compare", "health"):
         assert pages.file(f"{name}.html")
-
-
-def test_external_text_is_escaped(live: LiveCase) -> None:
-    live.ledger.quarantines.start(HOSTILE, why=HOSTILE)
-    live.night("testbed-01", why=HOSTILE)
-    text = live.index()
-    page = Page(text)
-
-    assert [script.get("src") for script in page.all("script")] == ["live.js"]
-    assert "<script>alert(1)</script>" in page.text
-    assert not set(text) & {"\x07", "\u202e"}
 
 
 def test_imported_revisions_have_pages(live: LiveCase, tmp_path: Path) -> None:
@@ -359,6 +330,8 @@ RETEST, VERIFIED = "-3.9 %", "-4.4 %"
 
 
 def test_all_places_show_the_verified_change(live: LiveCase) -> None:
+    url = live.settings.database
+    check_documents(live.alert.id, url)
     found = live.alert
     assert (found.change.basis, found.retest[0].ln_ratio) == (ChangeBasis.VERIFIED, -0.04)
     queries = DocumentQueries(live.ledger, live.context, url="")
@@ -374,7 +347,7 @@ def test_all_places_show_the_verified_change(live: LiveCase) -> None:
         "digest": digest.mail(document).text,
         "feed": queries.atom(),
         "status": status.as_text(queries.status(everything=True)),
-        "list": netbisect("alerts", "--all", "--database", live.settings.database).output,
+        "list": netbisect("alerts", "--all", "--database", url).output,
     }
 
     for place, text in places.items():
@@ -382,11 +355,7 @@ def test_all_places_show_the_verified_change(live: LiveCase) -> None:
         assert RETEST not in text, place
 
 
-def test_documents_have_the_verified_change(filled: Path) -> None:
-    url = f"sqlite:///{filled}"
-    ledger = open_ledger(url)
-    number = ledger.alerts.all()[-1].id
-
+def check_documents(number: int, url: str) -> None:
     def printed(*arguments: str) -> dict[str, object]:
         result = netbisect("export", *arguments, "--database", url)
         found: dict[str, object] = json.loads(result.stdout)
