@@ -18,7 +18,7 @@ from builds import built, failed, script
 from programs import runs
 from waiting import wait_until
 
-from netbisect.bisect.model.entities import Reaction
+from netbisect.bisect.model.entities import Reaction, Stage
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.builder import Builder
@@ -62,38 +62,27 @@ def gated_make(tmp_path: Path) -> tuple[str, ...]:
 def test_second_build_waits_for_the_first(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
+    """A busy builder is not a fault of the revision."""
     gated = replace(builder, make=gated_make(tmp_path))
     first, second = sample_tree.revisions[4:6]
     with building(gated, sample_tree, first, tmp_path / "first") as one:
         wait_for(tmp_path / "called", "buildkernel", one)
+        failure = failed(replace(gated, build_timeout=1), sample_tree, second)
         with building(gated, sample_tree, second, tmp_path / "second") as two:
             wait_for(tmp_path / "second", "waiting", two)
             (tmp_path / "open").touch()
+    busy = f"process {one.pid} has been building {first[:12]}-"
+    assert failure.reaction is Reaction.INFRA
+    assert failure.why.startswith(f"builder amd64: {busy}")
+    assert failure.why.endswith("; it had not ended after 1 s")
     waiting, *_ = (tmp_path / "second").read_text().splitlines()
     assert re.fullmatch(
-        rf"process {one.pid} has been building {first[:12]}-{KERNEL_CONFIG} since "
+        rf"{busy}{KERNEL_CONFIG} since "
         rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC in {builder.directory}: waiting for its end",
         waiting,
     )
     for name, revision in (("first", first), ("second", second)):
         assert f"Kernel(revision='{revision}'" in (tmp_path / name).read_text()
-
-
-def test_a_busy_builder_is_not_a_fault_of_the_revision(
-    builder: Builder, sample_tree: SampleTree, tmp_path: Path
-) -> None:
-    first, second = sample_tree.revisions[4:6]
-    gated = replace(builder, make=gated_make(tmp_path))
-    with building(gated, sample_tree, first, tmp_path / "first") as one:
-        wait_for(tmp_path / "called", "buildkernel", one)
-        failure = failed(replace(gated, build_timeout=1), sample_tree, second)
-        (tmp_path / "open").touch()
-    assert failure.reaction is Reaction.INFRA
-    assert failure.why.startswith(
-        f"builder amd64: process {one.pid} has been building {first[:12]}-"
-    )
-    assert failure.why.endswith("; it had not ended after 1 s")
-    assert f"Kernel(revision='{first}'" in (tmp_path / "first").read_text()
 
 
 def test_processes_of_a_killed_build_end_before_the_next_build(
@@ -115,55 +104,42 @@ def test_processes_of_a_killed_build_end_before_the_next_build(
     wait_until(lambda: not runs(left))
 
 
-@pytest.mark.parametrize(
-    ("target", "number"),
-    [
+def test_a_killed_make_is_no_failure_of_the_revision(
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path
+) -> None:
+    """Nor is a killed job of make: the kernel kills processes when memory runs out."""
+    for target, number in (
         ("kernel-toolchain", signal.SIGKILL),
         ("buildkernel", signal.SIGTERM),
-        ("buildkernel", signal.SIGKILL),
         ("installkernel", signal.SIGSEGV),
-    ],
-)
-def test_a_killed_make_is_no_failure_of_the_revision(
-    builder: Builder, sample_tree: SampleTree, tmp_path: Path, target: str, number: signal.Signals
-) -> None:
-    text = f'case "$*" in *{target}*) kill -{int(number)} $$; esac; exec make "$@"'
-    broken = replace(builder, make=make_replacement(tmp_path, text))
-    failure = failed(broken, sample_tree, sample_tree.revisions[4])
-    assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
-    assert f"make.sh was ended by signal {int(number)} (" in failure.why
+    ):
+        text = f'case "$*" in *{target}*) kill -{int(number)} $$; esac; exec make "$@"'
+        broken = replace(builder, make=make_replacement(tmp_path, text))
+        failure = failed(broken, sample_tree, sample_tree.revisions[4])
+        assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
+        assert f"make.sh was ended by signal {int(number)} (" in failure.why
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        python = script(tmp_path / "python.sh", f"kill -{int(number)} $$")
+        broken = replace(builder, options=(f"PYTHON={python}",))
+        failure = failed(broken, sample_tree, sample_tree.revisions[4])
+        assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
     built(builder, sample_tree, sample_tree.revisions[4])
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_job_of_make_is_no_failure_of_the_revision(
-    builder: Builder, sample_tree: SampleTree, tmp_path: Path, number: signal.Signals
-) -> None:
-    """The kernel kills processes when memory runs out."""
-    python = script(tmp_path / "python.sh", f"kill -{int(number)} $$")
-    broken = replace(builder, options=(f"PYTHON={python}",))
-    failure = failed(broken, sample_tree, sample_tree.revisions[4])
-    assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
-
-
-@pytest.mark.parametrize("what", ["clone", "fetch", "cat-file", "checkout", "ls-tree", "show"])
 def test_a_killed_git_is_no_failure_of_the_revision(
-    builder: Builder,
-    sample_tree: SampleTree,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    what: str,
+    builder: Builder, sample_tree: SampleTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
-    text = f'case " $* " in *" {what} "*) kill -9 $$; esac\nexec {shutil.which("git")} "$@"'
-    script(programs / "git", text)
+    git = shutil.which("git")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    revision = "f" * 40 if what == "fetch" else sample_tree.revisions[4]
     needs = {"pfctl": {sample_tree.revisions[0]}}
-    failure = failed(builder, sample_tree, revision, needs=needs)
-    assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA)
-    assert failure.why == "builder amd64: git was ended by signal 9 (Killed)"
+    for what in ("clone", "fetch", "cat-file", "checkout", "ls-tree", "show"):
+        script(programs / "git", f'case " $* " in *" {what} "*) kill -9 $$; esac\nexec {git} "$@"')
+        revision = "f" * 40 if what == "fetch" else sample_tree.revisions[4]
+        failure = failed(builder, sample_tree, revision, needs=needs)
+        assert (failure.fault, failure.reaction) == ("builder", Reaction.INFRA), what
+        assert failure.why == "builder amd64: git was ended by signal 9 (Killed)"
 
 
 def test_a_folder_that_cannot_be_written_is_no_failure_of_the_revision(
@@ -176,17 +152,8 @@ def test_a_folder_that_cannot_be_written_is_no_failure_of_the_revision(
     assert failure.why == f"builder amd64: {closed.directory}: Not a directory"
 
 
-def test_locks_of_a_killed_git_are_removed(builder: Builder, sample_tree: SampleTree) -> None:
-    built(builder, sample_tree, sample_tree.revisions[4])
-    lock = builder.directory / "source" / ".git" / "refs" / "remotes" / "up" / "main.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    lock.touch()
-    failure = failed(builder, sample_tree, "f" * 40)
-    assert failure.why == f"revision {'f' * 12} is on no branch of {sample_tree.repository}"
-
-
 def test_git_does_not_gc_in_the_background(builder: Builder, sample_tree: SampleTree) -> None:
-    """It would keep the lock of the builder."""
+    """It would keep the lock of the builder. Locks of a killed git are removed."""
     built(builder, sample_tree, sample_tree.revisions[4])
     git = builder.directory / "source" / ".git"
     for name in ("a", "b"):  # git counts the objects in this folder
@@ -196,5 +163,10 @@ def test_git_does_not_gc_in_the_background(builder: Builder, sample_tree: Sample
         config.write("[gc]\n\tauto = 1\n")
     (git / "hooks").mkdir(exist_ok=True)
     script(git / "hooks" / "pre-auto-gc", "git config gc.autoDetach >detach; exit 1")
-    failed(builder, sample_tree, "f" * 40)
+    lock = git / "refs" / "remotes" / "up" / "main.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    failure = failed(builder, sample_tree, "f" * 40)
+    assert (failure.stage, failure.reaction) == (Stage.CHECKOUT, Reaction.RETRY)
+    assert failure.why == f"revision {'f' * 12} is on no branch of {sample_tree.repository}"
     assert (git.parent / "detach").read_text() == "false\n"

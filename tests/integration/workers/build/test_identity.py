@@ -5,10 +5,8 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-import pytest
 from lab_fixtures import RunningLab
 
-from netbisect.bisect.model.entities import Kernel
 from netbisect.workers.build.identity import identity_of, identity_of_file, version_of
 
 
@@ -24,23 +22,10 @@ def elf(*sections: tuple[str, int, bytes]) -> bytes:
         )
         if kind != 8:
             body += data
-    head = struct.pack(
-        "<16sHHIQQQIHHHHHH",
-        b"\x7fELF\x02\x01\x01\x09",
-        2,
-        62,
-        1,
-        0,
-        0,
-        64 + len(body),
-        0,
-        64,
-        0,
-        0,
-        64,
-        len(headers),
-        len(headers) - 1,
-    )
+    count = len(headers)
+    magic, start = b"\x7fELF\x02\x01\x01\x09", 64 + len(body)
+    rest = 0, 64, 0, 0, 64, count, count - 1
+    head = struct.pack("<16sHHIQQQIHHHHHH", magic, 2, 62, 1, 0, 0, start, *rest)
     return head + body + b"".join(headers)
 
 
@@ -87,32 +72,22 @@ def kernel(code: bytes, version: bytes, *, note: bytes = b"1", debug: bytes = b"
 FIRST = kernel(b"\x90\x90", b"main-n9-0123456789ab")
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
+def test_only_loaded_sections_change_the_identity() -> None:
+    """Revision, build-id and debugging symbols do not."""
+    for other in (
         kernel(b"\x90\x90", b"main-n9-ba9876543210"),
         kernel(b"\x90\x90", b"main-n10-ba9876543210-dirty"),
         kernel(b"\x90\x90", b"main-n9-0123456789ab", note=b"2"),
         kernel(b"\x90\x90", b"main-n9-0123456789ab", debug=b"DWARF"),
-    ],
-    ids=["another revision", "a longer number", "another build-id", "debugging symbols"],
-)
-def test_sections_that_are_not_loaded_do_not_change_the_identity(other: bytes) -> None:
-    assert identity_of_file(other) == identity_of_file(FIRST)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
+    ):
+        assert identity_of_file(other) == identity_of_file(FIRST)
+    for other in (
         kernel(b"\x90\x91", b"main-n9-0123456789ab"),
         kernel(b"\x90\x90\x90", b"main-n9-0123456789ab"),
         FIRST.replace(b"\0b\0", b"\0c\0"),
-    ],
-    ids=["an instruction", "a longer function", "a datum"],
-)
-def test_loaded_sections_change_the_identity(other: bytes) -> None:
-    assert other != FIRST
-    assert identity_of_file(other) != identity_of_file(FIRST)
+    ):
+        assert other != FIRST
+        assert identity_of_file(other) != identity_of_file(FIRST)
 
 
 def test_an_invalid_relocation_hashes_the_whole_file() -> None:
@@ -139,23 +114,13 @@ def test_the_version_is_that_of_uname(tmp_path: Path) -> None:
     assert version_of(path) == ""
 
 
-def built(lab: RunningLab, number: int) -> Kernel:
-    kernel = lab.build(number)
-    assert isinstance(kernel, Kernel)
-    return kernel
+def test_a_commit_changes_the_identity_if_it_changes_code(running_lab: RunningLab) -> None:
+    """A commit that adds a comment changes only the version.
 
-
-@pytest.mark.parametrize(
-    ("subject", "same"),
-    [("ip_output: Explain case 6", True), ("if: Count event 10", False)],
-    ids=["a comment", "a function outside of the forwarding path"],
-)
-def test_a_commit_changes_the_identity_if_it_changes_code(
-    running_lab: RunningLab, subject: str, same: bool
-) -> None:
-    """A commit that adds a comment changes only the version."""
-    number = int(subject.rpartition(" ")[2])
-    before, after = built(running_lab, number - 1), built(running_lab, number)
-    assert before.version != after.version
-    assert before.key != after.key
-    assert (before.identity == after.identity) is same
+    The other one changes a function outside of the forwarding path.
+    """
+    for number, same in ((6, True), (10, False)):
+        before, after = (running_lab.kernel(one)[0] for one in (number - 1, number))
+        assert before.version != after.version
+        assert before.key != after.key
+        assert (before.identity == after.identity) is same

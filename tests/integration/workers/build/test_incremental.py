@@ -95,8 +95,29 @@ def builds(tmp_path: Path, sample_tree: SampleTree) -> RecordedBuilds:
     return RecordedBuilds(tmp_path, sample_tree)
 
 
-def test_only_changed_objects_are_built(builds: RecordedBuilds) -> None:
-    """Later builds skip the toolchain and the configuration step."""
+def kill_in(builds: RecordedBuilds, target: str) -> None:
+    """Kills a build and its make when make reaches a target."""
+    flag = builds.folder / "flag"
+    builds.before_make(
+        f'for a; do test "$a" = {target} && echo $$ > {flag} && exec sleep 600; done'
+    )
+    command = build_command(builds.builder, builds.repository, builds.first)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        while not (flag.exists() and flag.read_text().strip()):
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.kill()
+    os.kill(int(flag.read_text()), signal.SIGKILL)
+    builds.before_make("")
+
+
+def test_only_changed_objects_are_built(
+    builds: RecordedBuilds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later builds skip the toolchain and the configuration step.
+
+    Objects of a killed build, which may be truncated, or of another compiler are not used.
+    """
     builds.kernel()
     assert builds.targets == ["kernel-toolchain", "buildkernel", "installkernel"]
     assert len(builds.compiled()) > 10
@@ -108,11 +129,10 @@ def test_only_changed_objects_are_built(builds: RecordedBuilds) -> None:
     assert builds.compiled(revision) == [FASTFWD]
     assert "KERNFAST=1" in builds.arguments("buildkernel")
 
-
-def test_objects_of_another_compiler_are_not_used(
-    builds: RecordedBuilds, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    kill_in(builds, "buildkernel")
     builds.kernel()
+    assert len(builds.compiled()) > 10
+    assert builds.targets == ["buildkernel", "installkernel"]
     programs = builds.folder / "bin"
     programs.mkdir()
     script(programs / "cc", "echo cc version 99")
@@ -155,31 +175,6 @@ def test_a_custom_configuration_is_built(builds: RecordedBuilds) -> None:
     assert builds.kernel(config="ROUTER").identity != both.identity
     builds.kernel()
     assert not [one for one in builds.arguments("buildkernel") if one.startswith("KERNCONFDIR")]
-
-
-def kill_in(builds: RecordedBuilds, target: str) -> None:
-    """Kills a build and its make when make reaches a target."""
-    flag = builds.folder / "flag"
-    builds.before_make(
-        f'for a; do test "$a" = {target} && echo $$ > {flag} && exec sleep 600; done'
-    )
-    command = build_command(builds.builder, builds.repository, builds.first)
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        while not (flag.exists() and flag.read_text().strip()):
-            assert process.poll() is None
-            time.sleep(0.02)
-        process.kill()
-    os.kill(int(flag.read_text()), signal.SIGKILL)
-    builds.before_make("")
-
-
-def test_objects_of_a_killed_build_are_not_used(builds: RecordedBuilds) -> None:
-    """The objects may be truncated."""
-    builds.kernel()
-    kill_in(builds, "buildkernel")
-    builds.kernel()
-    assert len(builds.compiled()) > 10
-    assert builds.targets == ["buildkernel", "installkernel"]
 
 
 FAILS = 'for a; do test "$a" = kernel-toolchain && { echo "x.c:1:1: error: no"; exit 1; }; done'

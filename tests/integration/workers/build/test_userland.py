@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from builds import built, failed
+from lab_fixtures import RunningLab
 
 from netbisect.bisect.model.entities import Kernel, Reaction, Stage
 from netbisect.demo.lab import setup
@@ -20,8 +21,6 @@ from netbisect.demo.tree.story import replace as edit
 from netbisect.workers.build.userland import FOLDER, needs_of
 from netbisect.workers.cli import main, options
 from netbisect.workers.config.builder import Builder
-from netbisect.workers.config.dut import Dut, PortSelector
-from netbisect.workers.config.lab import Lab, load_lab
 
 PFVAR = "sys/net/pfvar.h"
 GROWN = ("\tu_int32_t\t nr;\n", "\tu_int32_t\t nr;\n\tu_int64_t\t anchor;\n")
@@ -73,21 +72,20 @@ def contents(builder: Builder, kernel: Kernel) -> dict[str, int]:
         return {member.name: member.mode for member in tar if member.isfile()}
 
 
-def test_no_programs_are_sent_if_the_installed_ones_fit(builder: Builder, tree: SampleTree) -> None:
-    """A changed comment and a change of the other firewall do not matter."""
+def test_programs_that_must_fit_are_sent_with_the_kernel(
+    builder: Builder, tree: SampleTree
+) -> None:
+    """The programs are executable, and do not change the identity of the kernel.
+
+    A changed comment and a change of the other firewall do not matter.
+    """
     for place, programs in ((BASE, ("pfctl", "ipfw")), (REMARK, ("pfctl",)), (PF, ("ipfw",))):
         kernel = built(builder, tree, tree.revisions[place], needs=needs(tree, *programs))
         assert set(contents(builder, kernel)) == {"kernel", "pf.ko", "ipfw.ko"}
 
-
-def test_programs_that_must_fit_are_sent_with_the_kernel(
-    builder: Builder, tree: SampleTree
-) -> None:
-    """The programs are executable, and do not change the identity of the kernel."""
     plain = built(builder, tree, tree.revisions[IPFW])
-    programs = needs(tree, "pfctl", "ipfw", "ifconfig")
-    kernel = built(builder, tree, tree.revisions[IPFW], needs=programs)
-
+    more = needs(tree, "pfctl", "ipfw", "ifconfig")
+    kernel = built(builder, tree, tree.revisions[IPFW], needs=more)
     assert contents(builder, kernel).items() >= {
         (f"{FOLDER}/pfctl", 0o555),
         (f"{FOLDER}/ipfw", 0o555),
@@ -98,7 +96,7 @@ def test_programs_that_must_fit_are_sent_with_the_kernel(
 
 
 def test_a_program_that_does_not_build_is_a_failure(builder: Builder, tree: SampleTree) -> None:
-    """An older program might load other rules."""
+    """An older program might load other rules. An unknown revision is a fault of the lab file."""
     revision = tree.revisions[BROKEN]
     failure = failed(builder, tree, revision, needs=needs(tree, "pfctl"))
 
@@ -106,46 +104,27 @@ def test_a_program_that_does_not_build_is_a_failure(builder: Builder, tree: Samp
     assert failure.why.startswith("sbin/pfctl: ")
     assert failure.why.endswith("pfctl.c:9:2: error: not yet")
     built(builder, tree, revision)
-
-
-def test_an_unknown_userland_revision_is_reported(builder: Builder, tree: SampleTree) -> None:
-    """The failure is attributed to the lab file, and not to the revision."""
-    failure = failed(builder, tree, tree.revisions[BASE], needs={"pfctl": ["0" * 40]})
-
+    failure = failed(builder, tree, revision, needs={"pfctl": ["0" * 40]})
     assert failure.reaction is Reaction.ABORT
     assert failure.why.startswith("userland 000000000000 of the lab file is on no branch of ")
 
 
-@pytest.fixture
-def lab(files: LabFiles) -> Lab:
-    return load_lab(files.lab)
-
-
-def with_dut(lab: Lab, **changes: object) -> Lab:
-    (testbed,) = lab.testbeds
-    dut = replace(testbed.dut, **changes)  # type: ignore[arg-type] # changes of fields
-    return replace(lab, testbeds=(replace(testbed, dut=dut),))
-
-
-def test_programs_of_the_scenarios_may_be_sent(lab: Lab) -> None:
+def test_programs_of_the_scenarios_may_be_sent(running_lab: RunningLab) -> None:
     """Only testbeds with the key `userland` and this configuration need programs."""
-    shipped = with_dut(lab, userland="a" * 40)
-    assert needs_of(lab, "amd64", KERNEL_CONFIG) == {}
-    assert needs_of(shipped, "amd64", KERNEL_CONFIG) == {"pfctl": {"a" * 40}, "ipfw": {"a" * 40}}
-    assert needs_of(shipped, "arm64", KERNEL_CONFIG) == {}
-    assert needs_of(shipped, "amd64", "GENERIC") == {}
+    assert needs_of(running_lab.lab, "amd64", KERNEL_CONFIG) == {}
+    testbed = running_lab.lab.testbed("c2558")
+    testbed = replace(testbed, dut=replace(testbed.dut, userland="a" * 40))
+    lab = replace(running_lab.lab, testbeds=(testbed,))
+    assert needs_of(lab, "amd64", KERNEL_CONFIG) == {"pfctl": {"a" * 40}, "ipfw": {"a" * 40}}
+    assert needs_of(lab, "arm64", KERNEL_CONFIG) == {}
+    assert needs_of(lab, "amd64", "GENERIC") == {}
 
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+    for changes, message in (
         ({"userland": "14.2"}, "userland '14.2': expected the full hash of a commit"),
         ({"tools": ("sh",)}, "tools: 'sh': expected some of pfctl, ipfw, ifconfig, netstat"),
-    ],
-)
-def test_invalid_values_are_rejected(changes: dict[str, str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Dut("d", PortSelector("a"), PortSelector("b"), **changes)  # type: ignore[arg-type] # on purpose
+    ):
+        with pytest.raises(ValueError, match=message):
+            replace(testbed.dut, **changes)  # type: ignore[arg-type] # on purpose
 
 
 @dataclass
