@@ -57,24 +57,16 @@ def kernels(lab: RunningLab) -> str:
     return str(lab.lab.builders[0].kernels)
 
 
-def test_build_prints_the_kernel(run: Run, running_lab: RunningLab) -> None:
-    revision = running_lab.tree.revisions[10]
-    status, facts, messages = run(
-        "build", "--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG
-    )
-    (kernel,) = facts
+def test_build_prints_the_kernel_or_the_failure(run: Run, running_lab: RunningLab) -> None:
+    tree, build = running_lab.tree, ("build", "--builder", "amd64", "--config", KERNEL_CONFIG)
+    status, (kernel,), messages = run(*build, "--revision", tree.revisions[10])
     assert status == 0
     assert isinstance(kernel, Kernel)
-    assert kernel.revision == revision
-    assert f"built n11-{revision[:12]} in " in messages
+    assert kernel.revision == tree.revisions[10]
+    assert f"built n11-{kernel.revision[:12]} in " in messages
 
-
-def test_build_failure_has_status_3(run: Run, running_lab: RunningLab) -> None:
-    revision = running_lab.tree.revisions[running_lab.place_of("unbuildable")]
-    status, facts, messages = run(
-        "build", "--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG
-    )
-    (failure,) = facts
+    broken = tree.revisions[running_lab.place_of("unbuildable")]
+    status, (failure,), messages = run(*build, "--revision", broken)
     assert status == options.EXIT_UNMEASURABLE == 3
     assert isinstance(failure, Failure)
     assert failure.reaction is Reaction.SKIP
@@ -100,13 +92,11 @@ def test_trial_prints_every_fact(run: Run, running_lab: RunningLab, tmp_path: Pa
 
 
 def test_profile_prints_boot_and_profile(run: Run, running_lab: RunningLab, tmp_path: Path) -> None:
-    """The stacks are in a file, and there is no sample."""
+    """The stacks are in a file, and there is no sample; a missing profile has status 3."""
     kernel, _ = running_lab.kernel(10)
-    one = ("--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab))
-    status, (boot, profile), messages = run(
-        "profile", *one, "--rate", "500000", "--logs", str(tmp_path / "logs")
-    )
-
+    one = ("profile", "--testbed", "c2558", "--kernel", kernel.key)
+    one += ("--kernels", kernels(running_lab), "--logs", str(tmp_path / "logs"))
+    status, (boot, profile), messages = run(*one, "--rate", "500000")
     assert status == 0
     assert isinstance(boot, Boot)
     assert isinstance(profile, Profile)
@@ -115,17 +105,12 @@ def test_profile_prints_boot_and_profile(run: Run, running_lab: RunningLab, tmp_
     assert f"{tmp_path}/logs/profile-inet4-forwarding.folded" in messages
     assert (tmp_path / "logs" / "profile-inet4-forwarding.folded").is_file()
 
-
-def test_missing_profile_has_status_3(run: Run, running_lab: RunningLab) -> None:
-    kernel, _ = running_lab.kernel(10)
-    one = ("--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(running_lab))
-    status, facts, messages = run("profile", *one, "--rate", "500000", "--event", "no.such")
-
+    status, facts, messages = run(*one, "--rate", "500000", "--event", "no.such")
     assert status == 3
     assert "no.such" in facts[-1].problem
     assert "no profile: " in messages
     for wrong in ("0", "-3", "inf", "nan"):
-        assert run("profile", *one, "--rate", wrong)[:2] == (options.EXIT_USAGE, [])
+        assert run(*one, "--rate", wrong)[:2] == (options.EXIT_USAGE, [])
 
 
 def test_quarantine_has_status_4(run: Run, c2558: RunningLab) -> None:
@@ -141,23 +126,20 @@ def test_quarantine_has_status_4(run: Run, c2558: RunningLab) -> None:
     assert messages == "netbisect-lab: c2558-dut: the host key is not the known one\n"
 
 
-def test_bench_measures_the_running_kernel(run: Run, running_lab: RunningLab) -> None:
-    status, facts, _ = run("bench", "--testbed", "c2558", "--scenario", "inet4-pf-stateless")
-    (sample,) = facts
+def test_bench_measures_the_running_kernel(
+    run: Run, running_lab: RunningLab, tmp_path: Path
+) -> None:
+    """Logs that cannot be written are reported; `recover` boots the known-good kernel."""
+    bench = ("bench", "--testbed", "c2558")
+    status, (sample,), _ = run(*bench, "--scenario", "inet4-pf-stateless")
     assert status == 0
     assert isinstance(sample, Sample)
     assert sample.valid
     assert sample.boot == "by-hand"
-
-
-def test_logs_that_cannot_be_written_are_reported(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    status, _, prose = run("bench", "--testbed", "c2558", "--logs", str(tmp_path / "file" / "x"))
+    status, _, prose = run(*bench, "--logs", str(tmp_path / "file" / "x"))
     assert status == options.EXIT_FAILED
     assert prose == f"netbisect-lab: {tmp_path / 'file' / 'x'}: Not a directory\n"
-
-
-def test_recover_boots_the_known_good_kernel(run: Run, running_lab: RunningLab) -> None:
     assert run("recover", "--testbed", "c2558") == (0, [], "c2558: on kernel\n")
     assert running_lab.booted("c2558-dut") == "kernel"
 
@@ -175,9 +157,9 @@ def test_doctor_prints_json_and_status_4_when_something_is_wrong(
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_unknown_name_has_status_2(run: Run, running_lab: RunningLab, tmp_path: Path) -> None:
+    """A kernel without its fact has it, too."""
+    for arguments, message in (
         (
             ("recover", "--testbed", "c2758"),
             "there is no testbed 'c2758' in the lab file; there is c2558, e5-2650",
@@ -190,44 +172,35 @@ def test_doctor_prints_json_and_status_4_when_something_is_wrong(
             ("boot", "--testbed", "c2558", "--kernel", "0" * 64, "--kernels", "nowhere"),
             "there is no kernel 000000000000 in nowhere",
         ),
-    ],
-)
-def test_unknown_name_has_status_2(run: Run, arguments: tuple[str, ...], message: str) -> None:
-    assert run(*arguments) == (options.EXIT_USAGE, [], f"netbisect-lab: {message}\n")
-
-
-@pytest.mark.parametrize(
-    "revision",
-    ["main", "0a1b2c3d", "0" * 39, "0" * 41, "A" * 40, "HEAD", "", "-x", "0" * 40 + "#x", "main#3"],
-)
-@pytest.mark.parametrize("command", ["build", "image-noise"])
-def test_revision_must_be_a_full_hash(
-    capfd: pytest.CaptureFixture[str], command: str, revision: str
-) -> None:
-    """Status 2 prevents a retry by the service."""
-    more = {
-        "build": ["--builder", "amd64", "--config", "GENERIC"],
-        "image-noise": ["--testbed", "c2558", "--builds", "2"],
-    }
-    words = ["--lab", "none.toml", command, f"--revision={revision}", *more[command]]
-    assert main.main(words) == options.EXIT_USAGE
-    errors = capfd.readouterr().err
-    assert "Invalid value for '--revision': " in errors
-    assert "expected the " in errors
-
-
-def test_kernel_without_fact_has_status_2(
-    run: Run, running_lab: RunningLab, tmp_path: Path
-) -> None:
+    ):
+        assert run(*arguments) == (options.EXIT_USAGE, [], f"netbisect-lab: {message}\n")
     kernel, archive = running_lab.kernel(10)
     (tmp_path / kernel.key).mkdir()
     (tmp_path / kernel.key / archive.name).write_bytes(archive.read_bytes())
-    status, facts, messages = run(
-        "boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", str(tmp_path)
-    )
+    boot = ("boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", str(tmp_path))
+    status, facts, messages = run(*boot)
     assert (status, facts) == (options.EXIT_USAGE, [])
     assert "kernel.json" in messages
     assert messages.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("build", "--builder", "amd64", "--config", "GENERIC"),
+        ("image-noise", "--testbed", "c2558", "--builds", "2"),
+    ],
+)
+def test_revision_must_be_a_full_hash(
+    capfd: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    """Status 2 prevents a retry by the service."""
+    for revision in ("main", "0" * 39, "0" * 41, "A" * 40, "", "-x", "0" * 40 + "#x", "main#3"):
+        words = ["--lab", "none.toml", *command, f"--revision={revision}"]
+        assert main.main(words) == options.EXIT_USAGE
+        errors = capfd.readouterr().err
+        assert "Invalid value for '--revision': " in errors
+        assert "expected the " in errors
 
 
 @pytest.mark.parametrize("name", [FACT, ARCHIVE])

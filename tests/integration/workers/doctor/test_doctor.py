@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.dut.ports import Interface
 
 if TYPE_CHECKING:  # pytest would collect it
-    from netbisect.workers.config.testbed import Testbed
+    pass
 
 
 def checks(
@@ -73,73 +73,64 @@ def test_a_working_lab_has_no_faults(running_lab: RunningLab) -> None:
     )
 
 
-def changed(change: Callable[[Lab], Lab], lab: Lab, where: str, what: str) -> DoctorCheck:
-    check = checks(change(lab), "c2558" if where == "c2558" else "")[where, what]
-    assert not check.good
-    return check
-
-
-@pytest.mark.parametrize(
-    ("change", "what", "message"),
-    [
-        (
-            lambda testbed: replace(
-                testbed, dut=replace(testbed.dut, ingress=PortSelector(interface="ix7"))
-            ),
-            "ingress c2558-dut",
-            "no interface called ix7; there is igb2 00:08:a2:09:33:da, igb3 ",
-        ),
-        (lambda testbed: replace(testbed, power=None), "power", "the lab file names no switch"),
-        (
-            lambda testbed: replace(testbed, console=None),
-            "console",
-            "the lab file names no console",
-        ),
-        (
-            lambda testbed: replace(testbed, power=Power(("ipmi-of-nowhere", "cycle"))),
-            "power",
-            "no ipmi-of-nowhere on this host",
-        ),
-        (
-            lambda testbed: replace(testbed, console=Console(("conserver-of-nowhere",))),
-            "console",
-            "no conserver-of-nowhere on this host",
-        ),
-    ],
-    ids=["port", "no switch", "no console", "no ipmi", "no conserver"],
-)
-def test_missing_parts_of_a_testbed_are_reported(
-    running_lab: RunningLab, change: Callable[[Testbed], Testbed], what: str, message: str
-) -> None:
-    def of_lab(lab: Lab) -> Lab:
-        return replace(lab, testbeds=tuple(change(testbed) for testbed in lab.testbeds))
-
-    assert changed(of_lab, running_lab.lab, "c2558", what).found.startswith(message)
-
-
-def test_a_missing_tree_is_reported(running_lab: RunningLab, tmp_path: Path) -> None:
-    def without_tree(lab: Lab) -> Lab:
-        return replace(lab, source=Source(str(tmp_path / "none.git")))
-
-    check = changed(without_tree, running_lab.lab, "source", "repository")
-    assert "none.git" in check.found
+def test_missing_parts_of_a_testbed_are_reported(running_lab: RunningLab) -> None:
+    """One testbed has no such port, switch or console; the other ones lack the programs."""
+    first, second = running_lab.lab.testbeds
+    port = PortSelector(interface="ix7")
+    first = replace(first, power=None, console=None, dut=replace(first.dut, ingress=port))
+    second = replace(
+        second,
+        power=Power(("ipmi-of-nowhere", "cycle")),
+        console=Console(("conserver-of-nowhere",)),
+        line_rate_pps=148_809_524,
+    )
+    found = checks(replace(running_lab.lab, testbeds=(first, second)))
+    ports = "no interface called ix7; there is igb2 00:08:a2:09:33:da, igb3 "
+    for where, what, message in (
+        ("c2558", "ingress c2558-dut", ports),
+        ("c2558", "power", "the lab file names no switch"),
+        ("c2558", "console", "the lab file names no console"),
+        ("e5-2650", "power", "no ipmi-of-nowhere on this host"),
+        ("e5-2650", "console", "no conserver-of-nowhere on this host"),
+    ):
+        check = found[where, what]
+        assert not check.good
+        assert check.found.startswith(message)
+    assert found["e5-2650", "egress e5-2650-dut"].found.endswith(
+        "10 Gbit/s: 14,880,952 pps fit, line_rate_pps is 148,809,524"
+    )
 
 
 def test_a_builder_that_cross_builds_needs_its_compiler(
-    running_lab: RunningLab, tmp_path: Path
+    running_lab: RunningLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It also needs tools and headers for the bootstrap; a missing tree is reported."""
     builder = Builder("b", "amd64", tmp_path / "b", cross_bindir=tmp_path)
-    lab = replace(running_lab.lab, builders=(builder,))
+    lab = replace(running_lab.lab, builders=(builder,), source=Source(str(tmp_path / "none.git")))
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.setattr("netbisect.workers.doctor.doctor._HEADERS", (tmp_path,))
+    which, absent = shutil.which, {"flex"}
+
+    def found_as(name: str) -> str | None:
+        return which(name) if "/" in name else None if name in absent else f"/bin/{name}"
+
+    monkeypatch.setattr("shutil.which", found_as)
     found = checks(lab)
+    assert not found["source", "repository"].good
+    assert "none.git" in found["source", "repository"].found
     assert found["b", "make"].found == "tools/build/make.py comes with the tree"
-    assert not found["b", "compiler"].good
-    assert not found["b", "linker"].good
-    for tool in ("clang", "ld.lld"):
+    for what in ("compiler", "linker", "tools of the bootstrap"):
+        assert not found["b", what].good
+    missing = "no flex, archive.h, bzlib.h: install bison flex bc "
+    assert found["b", "tools of the bootstrap"].found.startswith(missing)
+
+    for tool in ("clang", "ld.lld", "archive.h", "bzlib.h"):
         (tmp_path / tool).touch(mode=0o755)
     (tmp_path / "b" / "source").mkdir(parents=True)
+    absent.clear()
     found = checks(lab)
-    assert found["b", "compiler"].good
-    assert found["b", "linker"].good
+    for what in ("compiler", "linker", "tools of the bootstrap"):
+        assert found["b", what].good
     assert found["b", "make"].found == f"no {tmp_path}/b/source/tools/build/make.py"
 
 
@@ -154,53 +145,34 @@ def test_rates_are_measured_on_request(c2558: RunningLab) -> None:
     assert found.found.endswith("c2558 must offer 1,488,095")
 
 
-def test_an_option_unknown_to_pkt_gen_is_reported(running_lab: RunningLab, tmp_path: Path) -> None:
-    """The check names the host and the scenario that needs the option."""
+def test_options_and_sysctls_unknown_to_the_lab_are_reported(
+    running_lab: RunningLab, tmp_path: Path
+) -> None:
+    """The check names the host and the scenario that needs the option of pkt-gen.
+
+    The sysctls are those of names of scenarios; enabled redirects are accepted there.
+    """
     name = "inet4-checksums"
     text = (builtin_scenarios() / "inet4-forwarding.toml").read_text()
-    text = text.replace("inet4-forwarding", name).replace(
-        "[traffic]", "[traffic]\nchecksums = true"
-    )
+    text = text.replace("inet4-forwarding", name)
+    text = text.replace("[traffic]", "[traffic]\nchecksums = true")
     (tmp_path / f"{name}.toml").write_text(text)
-    testbed = replace(running_lab.lab.testbed("c2558"), scenarios=("inet4-forwarding", name))
+    wrong = "sysctl:net.nothing=1,sysctl:dev.{ingress}.nothing=1"
+    accepted = "inet6-forwarding@sysctl:net.inet6.ip6.redirect=1"
+    names = ("inet4-forwarding", name, accepted, f"inet4-forwarding@{wrong}")
+    testbed = replace(running_lab.lab.testbed("c2558"), scenarios=names)
     lab = replace(running_lab.lab, testbeds=(testbed,), scenario_directories=(tmp_path,))
     bad = {what: check.found for (_, what), check in checks(lab, "c2558").items() if not check.good}
     assert bad == {
         "pkt-gen on c2558-gen": "/usr/local/bin/pkt-gen: no option -U for inet4-checksums; "
-        "-U is `checksums` in [traffic]"
-    }
-
-
-def test_a_sysctl_unknown_to_the_router_is_reported(running_lab: RunningLab) -> None:
-    """The sysctls are those of names of scenarios; enabled redirects are accepted there."""
-    wrong = "sysctl:net.nothing=1,sysctl:dev.{ingress}.nothing=1"
-    names = ("inet6-forwarding@sysctl:net.inet6.ip6.redirect=1", f"inet4-forwarding@{wrong}")
-    testbed = replace(running_lab.lab.testbed("c2558"), scenarios=names)
-    lab = replace(running_lab.lab, testbeds=(testbed,))
-    bad = {what: check.found for (_, what), check in checks(lab, "c2558").items() if not check.good}
-    assert bad == {
-        "sysctls of scenarios": "net.nothing, dev.igb.2.nothing: unknown to the running kernel"
+        "-U is `checksums` in [traffic]",
+        "sysctls of scenarios": "net.nothing, dev.igb.2.nothing: unknown to the running kernel",
     }
 
 
 def test_routes_of_a_scenario_are_not_checked() -> None:
     addresses = {end for _, _, end in checkup.ends([load_scenario("inet4-full-table")])}
     assert addresses == {"198.18.10.1"}
-
-
-def test_a_pkt_gen_without_usage_text_is_reported() -> None:
-    found = checkup.pkt_gen_options("/usr/bin/pkt-gen", "Segmentation fault\n", {})
-    assert (found.good, found.found) == (False, "/usr/bin/pkt-gen -h prints no usage text")
-
-
-def test_a_port_slower_than_line_rate_is_reported(running_lab: RunningLab) -> None:
-    testbeds = tuple(
-        replace(testbed, line_rate_pps=14_880_952) for testbed in running_lab.lab.testbeds
-    )
-    found = checks(replace(running_lab.lab, testbeds=testbeds), "c2558")
-    assert found["c2558", "egress c2558-dut"].found.endswith(
-        "1 Gbit/s: 1,488,095 pps fit, line_rate_pps is 14,880,952"
-    )
 
 
 DF = "Filesystem Type 1024-blocks Used Avail Capacity Mounted on\n/dev/x {} 100 50 {} 50% /\n"
@@ -254,28 +226,11 @@ def test_flow_control_is_checked_for_each_driver(
     assert message in found.found
 
 
-@pytest.mark.parametrize("status", ["no carrier", "no carrier (Cable is unplugged.)"])
-def test_a_missing_link_is_reported(status: str) -> None:
+def test_a_missing_link_is_reported() -> None:
     """ifconfig(8) adds the reason of the driver: SIOCGIFDOWNREASON, of mlx5en(4) for one."""
-    found = checkup.link(Interface("mce0", "", status, ""), {}, 1)
-    assert found == (False, f"mce0 {status}")
-
-
-def test_missing_requirements_of_a_cross_build_are_reported(
-    running_lab: RunningLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    builder = Builder("b", "amd64", tmp_path / "b", cross_bindir=tmp_path)
-    lab = replace(running_lab.lab, builders=(builder,))
-    monkeypatch.setattr("platform.system", lambda: "Linux")
-    monkeypatch.setattr("netbisect.workers.doctor.doctor._HEADERS", (tmp_path,))
-    monkeypatch.setattr("shutil.which", lambda name: None if name == "flex" else f"/bin/{name}")
-    found = checks(lab)["b", "tools of the bootstrap"]
-    assert not found.good
-    assert found.found.startswith("no flex, archive.h, bzlib.h: install bison flex bc ")
-    for name in ("archive.h", "bzlib.h"):
-        (tmp_path / name).touch()
-    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
-    assert checks(lab)["b", "tools of the bootstrap"].good
+    for status in ("no carrier", "no carrier (Cable is unplugged.)"):
+        found = checkup.link(Interface("mce0", "", status, ""), {}, 1)
+        assert found == (False, f"mce0 {status}")
 
 
 @pytest.mark.parametrize(
@@ -323,15 +278,15 @@ def test_dynamic_neighbour_entries_are_reported() -> None:
     assert checkup.neighbour(entry.format("permanent"), "198.19.0.2", []).good
 
 
-@pytest.mark.parametrize(
-    ("pkt_gen", "admode", "message"),
-    [
+def test_a_host_without_netmap_is_reported() -> None:
+    path = "/usr/bin/pkt-gen"
+    for program, admode, message in (
         ("", "0", "there is no pkt-gen; it is in FreeBSD's port net/pkt-gen"),
-        ("/usr/bin/pkt-gen", None, "/usr/bin/pkt-gen, but the kernel has no netmap"),
-        ("/usr/bin/pkt-gen", "2", "dev.netmap.admode=2: netmap is emulated, which is slow"),
-    ],
-)
-def test_a_host_without_netmap_is_reported(pkt_gen: str, admode: str | None, message: str) -> None:
-    finding = checkup.netmap(pkt_gen, admode)
-    assert not finding.good
-    assert finding.found.startswith(message)
+        (path, None, f"{path}, but the kernel has no netmap"),
+        (path, "2", "dev.netmap.admode=2: netmap is emulated, which is slow"),
+    ):
+        finding = checkup.netmap(program, admode)
+        assert not finding.good
+        assert finding.found.startswith(message)
+    usage = checkup.pkt_gen_options(path, "Segmentation fault\n", {})
+    assert (usage.good, usage.found) == (False, f"{path} -h prints no usage text")
