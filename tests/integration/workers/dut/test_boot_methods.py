@@ -41,7 +41,10 @@ def lab(running: RunningLab) -> Iterator[RunningLab]:
 
 @pytest.mark.parametrize("name", TESTBEDS)
 def test_kernel_boots_once(lab: RunningLab, name: str) -> None:
-    """A kernel on another root file system does not change the known-good one."""
+    """A kernel on another root file system does not change the known-good one.
+
+    A panic at boot needs no power cycle.
+    """
 
     def files() -> dict[Path, bytes]:
         found = lab.files.disk(f"{name}-dut").rglob("*")
@@ -65,10 +68,7 @@ def test_kernel_boots_once(lab: RunningLab, name: str) -> None:
     assert running.directory == "kernel"
     assert lab.device(testbed).boot_method.runs_known_good(running)
 
-
-@pytest.mark.parametrize("name", TESTBEDS)
-def test_panic_at_boot_needs_no_power_cycle(lab: RunningLab, name: str) -> None:
-    testbed = replace(lab.testbed(name), power=None)
+    testbed = replace(testbed, power=None)
     sound, facts = lab.trial(lab.place_of("panic"), (), testbed)
     failure = only_failure(facts)
     assert sound
@@ -91,45 +91,30 @@ def test_hang_ends_with_a_power_cycle(lab: RunningLab, name: str) -> None:
     assert device.boot_method.runs_known_good(device.look())
 
 
-def test_unknown_labels_quarantine_the_testbed(lab: RunningLab) -> None:
-    testbed = lab.testbed("apu2")
-    layout = testbed.dut.nanobsd
+def test_unknown_label_quarantines_the_testbed(lab: RunningLab) -> None:
+    """A method for another root file system and a system without the label do so, too."""
+    nanobsd, zfs = (lab.testbed(name) for name in ("apu2", "atom-zfs"))
+    layout = nanobsd.dut.nanobsd
     assert layout is not None
-    for wrong, why in (
-        (replace(layout, test="OTHER2"), "cannot mount /dev/gpt/OTHER2: fsck_ffs"),
-        (replace(layout, good="OTHER1"), "has its root on ufs:/dev/gpt/BSDRP1, which is neither"),
+    ufs = "has its root on ufs:/dev/gpt/BSDRP1, "
+    for testbed, changes, why in (
+        (nanobsd, {"nanobsd": replace(layout, test="OTHER2")}, "/dev/gpt/OTHER2: fsck_ffs"),
+        (nanobsd, {"nanobsd": replace(layout, good="OTHER1")}, f"{ufs}which is neither"),
+        (zfs, {"deploy": "nextboot"}, "has its root on ZFS (zfs:zroot/ROOT/default)"),
+        (nanobsd, {"deploy": "nextboot-zfs", "nanobsd": None}, f"{ufs}not on ZFS"),
+        (nanobsd, {"deploy": "bootenv", "nanobsd": None}, f"{ufs}not on ZFS"),
     ):
-        other = replace(testbed, dut=replace(testbed.dut, nanobsd=wrong))
-        sound, facts = lab.trial(10, (), other)
+        dut = replace(testbed.dut, **changes)  # type: ignore[arg-type] # changes of fields
+        sound, facts = lab.trial(10, (), replace(testbed, dut=dut))
         assert not sound
         assert why in only_failure(facts).why
 
-
-@pytest.mark.parametrize(
-    ("name", "deploy", "why"),
-    [
-        ("atom-zfs", "nextboot", "has its root on ZFS (zfs:zroot/ROOT/default)"),
-        ("apu2", "nextboot-zfs", "has its root on ufs:/dev/gpt/BSDRP1, not on ZFS"),
-        ("apu2", "bootenv", "has its root on ufs:/dev/gpt/BSDRP1, not on ZFS"),
-    ],
-)
-def test_method_for_another_root_quarantines_the_testbed(
-    lab: RunningLab, name: str, deploy: str, why: str
-) -> None:
-    testbed = lab.testbed(name)
-    dut = replace(testbed.dut, deploy=deploy, nanobsd=None)
-    sound, facts = lab.trial(10, (), replace(testbed, dut=dut))
-    assert not sound
-    assert why in only_failure(facts).why
-
-
-def test_system_without_the_label_quarantines_the_testbed(lab: RunningLab) -> None:
-    """The loader before 13.0 would boot the kernel repeatedly."""
+    # The loader before 13.0 would boot the kernel repeatedly.
     place = lab.files.place / "machines" / "atom-zfs-dut" / "disk" / "boot" / "lua" / "config.lua"
     text = place.read_text()
     place.write_text("")
     try:
-        sound, facts = lab.trial(10, (), lab.testbed("atom-zfs"))
+        sound, facts = lab.trial(10, (), zfs)
     finally:
         place.write_text(text)
     assert not sound

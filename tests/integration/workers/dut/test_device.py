@@ -43,24 +43,18 @@ def change_running_kernel(patch: pytest.MonkeyPatch, **changes: object) -> None:
     patch.setattr(device, "read_running_kernel", changed)
 
 
-@pytest.mark.parametrize(
-    ("changes", "why"),
-    [
+def test_other_kernel_of_the_same_revision_is_detected(
+    c2558: RunningLab, one: DeviceUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for changes, why in (
         ({"build_id": "ab" * 20}, "the running kernel has the build id abab"),
         ({"ident": "GENERIC"}, "has the configuration GENERIC, ordered was GENERIC-NODEBUG"),
-    ],
-)
-def test_other_kernel_of_the_same_revision_is_detected(
-    c2558: RunningLab,
-    one: DeviceUnderTest,
-    monkeypatch: pytest.MonkeyPatch,
-    changes: dict[str, str],
-    why: str,
-) -> None:
-    change_running_kernel(monkeypatch, **changes)
-    with pytest.raises(LabFault, match=why) as caught:
-        one.boot(*c2558.kernel(10))
-    assert caught.value.fault is Fault.WRONG_KERNEL
+    ):
+        change_running_kernel(monkeypatch, **changes)
+        with pytest.raises(LabFault, match=why) as caught:
+            one.boot(*c2558.kernel(10))
+        assert caught.value.fault is Fault.WRONG_KERNEL
+        monkeypatch.undo()
 
 
 @pytest.mark.parametrize("seconds", [-86_400.0 * 365, 86_400.0 * 365])
@@ -89,7 +83,8 @@ def test_machine_that_does_not_go_down_is_power_cycled(
 ) -> None:
     """The machine goes on answering, or hangs on its way down; the power cycle boots the kernel.
 
-    As with IPMI, the power goes off after the command has ended.
+    As with IPMI, the power goes off after the command has ended. The machines of the simulated lab
+    have no watchdog.
     """
 
     def reboot(_: DeviceUnderTest) -> None:
@@ -99,22 +94,15 @@ def test_machine_that_does_not_go_down_is_power_cycled(
     bed = c2558.testbed("c2558", boot_timeout=3.0)
     assert bed.power is not None
     late = f"(sleep 0.5; {shlex.join(bed.power.cycle)}) >/dev/null 2>&1 &"
-    one.testbed = replace(bed, power=Power(("sh", "-c", late)))
+    dut = replace(bed.dut, watchdog=60)
+    one.testbed = replace(bed, power=Power(("sh", "-c", late)), dut=dut)
     monkeypatch.setattr(DeviceUnderTest, "_reboot", reboot)
     kernel, archive = c2558.kernel(10)
     assert one.boot(kernel, archive).kernel == kernel.key
     assert ("c2558: it does not go down; power cycle" in c2558.messages) == (not fault)
+    [logged] = [line for line in c2558.messages if "no watchdog guards this boot" in line]
+    assert "Operation not supported" in logged
     assert one.recover().directory == "kernel"
-
-
-def test_missing_watchdog_is_logged(c2558: RunningLab, one: DeviceUnderTest) -> None:
-    """The machines of the simulated lab have no watchdog."""
-    one.testbed = replace(one.testbed, dut=replace(one.testbed.dut, watchdog=60))
-    one.boot(*c2558.kernel(10))
-    assert any(
-        "no watchdog guards this boot" in line and "Operation not supported" in line
-        for line in c2558.messages
-    )
 
 
 @pytest.mark.long
@@ -137,22 +125,16 @@ def test_loader_prompt_is_reported(c2558: RunningLab, one: DeviceUnderTest, tmp_
     )
 
 
-def test_hung_power_command_is_killed_with_its_children(tmp_path: Path) -> None:
-    pid_file = tmp_path / "pid"
-    script = f"sleep 600 & echo $! >{pid_file}; wait"
-    assert power.cycle(Power(("sh", "-c", script), timeout=1)) == "it had not ended after 1 s"
-    child = int(pid_file.read_text())
-    wait_until(lambda: not runs(child))
-
-
-@pytest.mark.parametrize(
-    ("command", "why"),
-    [
+def test_failed_power_command_gives_the_reason(tmp_path: Path) -> None:
+    """A hung one is killed with its children."""
+    for command, why in (
         (("true",), ""),
         (("sh", "-c", "echo no such outlet; exit 2"), "exit status 2: no such outlet"),
         (("false",), "exit status 1: no output"),
         (("/none/ipmitool",), "/none/ipmitool cannot be run: No such file or directory"),
-    ],
-)
-def test_failed_power_command_gives_the_reason(command: tuple[str, ...], why: str) -> None:
-    assert power.cycle(Power(command)) == why
+    ):
+        assert power.cycle(Power(command)) == why
+    script = f"sleep 600 & echo $! >{tmp_path}/pid; wait"
+    assert power.cycle(Power(("sh", "-c", script), timeout=1)) == "it had not ended after 1 s"
+    child = int((tmp_path / "pid").read_text())
+    wait_until(lambda: not runs(child))
