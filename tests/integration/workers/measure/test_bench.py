@@ -63,22 +63,21 @@ def test_flows_on_one_queue_are_a_warning_of_the_sample(c2558: RunningLab, tmp_p
     assert egress["the router's egress"]["queues"].keys() == {"tx 0"}
 
 
-def test_optional_sysctls_are_set_where_they_are_known(
+def test_sysctls_and_modules_of_a_scenario_do_not_outlast_it(
     running_lab: RunningLab, tmp_path: Path
 ) -> None:
-    """They are restored after the run; unknown sysctls are ignored."""
+    """Unknown optional sysctls are ignored; an unknown required one skips the revision."""
     dut = "c2558-dut"
-    (sample,) = measure(running_lab, tmp_path, FORWARDING)
+    names = ("inet4-pf-stateful", "inet4-ipfw-stateful", "inet4-forwarding")
+    *_, sample = measure(running_lab, tmp_path, *map(load_scenario, names))
     assert sample.valid, sample.problems
+    loaded = [settings(tmp_path, name)["the list of loaded modules"] for name in names]
+    assert loaded == ["kernel pf.ko", "ipfw.ko kernel", "kernel"]
     during = settings(tmp_path)
     assert (during["dev.igb.2.fc"], during["kern.random.harvest.mask"]) == ("0", "351")
     assert running_lab.ssh(dut, "sysctl -n dev.igb.2.fc kern.random.harvest.mask") == "3\n511\n"
     running_lab.ssh(dut, "sysctl net.inet.ip.fastforwarding", status=1)
 
-
-def test_missing_required_sysctl_skips_the_revision(
-    running_lab: RunningLab, tmp_path: Path
-) -> None:
     old = replace(FORWARDING, sysctls={"net.inet.ip.fastforwarding": 1}, optional={})
     with pytest.raises(LabFault, match="unknown oid 'net"):
         measure(running_lab, tmp_path, old)
@@ -104,15 +103,6 @@ def test_kernel_with_renamed_ports_is_measured(renamed: RunningLab) -> None:
     assert "em0: flags" in c2558.ssh("c2558-dut", "ifconfig -a")
     assert [sample.valid for sample in measured] == [True, True]
     assert settings(c2558.logs)["dev.em.1.fc"] == "0"
-
-
-def test_modules_of_a_firewall_are_unloaded_before_the_next_scenario(
-    running_lab: RunningLab, tmp_path: Path
-) -> None:
-    names = ("inet4-pf-stateful", "inet4-ipfw-stateful", "inet4-forwarding")
-    measure(running_lab, tmp_path, *map(load_scenario, names))
-    loaded = [settings(tmp_path, name)["the list of loaded modules"] for name in names]
-    assert loaded == ["kernel pf.ko", "ipfw.ko kernel", "kernel"]
 
 
 def conditions(lab: RunningLab, logs: Path, scenario: Scenario = FORWARDING) -> dict[str, str]:

@@ -76,6 +76,8 @@ def test_one_run_per_boot_gives_no_run_noise() -> None:
     assert one.run is None
     assert 0.004 < one.single < 0.02
     assert "run_noise_percent needs several runs" in noise_report.as_text(plan(), runs)
+    with pytest.raises(NoiseError, match="1 boot gave a sample; two are needed"):
+        noise_report.scenario_noise(plan(), drawn(1, 3, 0.01, 0.01))
 
 
 def test_boot_modes_need_eight_boots() -> None:
@@ -92,11 +94,6 @@ def test_boot_modes_need_eight_boots() -> None:
         plan(), drawn(6, 3, 0.003, 0.001, slow=(1, 4))
     )
     assert "none seen in 8 boots" in noise_report.as_text(plan(), drawn(8, 3, 0.003, 0.001))
-
-
-def test_one_boot_is_not_enough() -> None:
-    with pytest.raises(NoiseError, match="1 boot gave a sample; two are needed"):
-        noise_report.scenario_noise(plan(), drawn(1, 3, 0.01, 0.01))
 
 
 Run = Callable[..., int]

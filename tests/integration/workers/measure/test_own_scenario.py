@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from lab_fixtures import RunningLab
+from lab_fixtures import RunningLab, samples
 
-from netbisect.bisect.model.entities import Failure, Sample
 from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.metric import scenario_of
 from netbisect.workers.config.custom_measurement import HostCommand
@@ -38,35 +37,39 @@ CPU = "inet4-cpu~cpu.percent.lower"
 measure = RunningLab.measure
 
 
-def test_cpu_use_at_a_fixed_rate(c2558: RunningLab, tmp_path: Path) -> None:
-    """The run has both metrics; the CPU use agrees with the maximum forwarding rate."""
-    found = measure(c2558, tmp_path, load_scenario("inet4-cpu"))
-    full = measure(c2558, tmp_path, load_scenario("inet4-forwarding"))["inet4-forwarding"]
+def test_cpu_use_at_a_fixed_rate(c2558: RunningLab) -> None:
+    """A trial stores both metrics; the CPU use agrees with the maximum forwarding rate."""
+    sound, facts = c2558.trial(10, ("inet4-cpu", "inet4-forwarding"))
+    found = {sample.scenario: sample for sample in samples(facts)}
+    full = found["inet4-forwarding"]
 
-    assert list(found) == [CPU, "inet4-cpu"]
+    assert sound
+    assert list(found) == [CPU, "inet4-cpu", "inet4-forwarding"]
     assert all(sample.valid for sample in found.values()), found
     assert found["inet4-cpu"].pps == pytest.approx(100_000, rel=0.01)
     assert found[CPU].pps == pytest.approx(100 * 100_000 / full.pps, rel=0.05)
 
 
 def test_ipsec_gateway(c2558: RunningLab, tmp_path: Path) -> None:
-    """The IPsec policy is removed afterwards."""
-    found = measure(c2558, tmp_path, load_scenario("inet4-ipsec"))["inet4-ipsec"]
+    """The IPsec policy is removed afterwards, and after a failed preparation.
+
+    A tunnel that does not come up is reported in one sentence.
+    """
+    scenario = load_scenario("inet4-ipsec")
+    found = measure(c2558, tmp_path, scenario)["inet4-ipsec"]
     assert found.valid, found.problems
+    failing = replace(scenario, prepare=(*scenario.prepare, HostCommand("dut", "false")))
+    with pytest.raises(LabFault, match="prepare on the dut failed: status 1"):
+        measure(c2558, tmp_path, failing)
+    before = c2558.ssh("c2558-dut", "netstat -s -p esp")
     after = measure(c2558, tmp_path, load_scenario("inet4-forwarding"))["inet4-forwarding"]
     assert after.valid, after.problems
+    assert c2558.ssh("c2558-dut", "netstat -s -p esp") == before
 
-
-def test_tunnel_that_does_not_come_up_is_reported_in_one_sentence(
-    c2558: RunningLab, tmp_path: Path
-) -> None:
-    scenario = load_scenario("inet4-ipsec")
     (prepare,) = scenario.prepare
     count_only = prepare.run.splitlines()[-1]
     down = replace(scenario, prepare=(replace(prepare, run=count_only),))
-    sample = measure(c2558, tmp_path, down)["inet4-ipsec"]
-    assert not sample.valid
-    (problem,) = sample.problems
+    (problem,) = measure(c2558, tmp_path, down)["inet4-ipsec"].problems
     assert re.fullmatch(
         r"measure on the dut failed: the tunnel did not come up: 0 of \d+ packets were encrypted",
         problem,
@@ -83,11 +86,25 @@ def interfaces(lab: RunningLab) -> list[str]:
 def test_forwarding_through_a_cloned_interface(
     c2558: RunningLab, tmp_path: Path, kind: str
 ) -> None:
-    """Interface, route and changes of the port are removed afterwards."""
+    """Interface, route and changes of the port are removed afterwards.
+
+    Packets outside of the cloned interface are a problem.
+    """
     before = interfaces(c2558)
-    (sample,) = measure(c2558, tmp_path, load_scenario(f"inet4-{kind}")).values()
+    scenario = load_scenario(f"inet4-{kind}")
+    (sample,) = measure(c2558, tmp_path, scenario).values()
     assert sample.valid, sample.problems
     assert interfaces(c2558) == before
+
+    commands = [replace(one, run=NO_ROUTE.sub("true", one.run)) for one in scenario.prepare]
+    assert tuple(commands) != scenario.prepare
+    (sample,) = measure(c2558, tmp_path, replace(scenario, prepare=tuple(commands))).values()
+    (problem,) = sample.problems
+    assert re.fullmatch(
+        r"measure on the dut failed: the tunnel did not come up: "
+        rf"0 of \d+ packets left through {CLONES[kind]}2544",
+        problem,
+    )
 
 
 def test_a_stopped_run_leaves_no_interface(
@@ -114,44 +131,25 @@ def test_egress_that_is_not_up_is_a_problem(c2558: RunningLab, tmp_path: Path) -
     c2558.ssh("c2558-dut", "ifconfig igb3 up")
 
 
-@pytest.mark.parametrize("kind", EACH_CLONE)
-def test_packets_outside_of_the_cloned_interface_are_a_problem(
-    c2558: RunningLab, tmp_path: Path, kind: str
-) -> None:
-    scenario = load_scenario(f"inet4-{kind}")
-    commands = [replace(one, run=NO_ROUTE.sub("true", one.run)) for one in scenario.prepare]
-    assert tuple(commands) != scenario.prepare
-    (sample,) = measure(c2558, tmp_path, replace(scenario, prepare=tuple(commands))).values()
-    (problem,) = sample.problems
-    assert re.fullmatch(
-        r"measure on the dut failed: the tunnel did not come up: "
-        rf"0 of \d+ packets left through {CLONES[kind]}2544",
-        problem,
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
+def test_failed_preparation_is_reported_in_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
+    for name, change, message in (
         ("inet4-wireguard", ("2544 pr", "2545 pr"), "not come up: no handshake with 198.19"),
         ("tcp-lro", ('" lro', '" up'), "does not switch LRO on"),
-    ],
-)
-def test_failed_preparation_is_reported_in_one_sentence(
-    c2558: RunningLab, tmp_path: Path, name: str, change: tuple[str, str], message: str
-) -> None:
-    scenario = load_scenario(name)
-    first = replace(scenario.prepare[0], run=scenario.prepare[0].run.replace(*change))
-    with pytest.raises(LabFault, match=f"prepare on the dut failed: .*{re.escape(message)}"):
-        measure(c2558, tmp_path, replace(scenario, prepare=(first, *scenario.prepare[1:])))
+    ):
+        scenario = load_scenario(name)
+        first = replace(scenario.prepare[0], run=scenario.prepare[0].run.replace(*change))
+        with pytest.raises(LabFault, match=f"prepare on the dut failed: .*{re.escape(message)}"):
+            measure(c2558, tmp_path, replace(scenario, prepare=(first, *scenario.prepare[1:])))
 
-
-def test_the_peer_of_wireguard_needs_its_address(c2558: RunningLab, tmp_path: Path) -> None:
-    scenario = load_scenario("inet4-wireguard")
-    other = replace(scenario, values=scenario.values | {"end": "198.19.0.3"})
+    wireguard = load_scenario("inet4-wireguard")
+    other = replace(wireguard, values=wireguard.values | {"end": "198.19.0.3"})
     with pytest.raises(LabFault, match=r"igb3 does not have the address 198\.19\.0\.3") as fault:
         measure(c2558, tmp_path, other)
     assert fault.value.fault is Fault.COMMAND
+    flow = load_scenario("tcp-one-flow")
+    missing = replace(flow, prepare=(replace(flow.prepare[0], on="receiver", run="wg0"),))
+    with pytest.raises(LabFault, match=r"(?s)prepare on the receiver failed: .*wg0: not found"):
+        measure(c2558, tmp_path, missing)
 
 
 def throughput(lab: RunningLab, logs: Path, name: str) -> float:
@@ -161,22 +159,13 @@ def throughput(lab: RunningLab, logs: Path, name: str) -> float:
     return sample.pps
 
 
-def test_segmentation_offload_is_a_setting(c2558: RunningLab, tmp_path: Path) -> None:
+def test_offloads_are_switched_and_restored(c2558: RunningLab, tmp_path: Path) -> None:
+    """That of segmentation is a setting."""
     on = throughput(c2558, tmp_path, "tcp-send")
     off = throughput(c2558, tmp_path, "tcp-send@sysctl:net.inet.tcp.tso=0")
     assert off < 0.95 * on
     assert c2558.ssh("e5-2650-dut", "sysctl -n net.inet.tcp.tso") == "1\n"
 
-
-def test_missing_tool_is_reported_in_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
-    scenario = load_scenario("tcp-one-flow")
-    missing = replace(scenario, prepare=(replace(scenario.prepare[0], on="receiver", run="wg0"),))
-    with pytest.raises(LabFault) as fault:
-        measure(c2558, tmp_path, missing)
-    assert re.search(r"prepare on the receiver failed: .*wg0: not found", fault.value.why)
-
-
-def test_receive_offload_is_switched_and_restored(c2558: RunningLab, tmp_path: Path) -> None:
     before = c2558.ssh("e5-2650-dut", "ifconfig -a")
     plain, off, on = (
         throughput(c2558, tmp_path, name) for name in ("tcp-one-flow", "tcp-no-lro", "tcp-lro")
@@ -202,16 +191,6 @@ def test_missing_iperf3_is_reported_in_one_sentence(c2558: RunningLab, tmp_path:
     assert sample.problems == ("measure on the generator failed: iperf9 is not installed",)
 
 
-def test_a_failed_prepare_is_cleaned_up(c2558: RunningLab, tmp_path: Path) -> None:
-    scenario = load_scenario("inet4-ipsec")
-    failing = replace(scenario, prepare=(*scenario.prepare, HostCommand("dut", "false")))
-    with pytest.raises(LabFault, match="prepare on the dut failed: status 1"):
-        measure(c2558, tmp_path, failing)
-    before = c2558.ssh("c2558-dut", "netstat -s -p esp")
-    assert measure(c2558, tmp_path, load_scenario("inet4-forwarding"))["inet4-forwarding"].valid
-    assert c2558.ssh("c2558-dut", "netstat -s -p esp") == before
-
-
 def example(folder: Path) -> Scenario:
     """The scenario folder of docs/scenarios.md."""
     text = DOCS.read_text().partition("## A scenario of your own")[2]
@@ -231,14 +210,3 @@ def test_example_of_the_documentation_gives_valid_samples(
     assert list(found) == list(scenario.series)
     assert all(sample.valid for sample in found.values()), found
     assert {scenario_of(series) for series in found} == {scenario.name}
-
-
-def test_a_trial_with_several_metrics_is_stored_by_series(c2558: RunningLab) -> None:
-    sound, facts = c2558.trial(10, ("inet4-cpu", "tcp-many-flows"))
-    assert sound
-    assert not any(isinstance(fact, Failure) for fact in facts)
-    assert [fact.scenario for fact in facts if isinstance(fact, Sample)] == [
-        CPU,
-        "inet4-cpu",
-        "tcp-many-flows~throughput.bit-per-s",
-    ]

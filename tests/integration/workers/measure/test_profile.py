@@ -70,7 +70,7 @@ def test_the_difference_shows_the_functions_that_became_slower(
     assert c2558.ssh("c2558-dut", "ls /var/tmp") == ""
 
 
-def test_unknown_load_follows_from_an_earlier_run(take: Take, tmp_path: Path) -> None:
+def test_unknown_load_follows_from_an_earlier_run(take: Take) -> None:
     """An additional run determines the rate, and is not stored as a sample."""
     profile, facts = take(0, pps=0.0, rate_percent=50.0)
 
@@ -80,43 +80,30 @@ def test_unknown_load_follows_from_an_earlier_run(take: Take, tmp_path: Path) ->
     assert [type(fact) for fact in facts] == [Boot]
 
 
-def test_profile_beyond_saturation_is_discarded(take: Take, tmp_path: Path) -> None:
-    """The problem is reported, and the profile of an earlier trial is removed."""
-    (tmp_path / FOLDED).write_text("a;b 1\n")
-    profile, _ = take(0, pps=1_480_000.0)
+def test_a_problem_is_reported_instead_of_a_profile(c2558: Any, take: Take, tmp_path: Path) -> None:
+    """The profile of an earlier trial is removed. The event comes from the lab file.
 
-    assert profile is not None
-    assert "not below saturation" in profile.problem
-    assert not (tmp_path / FOLDED).exists()
-    assert serialization.loads_as((tmp_path / META).read_text(), Profile).problem == profile.problem
-
-
-def test_too_few_samples_are_a_problem(take: Take, tmp_path: Path) -> None:
-    profile, _ = take(0, pps=100.0, seconds=0.5)
-
-    assert profile is not None
-    assert "are too few" in profile.problem
-    assert not (tmp_path / FOLDED).exists()
-
-
-def test_an_event_that_cannot_be_counted_is_reported(c2558: Any, take: Take) -> None:
-    """The event comes from the lab file."""
+    The kernel is the cause of rejected firewall rules, so that there is no retry.
+    """
     testbed = c2558.lab.testbed("c2558")
-    dut = replace(testbed.dut, pmc_event="no.such.event")
-    profile, _ = take(0, testbed=replace(testbed, dut=dut))
-
-    assert profile is not None
-    assert 'specification "no.such.event": Invalid argument' in profile.problem
-
-
-def test_rejected_firewall_rules_are_a_problem(c2558: Any, take: Take) -> None:
-    """The kernel is the cause, so that there is no retry."""
-    scenario = c2558.scenario("inet4-pf-stateful")
-    c2558.scenarios["strange"] = replace(scenario, name="strange", rules=("nonsense",))
-    profile, _ = take(0, scenario="strange")
-
-    assert profile is not None
-    assert "syntax error" in profile.problem
+    testbed = replace(testbed, dut=replace(testbed.dut, pmc_event="no.such.event"))
+    rules = c2558.scenario("inet4-pf-stateful")
+    c2558.scenarios["strange"] = replace(rules, name="strange", rules=("nonsense",))
+    for more, problem in (
+        ({"pps": 1_480_000.0}, "not below saturation"),
+        ({"pps": 100.0, "seconds": 0.5}, "are too few"),
+        ({"testbed": testbed}, 'specification "no.such.event": Invalid argument'),
+        ({"scenario": "strange"}, "syntax error"),
+    ):
+        (tmp_path / FOLDED).write_text("a;b 1\n")
+        profile, _ = take(0, **more)
+        assert profile is not None
+        assert problem in profile.problem
+        if "scenario" not in more:
+            stored = serialization.loads_as((tmp_path / META).read_text(), Profile)
+            assert stored.problem == profile.problem
+            assert not (tmp_path / FOLDED).exists()
+    del c2558.scenarios["strange"]
 
 
 @pytest.mark.parametrize(

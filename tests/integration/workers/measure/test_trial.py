@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import pytest
 from lab_fixtures import RunningLab, failures, only_failure, samples
 
 from netbisect.bisect.model.entities import Boot, Conditions, Reaction, Sample, Stage
@@ -18,20 +17,24 @@ PATIENCE = 1.0
 
 
 def test_trial_boots_once_and_runs_every_scenario(running_lab: RunningLab) -> None:
-    """The facts are in order: the boot, then conditions and sample of each scenario."""
+    """The facts are in order: the boot, then conditions and sample of each scenario.
+
+    Of several runs, each is a sample with its own logs; scenarios are interleaved.
+    """
     running_lab.recover("c2558")
     before = running_lab.boots("c2558-dut")
     scenarios = running_lab.lab.testbed("c2558").scenarios
-    sound, trial = running_lab.trial(10, scenarios)
+    sound, trial = running_lab.trial(10, scenarios, runs=2)
     assert sound
     assert running_lab.boots("c2558-dut") == before + 1
-    assert [type(fact) for fact in trial] == [Boot, *4 * [Conditions, Sample]]
+    assert [type(fact) for fact in trial] == [Boot, *8 * [Conditions, Sample]]
     boot = trial[0]
     assert isinstance(boot, Boot)
     kernel, _ = running_lab.kernel(10)
     assert (boot.kernel, boot.revision, boot.testbed) == (kernel.key, kernel.revision, "c2558")
     measured = samples(trial)
-    assert [sample.scenario for sample in measured] == list(scenarios)
+    assert [sample.scenario for sample in measured] == [*scenarios, *scenarios]
+    assert len({sample.id for sample in measured}) == 8
     conditions = {fact.scenario: fact for fact in trial if isinstance(fact, Conditions)}
     assert len({fact.digest for fact in conditions.values()}) == 4
     for sample in measured:
@@ -40,33 +43,19 @@ def test_trial_boots_once_and_runs_every_scenario(running_lab: RunningLab) -> No
         assert sample.conditions == conditions[sample.scenario].digest
         assert len(sample.received) >= 30
         assert sample.pps < sample.offered_pps
-
-
-def test_runs_share_one_boot(running_lab: RunningLab) -> None:
-    """Each run is a sample; scenarios are interleaved, and each run has its own logs."""
-    names = ("inet4-forwarding", "inet6-forwarding")
-    running_lab.recover("c2558")
-    before = running_lab.boots("c2558-dut")
-    sound, facts = running_lab.trial(10, names, runs=2)
-    measured = samples(facts)
-
-    assert sound
-    assert running_lab.boots("c2558-dut") == before + 1
-    assert [sample.scenario for sample in measured] == [*names, *names]
-    assert len({sample.boot for sample in measured}) == 1
-    assert all(sample.valid for sample in measured)
-    assert len({sample.id for sample in measured}) == 4
     logs = {path.name for path in running_lab.logs.iterdir()}
     assert {"inet4-forwarding.receiver", "inet4-forwarding.2.receiver"} <= logs
 
 
-def test_deployed_kernel_is_not_sent_again(c2558: RunningLab) -> None:
-    """A full disk does not matter."""
+def test_router_is_switched_on(c2558: RunningLab) -> None:
+    """A deployed kernel is not sent again, so that a full disk does not matter."""
     c2558.trial(10, ())
-    c2558.control("break", "c2558-dut", "disk-full")
-    sound, facts = c2558.trial(10, ())
+    for fault in ("disk-full", "off"):
+        c2558.control("break", "c2558-dut", fault)
+    sound, facts = c2558.trial(10, (), c2558.testbed("c2558", boot_timeout=PATIENCE))
     assert sound
     assert failures(facts) == []
+    assert c2558.messages[1:3] == ["c2558: no answer for 1 s; power cycle", "c2558: back on kernel"]
 
 
 def test_stale_kernel_is_detected_by_its_version(c2558: RunningLab) -> None:
@@ -94,14 +83,6 @@ def test_loader_fallback_is_detected(c2558: RunningLab) -> None:
     )
 
 
-def test_router_is_switched_on(c2558: RunningLab) -> None:
-    c2558.control("break", "c2558-dut", "off")
-    sound, facts = c2558.trial(10, (), c2558.testbed("c2558", boot_timeout=PATIENCE))
-    assert sound
-    assert failures(facts) == []
-    assert c2558.messages[1:3] == ["c2558: no answer for 1 s; power cycle", "c2558: back on kernel"]
-
-
 def test_failed_power_switch_quarantines_the_testbed(c2558: RunningLab) -> None:
     c2558.control("break", "c2558-dut", "off")
     testbed = c2558.testbed("c2558", boot_timeout=0.2)
@@ -127,11 +108,9 @@ def test_second_run_is_valid_after_a_passing_fault(c2558: RunningLab) -> None:
     assert [sample.valid for sample in samples(facts)] == [False, True]
 
 
-@pytest.mark.parametrize(
-    "output", ["", "{}", "[]", '{"statistics": {"interface": [{}]}}', "garbage"]
-)
-def test_unknown_counter_formats_are_ignored(output: str) -> None:
-    assert freebsd_tools.parse_netstat(output) == {}
+def test_unknown_counter_formats_are_ignored() -> None:
+    for output in ("", "{}", "[]", '{"statistics": {"interface": [{}]}}', "garbage"):
+        assert freebsd_tools.parse_netstat(output) == {}
 
 
 def test_new_lines_of_a_rotating_log() -> None:
