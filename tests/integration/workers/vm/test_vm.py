@@ -116,7 +116,7 @@ def digest(path: Path) -> str:
 @needs_qemu
 @pytest.mark.slow
 def test_a_reboot_keeps_the_disk_and_a_power_cycle_renews_it(machine: Vm) -> None:
-    """The prepared image is never changed."""
+    """The prepared image is never changed; remains of a killed machine prevent no start."""
     before = digest(machine.directory / vm.PREPARED)
     assert vm.process_of(machine) == 0
     assert vm.start(machine)
@@ -133,22 +133,14 @@ def test_a_reboot_keeps_the_disk_and_a_power_cycle_renews_it(machine: Vm) -> Non
     wait_for(machine, "boot 0\n", times=2)
 
     assert vm.process_of(machine) not in (0, process)
+    os.kill(vm.process_of(machine), signal.SIGKILL)
+    wait_until(lambda: not vm.process_of(machine))
+    assert vm.start(machine)
+    wait_for(machine, "boot 0\n", times=3)
     assert digest(machine.directory / vm.PREPARED) == before
     vm.stop(machine)
     assert vm.process_of(machine) == 0
     vm.stop(machine)
-
-
-@needs_qemu
-@pytest.mark.slow
-def test_a_machine_that_was_killed_is_off_and_can_be_started(machine: Vm) -> None:
-    """Remaining sockets and process ids do not prevent a start."""
-    vm.start(machine)
-    os.kill(vm.process_of(machine), signal.SIGKILL)
-    wait_until(lambda: not vm.process_of(machine))
-
-    assert vm.start(machine)
-    wait_for(machine, "boot 0\n")
 
 
 def test_missing_requirements_are_reported(machine: Vm, folder: Path) -> None:
@@ -161,16 +153,12 @@ def test_missing_requirements_are_reported(machine: Vm, folder: Path) -> None:
         vm.start(machine)
     with pytest.raises(VmError, match="there is no qemu-missing on this host"):
         vm.version(replace(machine, qemu="qemu-missing"))
-    with pytest.raises(VmError, match="expected a shorter `directory`"):
-        vm.socket_of(replace(machine, directory=folder / ("x" * 100)), vm.SERIAL)
-
-
-def test_old_qemu_is_rejected(machine: Vm, folder: Path) -> None:
-    """Older versions have no datagram sockets as network back ends."""
+    # Older versions have no datagram sockets as network back ends.
     old = script(folder / "qemu", "echo QEMU emulator version 6.2.0")
-
     with pytest.raises(VmError, match=r"version 6.2; expected 7.2 or later"):
         vm.version(replace(machine, qemu=str(old)))
+    with pytest.raises(VmError, match="expected a shorter `directory`"):
+        vm.socket_of(replace(machine, directory=folder / ("x" * 100)), vm.SERIAL)
 
 
 @needs_qemu
@@ -184,35 +172,23 @@ def test_the_error_of_qemu_is_reported(machine: Vm) -> None:
     assert vm.process_of(machine) == 0
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+def test_invalid_table_is_rejected(lab_file: Path) -> None:
+    receiver = '{ address = "vm", port = { interface = "egress" } }'
+    second = receiver.replace("egress", "em0")
+    port = 'port = { interface = "ingress" }'
+    for old, new, message in (
         ('accelerator = "tcg"', 'accelerator = "tgc"', "expected 'kvm' or 'tcg'"),
         ("memory = 128", "memory = 64", "expected MiB, 128 or more"),
         ("memory = 128", 'cpus = "two"', "expected processors such as 2-3"),
         ("memory = 128", "ssh_port = 70_000", "expected 1 to 65535"),
         ('dut = { address = "vm"', 'dut = { address = "r"', "neither without the other"),
         ('interface = "ingress"', 'interface = "em0"', "generator.port: expected"),
-        (
-            'receiver = { address = "vm", port = { interface = "egress" } }',
-            (
-                'receiver = [{ address = "vm", port = { interface = "egress" } },\n'
-                '{ address = "vm", port = { interface = "em0" } }]'
-            ),
-            "receiver: expected one table, because a virtual machine has one receiver",
-        ),
-        (
-            'port = { interface = "ingress" }',
-            'port = { interface = "ingress" }, dut_port = { interface = "em0" }',
-            "generator.dut_port: expected none",
-        ),
-    ],
-)
-def test_invalid_table_is_rejected(lab_file: Path, old: str, new: str, message: str) -> None:
-    lab_file.write_text(LAB.replace(old, new))
-
-    with pytest.raises(FileError, match=message):
-        load_lab(lab_file)
+        (receiver, f"[{receiver}, {second}]", "receiver: expected one table, because a virtual"),
+        (port, f"{port}, dut_{port}", "generator.dut_port: expected none"),
+    ):
+        lab_file.write_text(LAB.replace(old, new))
+        with pytest.raises(FileError, match=message):
+            load_lab(lab_file)
 
 
 @needs_qemu
