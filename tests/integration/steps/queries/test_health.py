@@ -43,7 +43,7 @@ def test_each_epoch_lists_changed_conditions(ledger: Ledger) -> None:
     """Each condition has its old and its new value; earlier epochs are omitted."""
     days = (200.0, 150.0, 3.0)
     for number, (ago, queues) in enumerate(zip(days, ("8", "6", "4"), strict=True)):
-        values = {"cpu": "Xeon", "hw.ix.num_queues": queues}
+        values = {"cpu": "Xeon", "hw.ix.num_queues": queues} | ({"a": "1"} if number == 2 else {})
         conditions = Conditions.of("c2558", FORWARDING, values)
         boot = Boot(f"b{number}", "c2558", f"k{number}", LINE[number], NOW - ago * DAY, 60.0)
         kernel = Kernel(
@@ -51,9 +51,9 @@ def test_each_epoch_lists_changed_conditions(ledger: Ledger) -> None:
         )
         run = sample(boot.id, "c2558", FORWARDING, 5e5, boot.at, conditions=conditions.digest)
         ledger.facts.record_all([kernel, boot, conditions, run], "test")
-    assert new_epochs(ledger) == [
-        f"c2558: new epoch of {FORWARDING} since 2027-01-12: hw.ix.num_queues: 6 → 4"
-    ]
+    changed = "hw.ix.num_queues: 6 → 4; a: not recorded → 1"
+    [line] = new_epochs(ledger)
+    assert line == f"c2558: new epoch of {FORWARDING} since 2027-01-12: {changed}"
 
 
 class SimulatedLab:

@@ -13,24 +13,14 @@ from pathlib import Path
 
 import pytest
 from programs import netbisect
-from site_fixtures import SMALL_PLAN, Site
+from site_fixtures import Site
 
-from benchmarks.site.ledger import DAY, FIRST, bed, head, night, revision
-from netbisect.bisect.model.jobs import NightlyJob
-from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.steps.site import run
 from netbisect.steps.site.build import PagesOfTestbed
 from netbisect.steps.site.folder import SiteError
 from netbisect.steps.site.source import SiteSource
-from netbisect.store.db.database import open_database
-from netbisect.store.ledger import Ledger
 
 pytestmark = pytest.mark.xdist_group("site")  # one process creates the site
-
-
-def later(database: str) -> Ledger:
-    """The ledger with a clock at the end of the next night."""
-    return Ledger(open_database(database), clock=lambda: FIRST + (SMALL_PLAN.nights + 1) * DAY)
 
 
 def all_files(folder: Path) -> dict[str, bytes]:
@@ -179,23 +169,3 @@ def test_invalid_arguments_are_reported(tmp_path: Path, monkeypatch: pytest.Monk
         assert message in result.output
         assert "Traceback" not in result.output
         assert not (tmp_path / "out").exists()
-
-
-def test_missing_series_have_reasons(small_site: Site) -> None:
-    """Reasons are failed jobs, missing measurements and running jobs."""
-    ledger = later(small_site.database)
-    night(ledger, SMALL_PLAN, SMALL_PLAN.nights, testbeds=1)
-    other = NightlyJob("main", bed(1), revision(head(SMALL_PLAN.nights)), ("inet4-path-00",), 3)
-    with ledger.jobs.closing(ledger.jobs.add(other, key="n"), Unfinished("no power on port 7")):
-        pass
-    short = NightlyJob("main", "new", revision(head(SMALL_PLAN.nights)), ("inet4-path-00",), 3)
-    with ledger.jobs.closing(ledger.jobs.add(short, key="m"), NightlyResult(3)):
-        pass
-    ledger.jobs.add(NightlyJob("main", "late", "x", ("inet4-path-00",), 3), key="o")
-    small_site.run()
-
-    text = small_site.page("index.html").text
-    assert "of 4 series measured" in text
-    assert "testbed-01, main: inet4-path-00: no power on port 7" in text
-    assert "new, main: inet4-path-00: no measurements" in text
-    assert "late, main: inet4-path-00: still running" in text

@@ -11,17 +11,21 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from ledger_facts import measured, sample
-from site_fixtures import Page, Site, written
+from site_fixtures import SMALL_PLAN, Page, Site, written
 
+from benchmarks.site import ledger as nights
+from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Boot, Commit, Conditions, SeriesName
-from netbisect.bisect.model.jobs import CompareJob
-from netbisect.bisect.model.results import Confirmed, Effect
+from netbisect.bisect.model.jobs import CompareJob, NightlyJob
+from netbisect.bisect.model.results import Confirmed, Effect, NightlyResult, Unfinished
 from netbisect.reports.documents.json_schema import as_plain
 from netbisect.reports.render.templating import environment
 from netbisect.reports.site.files import slug
 from netbisect.reports.site.plots import spark
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.service.database_thread import open_ledger
+from netbisect.store.db.database import open_database
+from netbisect.store.ledger import Ledger
 
 pytestmark = pytest.mark.xdist_group("site")  # one process creates the site
 HOSTILE = (
@@ -106,6 +110,57 @@ def test_every_page_of_data_has_a_document(whole_site: Site) -> None:
         "badge-main.testbed-00.svg",
         "badge-main.testbed-01.svg",
     }
+
+
+def test_later_runs_show_changes_and_keep_compared_revisions(small_site: Site) -> None:
+    """The changes are an acknowledged alert and new conditions of a series."""
+    end = nights.FIRST + (SMALL_PLAN.nights + 1) * nights.DAY
+    ledger = Ledger(open_database(small_site.database), clock=lambda: end)
+    numbers = ledger.commits.numbers()["main"]
+    before, after, *_, newest = sorted(numbers, key=lambda name: numbers[name])
+    assert small_site.run("--compare", before[:12], f"n{numbers[after]}").exit_code == 0
+    ledger.alerts.change(1, who="olga", what="in review <b>", state=AlertState.ACKNOWLEDGED)
+    for at, flows in ((1.8e9, "2000"), (1.9e9, "1")):
+        conditions = Conditions.of("testbed-00", "inet6", {"flows": flows, "packet": "60 bytes"})
+        boot = Boot(flows, "testbed-00", "key", newest, at, 1.0)
+        run = sample(flows, "testbed-00", "inet6", 5e5, at, conditions=conditions.digest)
+        ledger.facts.record_all([boot, conditions, run], "test")
+    add_nights(ledger)
+    assert small_site.run().exit_code == 0
+
+    text = small_site.page("alert-1.html").text
+    assert "Acknowledged; the new level is the baseline" in text
+    assert re.search(r"UTC ?olga ?acknowledged ?in review <b>", text)
+    text = small_site.page("series-testbed-00.inet6.main.html").text
+    assert "flows: 2000 → 1" in text
+    assert "learning" in text
+    [name] = {path.name for path in small_site.folder.glob("compare-*.html")}
+    assert "1 series of both" in small_site.page(name).text
+    assert name in small_site.page("compare.html").values("href")
+    text = small_site.page("index.html").text
+    for words in (
+        "No open alerts, and 1 known or muted",
+        "of 4 series measured",
+        "testbed-01, main: inet4-path-00: no power on port 7",
+        "new, main: inet4-path-00: no measurements",
+        "late, main: inet4-path-00: still running",
+    ):
+        assert words in text
+
+
+def add_nights(ledger: Ledger) -> None:
+    """Adds a measured night, a failed one, one without measurements and a running one."""
+    nights.night(ledger, SMALL_PLAN, SMALL_PLAN.nights, testbeds=1)
+    last = nights.revision(nights.head(SMALL_PLAN.nights))
+    names = ("inet4-path-00",)
+    for testbed, result in (
+        (nights.bed(1), Unfinished("no power on port 7")),
+        ("new", NightlyResult(3)),
+    ):
+        record = ledger.jobs.add(NightlyJob("main", testbed, last, names, 3), key=testbed)
+        with ledger.jobs.closing(record, result):
+            pass
+    ledger.jobs.add(NightlyJob("main", "late", "x", names, 3), key="late")
 
 
 def test_a_bisection_shows_every_trial_with_its_reason(whole_site: Site) -> None:
