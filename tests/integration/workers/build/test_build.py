@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import multiprocessing.context
 import os
 import re
 import sys
@@ -19,22 +21,25 @@ from netbisect.bisect.model.entities import Failure, Reaction, Stage
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build import logged_process
-from netbisect.workers.config.builder import Builder, Overlay
+from netbisect.workers.build.build import KernelBuild
+from netbisect.workers.config.builder import Builder, Overlay, Source
 
 WITH_FIX = f"{KERNEL_CONFIG}+mend"
 
 
-def build_command(builder: Builder, repository: Path, revision: str) -> list[str]:
-    """The command line of a build in another process; prints messages, then the result."""
-    program = (
-        "from pathlib import Path, PosixPath\n"
-        "from netbisect.workers.build.build import KernelBuild\n"
-        "from netbisect.workers.config.builder import Builder, Source\n"
-        "def say(text):\n    print(text, flush=True)\n"
-        f"source = Source({str(repository)!r})\n"
-        f"print(KernelBuild({builder!r}, source, {revision!r}, {KERNEL_CONFIG!r}, say).run())\n"
-    )
-    return [sys.executable, "-c", program]
+def build_in_process(
+    builder: Builder, repository: Path, revision: str, output: Path
+) -> multiprocessing.context.ForkProcess:
+    """Starts a build in another process, which writes its messages and then the result."""
+
+    def build() -> None:
+        with output.open("w") as stream:
+            say = functools.partial(print, file=stream, flush=True)
+            say(KernelBuild(builder, Source(str(repository)), revision, KERNEL_CONFIG, say).run())
+
+    process = multiprocessing.get_context("fork").Process(target=build)
+    process.start()
+    return process
 
 
 def make_replacement(tmp_path: Path, text: str) -> tuple[str, ...]:

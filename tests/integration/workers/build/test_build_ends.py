@@ -7,10 +7,10 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 import pytest
@@ -22,26 +22,27 @@ from netbisect.bisect.model.entities import Reaction, Stage
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.builder import Builder
-from tests.integration.workers.build.test_build import build_command, job, make_replacement
+from tests.integration.workers.build.test_build import build_in_process, job, make_replacement
 
 
 @contextlib.contextmanager
 def building(
     builder: Builder, tree: SampleTree, revision: str, output: Path
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> Iterator[ForkProcess]:
     """Runs a build in another process."""
-    command = build_command(builder, tree.repository, revision)
-    with output.open("wb") as stream, subprocess.Popen(command, stdout=stream) as process:
-        try:
-            yield process
-        except BaseException:
-            process.kill()
-            raise
+    process = build_in_process(builder, tree.repository, revision, output)
+    try:
+        yield process
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        process.join()
 
 
-def wait_for(path: Path, text: str, process: subprocess.Popen[bytes]) -> None:
+def wait_for(path: Path, text: str, process: ForkProcess) -> None:
     def has_text() -> bool:
-        assert process.poll() is None
+        assert process.is_alive()
         return path.exists() and text in path.read_text()
 
     wait_until(has_text)

@@ -20,7 +20,7 @@ from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build import build_host
 from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.config.builder import Builder, Source
-from tests.integration.workers.build.test_build import build_command
+from tests.integration.workers.build.test_build import build_in_process
 
 FASTFWD = "sys/netinet/ip_fastfwd.c"
 TOOL = "tools/build/kernel.py"
@@ -101,12 +101,13 @@ def kill_in(builds: RecordedBuilds, target: str) -> None:
     builds.before_make(
         f'for a; do test "$a" = {target} && echo $$ > {flag} && exec sleep 600; done'
     )
-    command = build_command(builds.builder, builds.repository, builds.first)
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        while not (flag.exists() and flag.read_text().strip()):
-            assert process.poll() is None
-            time.sleep(0.02)
-        process.kill()
+    output = builds.folder / "output"
+    process = build_in_process(builds.builder, builds.repository, builds.first, output)
+    while not (flag.exists() and flag.read_text().strip()):
+        assert process.is_alive()
+        time.sleep(0.02)
+    process.kill()
+    process.join()
     os.kill(int(flag.read_text()), signal.SIGKILL)
     builds.before_make("")
 
@@ -211,7 +212,7 @@ def test_ccache_is_used_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_two_builders_build_at_once(builds: RecordedBuilds) -> None:
     """Each build waits until the other one has started."""
     first, second = builds.folder / "one", builds.folder / "two"
-    programs = []
+    processes = {}
     for own, other, revision in ((first, second, builds.first), (second, first, builds.next)):
         make = script(
             own.with_suffix(".sh"),
@@ -220,7 +221,8 @@ def test_two_builders_build_at_once(builds: RecordedBuilds) -> None:
         )
         place = own.with_suffix(".d")
         builder = replace(builds.builder, directory=place, make=(str(make),), build_timeout=60)
-        command = build_command(builder, builds.repository, revision)
-        programs.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-    for program in programs:
-        assert "Kernel(revision=" in program.communicate()[0]
+        output = own.with_suffix(".txt")
+        processes[output] = build_in_process(builder, builds.repository, revision, output)
+    for output, process in processes.items():
+        process.join()
+        assert "Kernel(revision=" in output.read_text()
