@@ -6,8 +6,9 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
+from contextlib import ExitStack
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -183,29 +184,23 @@ def test_killed_or_hung_master_is_replaced(server: Server, dut: Machine) -> None
     assert dut.run(["echo", "again"]) == "again\n"
 
 
+def hold_connections(folder: Path) -> None:
+    with Connections(Ssh(config=folder / "ssh_config")) as connections, ExitStack() as many:
+        machine = connections.machine("dut")
+        for number in range(5):
+            many.enter_context(machine.running(["sleep", "60"], folder / f"output{number}"))
+        assert machine._socket is not None
+        (folder / "sockets").symlink_to(machine._socket.parent)
+        time.sleep(60)
+
+
 def test_ssh_ends_with_a_killed_process(server: Server) -> None:
     """All ssh clients end, and the folder of their sockets is removed."""
-    program = """
-import sys, time
-from contextlib import ExitStack
-from pathlib import Path
-from netbisect.workers.config.lab import Ssh
-from netbisect.workers.transport.ssh import Connections
-
-folder = Path(sys.argv[1])
-with Connections(Ssh(config=folder / "ssh_config")) as connections, ExitStack() as many:
-    machine = connections.machine("dut")
-    for number in range(5):
-        many.enter_context(machine.running(["sleep", "60"], folder / f"output{number}"))
-    print(machine._socket.parent, flush=True)
-    time.sleep(60)
-"""
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(server.folder)], stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        sockets = Path(process.stdout.readline().strip())
-        wait_until(lambda: server.authentications == 2)
-        process.kill()
+    process = get_context("fork").Process(target=hold_connections, args=(server.folder,))
+    process.start()
+    sockets = server.folder / "sockets"
+    wait_until(lambda: sockets.exists() and server.authentications == 2)
+    process.kill()
+    process.join()
     wait_until(lambda: not sockets.exists())
     wait_until(lambda: str(server.folder / "ssh_config") not in "".join(command_lines()))
