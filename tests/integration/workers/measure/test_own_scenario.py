@@ -131,7 +131,7 @@ def test_egress_that_is_not_up_is_a_problem(c2558: RunningLab, tmp_path: Path) -
     c2558.ssh("c2558-dut", "ifconfig igb3 up")
 
 
-def test_failed_preparation_is_reported_in_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
+def test_failed_commands_are_reported_in_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
     for name, change, message in (
         ("inet4-wireguard", ("2544 pr", "2545 pr"), "not come up: no handshake with 198.19"),
         ("tcp-lro", ('" lro', '" up'), "does not switch LRO on"),
@@ -150,6 +150,11 @@ def test_failed_preparation_is_reported_in_one_sentence(c2558: RunningLab, tmp_p
     missing = replace(flow, prepare=(replace(flow.prepare[0], on="receiver", run="wg0"),))
     with pytest.raises(LabFault, match=r"(?s)prepare on the receiver failed: .*wg0: not found"):
         measure(c2558, tmp_path, missing)
+    assert flow.measure is not None
+    script = flow.measure.run.replace("iperf3", "iperf9")
+    absent = replace(flow, measure=replace(flow.measure, run=script))
+    (sample,) = measure(c2558, tmp_path, absent).values()
+    assert sample.problems == ("measure on the generator failed: iperf9 is not installed",)
 
 
 def throughput(lab: RunningLab, logs: Path, name: str) -> float:
@@ -179,16 +184,6 @@ def test_loopback_does_not_depend_on_the_wire(c2558: RunningLab, tmp_path: Path)
     (sample,) = measure(c2558, tmp_path, load_scenario("tcp-loopback")).values()
     assert sample.valid, sample.problems
     assert sample.pps > 1e9
-
-
-def test_missing_iperf3_is_reported_in_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
-    scenario = load_scenario("tcp-one-flow")
-    assert scenario.measure is not None
-    script = scenario.measure.run.replace("iperf3", "iperf9")
-    missing = replace(scenario, measure=replace(scenario.measure, run=script))
-    (sample,) = measure(c2558, tmp_path, missing).values()
-    assert not sample.valid
-    assert sample.problems == ("measure on the generator failed: iperf9 is not installed",)
 
 
 def example(folder: Path) -> Scenario:

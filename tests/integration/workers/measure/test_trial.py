@@ -58,8 +58,11 @@ def test_router_is_switched_on(c2558: RunningLab) -> None:
     assert c2558.messages[1:3] == ["c2558: no answer for 1 s; power cycle", "c2558: back on kernel"]
 
 
-def test_stale_kernel_is_detected_by_its_version(c2558: RunningLab) -> None:
-    """The loader boots the file of the last boot; folder and boot number are right."""
+def test_stale_kernel_and_loader_fallback_are_detected(c2558: RunningLab) -> None:
+    """The loader boots the file of the last boot; folder and boot number are right.
+
+    After a fallback, the wrong kernel has the right boot number in its environment.
+    """
     c2558.trial(40, ())
     kernel, _ = c2558.kernel(40)
     c2558.control("break", "c2558-dut", "stale-loader")
@@ -71,10 +74,7 @@ def test_stale_kernel_is_detected_by_its_version(c2558: RunningLab) -> None:
         f"the running kernel says 'FreeBSD 15.0-CURRENT {kernel.version} GENERIC-NODEBUG', "
         f"which is not {c2558.kernel(41)[0].version}: a stale or foreign kernel"
     )
-
-
-def test_loader_fallback_is_detected(c2558: RunningLab) -> None:
-    """The wrong kernel has the right boot number in its environment."""
+    c2558.mend()
     c2558.control("break", "c2558-dut", "falls-back")
     _, facts = c2558.trial(41, FORWARDING)
     folder = f"kernel.nb-{c2558.kernel(41)[0].key[:12]}"
