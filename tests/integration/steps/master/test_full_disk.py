@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
+from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from programs import captured
 from sqlalchemy import Connection, Engine, create_engine, event, exc, text
 from sqlalchemy.pool import NullPool
 
+from netbisect.steps.master.full_disk import FullDiskExit
 from netbisect.store.db.database import on_write_error
 
 FULL = "database or disk is full"
@@ -54,26 +55,25 @@ def test_only_write_errors_are_reported(tmp_path: Path) -> None:
     assert reported == [FULL]
 
 
-_MASTER = """
-import sys
-from types import SimpleNamespace
-from sqlalchemy import create_engine, text
-from netbisect.steps.master.full_disk import FullDiskExit
-engine = create_engine(f"sqlite:///{sys.argv[1]}/state.sqlite")
-service = FullDiskExit()
-pool = SimpleNamespace(engine=engine)
-service.parent = SimpleNamespace(master=SimpleNamespace(db=SimpleNamespace(pool=pool)))
-service.startService()
-with engine.begin() as connection:
-    connection.execute(text("PRAGMA max_page_count = 1"))
-    connection.execute(text("CREATE TABLE t (x)"))
-"""
+def write_on_full_disk(folder: Path) -> None:
+    """Writes to the database of a master, which ends the process."""
+    engine = create_engine(f"sqlite:///{folder}/state.sqlite")
+    service = FullDiskExit()
+    database = SimpleNamespace(pool=SimpleNamespace(engine=engine))
+    service.parent = SimpleNamespace(master=SimpleNamespace(db=database))
+    service.startService()
+    with full(engine), engine.begin() as connection:
+        connection.execute(text("CREATE TABLE t (x)"))
 
 
-def test_a_full_disk_ends_the_master_with_one_sentence(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _MASTER, str(tmp_path)]
-    done = captured(command)
+def test_a_full_disk_ends_the_master_with_one_sentence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    process = get_context("fork").Process(target=write_on_full_disk, args=(tmp_path,))
+    process.start()
+    process.join(300)
+    printed = capfd.readouterr().err
 
-    assert done.returncode == 75
-    assert done.stderr.startswith(f"the master's database cannot be written ({FULL}): the master")
-    assert done.stderr.count("\n") == 1
+    assert process.exitcode == 75
+    assert printed.startswith(f"the master's database cannot be written ({FULL}): the master")
+    assert printed.count("\n") == 1
