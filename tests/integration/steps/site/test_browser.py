@@ -1,16 +1,10 @@
-"""The site in a browser: rendering, printing, accessibility, and no requests.
-
-The folder of the pictures is NETBISECT_SCREENSHOTS, or a temporary folder of pytest.
-"""
+"""The site in a browser: rendering, printing, accessibility, and no requests."""
 
 from __future__ import annotations
 
-import functools
-import os
 import re
 import subprocess
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,25 +32,6 @@ pytestmark = [
 ]
 
 
-@dataclass(frozen=True)
-class Rendering:
-    """A page as rendered by a browser."""
-
-    dom: str
-    console: list[str]
-    picture: Path
-    pdf: Path
-
-
-@pytest.fixture(scope="module")
-def artefacts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the pictures."""
-    chosen = os.environ.get("NETBISECT_SCREENSHOTS")
-    folder = Path(chosen) if chosen else tmp_path_factory.mktemp("screenshots")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def browse(site: Any, page: str, tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [
         str(CHROMIUM),
@@ -65,47 +40,29 @@ def browse(site: Any, page: str, tmp_path: Path, *options: str) -> subprocess.Co
         "--disable-gpu",
         "--hide-scrollbars",
         "--virtual-time-budget=2000",
-        f"--user-data-dir={tmp_path / 'profile'}",
+        f"--user-data-dir={tmp_path.parent / 'browser'}",
         *options,
         f"file://{site.folder / page}",
     ]
     return captured(command, check=True)
 
 
-@pytest.fixture(scope="module")
-def render(
-    whole_site: Any, artefacts: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Rendering]:
-    """Renders pages in dark colours, each once."""
-    profile = tmp_path_factory.mktemp("browser")
-
-    @functools.cache
-    def rendered(page: str) -> Rendering:
-        path = artefacts / page.removesuffix(".html")
-        picture, pdf = path.with_suffix(".png"), path.with_suffix(".pdf")
-        options = ("--window-size=1300,1800", f"--screenshot={picture}", "--dump-dom")
-        printing = ("--no-pdf-header-footer", f"--print-to-pdf={pdf}", "--enable-logging=stderr")
-        done = browse(whole_site, page, profile, DARK, *options, *printing)
-        return Rendering(done.stdout, console(done), picture, pdf)
-
-    return rendered
-
-
-def console(done: subprocess.CompletedProcess[str]) -> list[str]:
-    return [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_renders_and_prints_without_requests(
-    render: Callable[[str], Rendering], page: str
+    whole_site: Any, tmp_path: Path, page: str
 ) -> None:
-    """The policy of the page forbids requests; the browser reports them on its console."""
-    rendering = render(page)
-    picture = rendering.picture.read_bytes()
-    data = rendering.pdf.read_bytes()
+    """The colours are dark. The policy of the page forbids requests.
 
-    assert rendering.console == []
-    assert "</html>" in rendering.dom
+    The browser would report them on its console.
+    """
+    place, pdf = tmp_path / "page.png", tmp_path / "page.pdf"
+    options = (DARK, "--window-size=1300,1800", f"--screenshot={place}", "--dump-dom")
+    printing = ("--no-pdf-header-footer", f"--print-to-pdf={pdf}", "--enable-logging=stderr")
+    done = browse(whole_site, page, tmp_path, *options, *printing)
+    picture, data = place.read_bytes(), pdf.read_bytes()
+
+    assert "CONSOLE" not in done.stderr
+    assert "</html>" in done.stdout
     assert picture.startswith(b"\x89PNG")
     assert [int.from_bytes(picture[at : at + 4], "big") for at in (16, 20)] == [1300, 1800]
     assert len(picture) > 20_000, "an empty page"
