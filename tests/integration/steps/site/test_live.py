@@ -252,8 +252,11 @@ def test_all_links_of_live_pages_lead_to_pages(live: LiveCase) -> None:
     assert set(kinds) >= {f"{kind}.html" for kind in expected}
 
 
-def test_the_search_field_finds_revisions_and_pairs_of_them(live: LiveCase) -> None:
-    """Unknown names have no page."""
+def test_the_search_field_finds_revisions_and_pairs_of_them(live: LiveCase, tmp_path: Path) -> None:
+    """Names of imported revisions are not part of the names of their pages.
+
+    Unknown names have no page.
+    """
     one, other = sorted(live.ledger.commits.booted())[:2]
 
     page = live.pages.search([one[:9]])
@@ -271,6 +274,17 @@ def test_the_search_field_finds_revisions_and_pairs_of_them(live: LiveCase) -> N
     ):  # fmt: skip
         assert live.pages.file(name) is None, name
 
+    names = [f"release-14.0.{i}" for i in range(3)]
+    rows = [f"new,ci,boot,time,{name},{i},5,s,lower\n" for i, name in enumerate(names)]
+    measurements = tmp_path / "boot.csv"
+    head = "branch,testbed,scenario,metric,revision,time,value,unit,direction\n"
+    measurements.write_text(head + "".join(rows))
+    place = ("--database", live.settings.database)
+    done = netbisect("import", "measurements", measurements, *place)
+    assert done.exit_code == 0, done.output
+    assert names[1] in live.page(live.pages.search([names[1]]))
+    assert "1 series of both" in live.page(live.pages.search(names[1:]))
+
 
 def test_an_empty_database_has_pages(service_folder: Path, url: str) -> None:
     settings, lab = load(service_folder / control.SETTINGS)
@@ -283,23 +297,11 @@ def test_an_empty_database_has_pages(service_folder: Path, url: str) -> None:
         assert pages.file(f"{name}.html")
 
 
-def test_imported_revisions_have_pages(live: LiveCase, tmp_path: Path) -> None:
-    """Names of imported revisions are not part of the names of their pages."""
-    names = [f"release-14.0.{i}" for i in range(3)]
-    rows = [f"new,ci,boot,time,{name},{i},5,s,lower\n" for i, name in enumerate(names)]
-    measurements = tmp_path / "boot.csv"
-    head = "branch,testbed,scenario,metric,revision,time,value,unit,direction\n"
-    measurements.write_text(head + "".join(rows))
-    place = ("--database", live.settings.database)
-    done = netbisect("import", "measurements", measurements, *place)
-    assert done.exit_code == 0, done.output
-
-    assert names[1] in live.page(live.pages.search([names[1]]))
-    assert "1 series of both" in live.page(live.pages.search(names[1:]))
-
-
 def test_page_and_mail_of_an_alert_agree(live: LiveCase) -> None:
-    """Both name unaffected testbeds, backports and commands."""
+    """Both name unaffected testbeds, backports and commands.
+
+    Unaffected testbeds are shown until 90 days after the end.
+    """
     found = replace(
         live.case(live.now), backports=("It is due on stable/15 on 2026-03-16.",), command="run it"
     )
@@ -314,14 +316,11 @@ def test_page_and_mail_of_an_alert_agree(live: LiveCase) -> None:
         assert sentence in page.text
     assert "Changes by this commit" in page.text
 
-
-def test_unaffected_testbeds_are_shown_until_90_days_after_the_end(live: LiveCase) -> None:
     back = live.ledger.commits.newest("main") or ""
     state = AlertState.FIXED
     live.ledger.alerts.change(live.alert.id, who="a", what="b", state=state, recovery=back)
     closed = live.alert.closed_at
     assert closed is not None
-
     assert live.case(closed + 86400.0).unaffected
     assert live.case(closed + 100 * 86400.0).unaffected == ()
 
