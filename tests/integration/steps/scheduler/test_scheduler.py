@@ -194,10 +194,7 @@ class BisectSchedulerTest(RealMaster):
 
     @case
     async def test_jobs_of_a_testbed_that_left_the_lab_file_block_no_other(self) -> None:
-        """A nightly job ends; a search waits for the return of the testbed.
-
-        A new testbed is used after a reconfiguration.
-        """
+        """A nightly job ends; a search waits for the return of the testbed."""
         noise = Noise(boot=0.004)
         job = bisect_job(["b" * 40, REVISION], -0.1, noise, others={"c2558": noise})
         search = self.ledger.jobs.add(replace(job, testbed="gone"), key="bisect", priority=200)
@@ -212,10 +209,10 @@ class BisectSchedulerTest(RealMaster):
         search = await self.closed(search)
         assert isinstance(search.result, Unfinished)
         assert search.result.why == f"after 0 days of waiting, {GONE}"
-        await self.check_new_testbed()
 
-    async def check_new_testbed(self) -> None:
-        object.__setattr__(self.settings, "patience_days", 14.0)
+    @case
+    async def test_a_new_testbed_is_used_after_a_reconfiguration(self) -> None:
+        await self.start()
         job = comparison("b" * 40, REVISION, "inet4-forwarding", testbed="new")
         self.ledger.jobs.add(job, key="compare")
         await self.scheduler.advance()
@@ -250,8 +247,10 @@ class BisectSchedulerTest(RealMaster):
         await self.start()
         orphan = await self.scheduler.decisions._submit(record, decision)
         assert self.ledger.actions.get(decision.id).buildset is None
-        while any(self.ledger.jobs.get(one.id).result is None for one in (old, record)):
-            await task.deferLater(reactor, 0.1)
+        while not (
+            self.ledger.jobs.get(old.id).result and self.ledger.actions.get(decision.id).outcome
+        ):
+            await task.deferLater(reactor, 0.3)
             self.scheduler.advance()
 
         assert self.ledger.actions.get(decision.id).buildset == orphan
