@@ -42,7 +42,7 @@ _STOP_SECONDS = 10.0
 """Seconds until a process is killed."""
 _LOOK = 0.05
 _REST = 1.0
-"""Idle seconds after which a story has ended: three ticks of the service."""
+"""Idle seconds after which a story has ended: a tick of the service."""
 
 
 def commits() -> list[StoryCommit]:
