@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 from programs import IDENTITY, git
 
-pytestmark = [pytest.mark.freebsd_source, pytest.mark.slow]
+pytestmark = pytest.mark.freebsd_source
 
 SOURCE = os.environ.get("NETBISECT_FREEBSD_SRC", "")
 CHANGED = "sys/netinet/ip_fastfwd.c"

@@ -80,7 +80,6 @@ def output_of(*command: str | Path, status: int = 0) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_wheel_has_every_file_of_the_package(wheel: Path, checkout: Path) -> None:
     """The wheel includes data files, the sample tree, master.cfg and manual pages."""
     found = {
@@ -112,7 +111,6 @@ def test_wheel_has_every_file_of_the_package(wheel: Path, checkout: Path) -> Non
 
 
 @pytest.mark.long
-@pytest.mark.slow
 def test_installed_commands_work_outside_of_the_checkout(installed: Path, tmp_path: Path) -> None:
     """Help, init and doctor work, and `import random` finds Python's bisect."""
     assert "Finds the commit" in output_of(installed / "netbisect", "--help")

@@ -7,9 +7,7 @@ import json
 import os
 import re
 import signal
-import socket
 import stat
-import struct
 import threading
 import urllib.error
 import urllib.request
@@ -32,7 +30,7 @@ from netbisect.steps.service import control
 from netbisect.steps.service.rights import parse_rights
 from netbisect.store.db.records import ActionStage, Alert, LedgerEvent
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("service")]
+pytestmark = pytest.mark.xdist_group("service")
 LIMIT = 400.0
 MOST_MIB = 150
 _NUMERIC = re.compile(r"numpy|scipy|matplotlib|openblas")
@@ -192,15 +190,6 @@ def trial_runs(play: DemoRun) -> bool:
     )
 
 
-def abort_downloads(play: DemoRun, times: int) -> None:
-    """Requests logs and closes the connections early, like a closed tab."""
-    for log in range(1, times + 1):
-        with socket.create_connection(("127.0.0.1", play.settings.web.port)) as one:
-            one.sendall(f"GET /api/v2/logs/{log}/raw HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-            one.recv(100)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-
 def is_recovery(buildset: dict[str, Any]) -> bool:
     return bool(buildset["external_idstring"].startswith("nb:recover:"))
 
@@ -263,7 +252,6 @@ def test_only_the_culprit_is_named_despite_a_killed_master(service: DemoService)
     kill(service)
     control.start(service.place, service.environment)
     wait_for(play, during(play, BisectJob, "kernel"))
-    abort_downloads(play, 10)
     wait_for(play, during(play, BisectJob, "trial"))
     wait_until(lambda: trial_runs(play), LIMIT)
     assert control.stop(service.place)

@@ -12,7 +12,6 @@ from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.results import Culprit
 from netbisect.store.db.records import JobRecord
 
-pytestmark = pytest.mark.slow
 LINE = [f"{number:040x}" for number in range(6)]
 CULPRIT, LAYOUTS = 3, 8
 OFFSETS = (0.011, -0.016, 0.004, 0.013, -0.009, -0.002, 0.017, -0.013, 0.006, -0.011, 0.009)

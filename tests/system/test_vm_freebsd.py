@@ -39,8 +39,6 @@ vm = {{ directory = "vm1", accelerator = "{accelerator}", ssh_port = {port} }}
 """
 PORT = 22_201
 
-pytestmark = [pytest.mark.slow]
-
 
 @pytest.fixture
 def lab_file() -> Iterator[Path]:

@@ -112,7 +112,6 @@ def test_doctor_reports_the_example_machines(
     assert "Traceback" not in output.out + output.err
 
 
-@pytest.mark.slow
 def test_a_master_starts_in_a_moved_folder(folder: Path, tmp_path: Path) -> None:
     tree = create(tmp_path / "tree.git", story())
     lab = folder / "lab.toml"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,12 @@ from netbisect.reports.render.plaintext import wrap
 COMMITS = 4
 
 
+def spec_of(commits: int, **more: Any) -> SearchSpec:
+    """A search among commits; the subject of the first is Change 1."""
+    line = tuple(CandidateCommit(f"{i:040x}", f"Change {i}", 1.0) for i in range(1, commits + 1))
+    return SearchSpec("0" * 40, line[-1].revision, ("true",), line, commits, **more)
+
+
 def searched(
     seed: int, drop: float, sd: float, slow_share: float = 0.0, last_drop: float = 0.0
 ) -> tuple[SearchResult, int]:
@@ -39,8 +46,7 @@ def searched(
     commit, in addition.
     """
     random = np.random.default_rng(seed)
-    line = tuple(CandidateCommit(f"{i:040x}", "", 1.0) for i in range(1, COMMITS + 1))
-    spec = SearchSpec("0" * 40, line[-1].revision, ("true",), line, COMMITS)
+    spec = spec_of(COMMITS)
     culprit = int(random.integers(1, COMMITS + 1))
     entries: list[Entry] = [spec, search.comparison_of_ends(spec)]
     while True:
@@ -68,8 +74,7 @@ def searched(
 
 def test_most_likely_commits_are_listed_with_their_own_probability() -> None:
     """Where no change is likely too, all commits together have less than 90 %."""
-    line = tuple(CandidateCommit(f"{i:040x}", "", 1.0) for i in range(1, COMMITS + 1))
-    spec = SearchSpec("0" * 40, line[-1].revision, ("true",), line, COMMITS)
+    spec = spec_of(COMMITS)
     chances = dict(zip(spec.subjects, (0.0, 0.4, 0.1, 0.1, 0.05), strict=True))
     unfinished = Unfinished("120 boots did not settle it", Posterior(chances, none=0.35))
 
@@ -80,10 +85,9 @@ def test_most_likely_commits_are_listed_with_their_own_probability() -> None:
 
 def test_all_commits_that_cannot_be_distinguished_are_listed() -> None:
     """They have 95 % together; one of them alone may have more than 90 %."""
-    line = tuple(CandidateCommit(f"{i:040x}", f"Change {i}", 1.0) for i in range(1, COMMITS + 1))
-    spec = SearchSpec("0" * 40, line[-1].revision, ("true",), line, COMMITS)
+    spec = spec_of(COMMITS)
     chances = dict(zip(spec.subjects, (0.0, 0.005, 0.03, 0.96, 0.005), strict=True))
-    revisions = line[1].revision, line[2].revision
+    revisions = spec.line[1].revision, spec.line[2].revision
     suspects = Suspects(revisions, Posterior(chances, none=0.0), "their offsets hide it")
 
     text = as_text(SearchResult([spec], suspects, Path()))
@@ -95,26 +99,24 @@ def test_all_commits_that_cannot_be_distinguished_are_listed() -> None:
 
 
 def test_reasons_of_skipped_revisions_are_below_the_table() -> None:
-    line = tuple(CandidateCommit(f"{i:040x}", f"Change {i}", 1.0) for i in range(1, COMMITS + 1))
-    spec = SearchSpec("0" * 40, line[-1].revision, ("true",), line, COMMITS)
+    spec = spec_of(COMMITS)
     why = "the command ended with exit status 1: ModuleNotFoundError: No module named 'program'"
     failed = [
         Failure(f"dud-{i}", one.revision, Stage.BENCH, Reaction.SKIP, why, 0.0, 1.0)
-        for i, one in enumerate(line[1:3])
+        for i, one in enumerate(spec.line[1:3])
     ]
     posterior = Posterior(dict.fromkeys(spec.subjects, 0.2), none=0.0)
 
     text = as_text(SearchResult([spec, *failed], Unfinished("noise", posterior), Path()))
 
-    for one in line[1:3]:
+    for one in spec.line[1:3]:
         assert f"  {one.revision[:12]} {one.subject}  skipped\n" in text
     assert f"Skipped:\n\n{wrap(f'2 revisions: {why}', indent=2)}\n" in text
 
 
 def test_noise_of_a_search_is_that_of_single_runs() -> None:
     """The trials of both ends have equal means, their runs scatter by 2 %."""
-    commit = CandidateCommit("1" * 40, "", 1.0)
-    spec = SearchSpec("0" * 40, commit.revision, ("true",), (commit,), 1, setup="make")
+    spec = spec_of(1, setup="make")
     entries: list[Entry] = [spec, search.comparison_of_ends(spec)]
     for revision in (spec.good, spec.bad, spec.bad, spec.good):
         boot = f"{revision} {len(entries)}"
@@ -135,8 +137,7 @@ def test_noise_of_a_search_is_that_of_single_runs() -> None:
 def test_expected_effect_counts_unless_the_ends_exclude_it(
     given: float, searched_for: float
 ) -> None:
-    commit = CandidateCommit("1" * 40, "", 1.0)
-    spec = SearchSpec("0" * 40, commit.revision, ("true",), (commit,), 1, effect=given)
+    spec = spec_of(1, effect=given)
     ends = Confirmed((Effect(METRIC, -0.05, -0.06, -0.04, 0.001, 4, 4),))
 
     job = search.next_job(spec, ends, [spec, search.comparison_of_ends(spec), ends])
@@ -158,8 +159,7 @@ def test_verified_commit_is_the_result_of_a_spent_budget() -> None:
 
 
 def test_large_noise_is_inconclusive() -> None:
-    commit = CandidateCommit("1" * 40, "", 1.0)
-    spec = SearchSpec("0" * 40, commit.revision, ("true",), (commit,), 1)
+    spec = spec_of(1)
     wide = NotConfirmed((Effect(METRIC, -0.01, -0.06, 0.04, 0.6, 200, 200),), "too few boots")
     result = SearchResult([spec, search.comparison_of_ends(spec), wide], wide, Path())
 

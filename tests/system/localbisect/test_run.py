@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from localbisect_fixtures import NETBISECT, Done, Files, MakeRepository, Repository, numbered
+from localbisect_fixtures import Done, Files, MakeRepository, Repository, numbered
 from programs import captured
 
 from netbisect.localbisect import cli
@@ -311,17 +311,6 @@ def test_documentation_lists_exactly_the_options() -> None:
     }  # options of an example, the linker and `mark`
 
     assert set(re.findall(r"--[a-z]+(?:-[a-z]+)*(?![-\w])", page)) - others == options
-
-
-@pytest.mark.long
-def test_search_with_threads_of_openblas_ends(slower: Repository) -> None:
-    """A fork while a thread of OpenBLAS computes can deadlock; each run is a process."""
-    environment = {name: os.environ[name] for name in ("HOME", "PATH")}
-    environment |= {"JOURNAL": str(slower.journal), "TMPDIR": str(slower.place.parent)}
-    done = captured([NETBISECT, *slower.arguments(())], cwd=slower.place, env=environment)
-
-    culprit = slower.revisions[CULPRIT][:12]
-    assert f"Commit {culprit} Change 17 made the number fall" in done.stdout, done.stderr
 
 
 def test_a_search_respects_marks_and_names_them(slower: Repository) -> None:

@@ -21,7 +21,6 @@ from netbisect.reports.documents import api
 from netbisect.steps.requests.http_client import HttpClient, ServerError
 
 
-@pytest.mark.slow
 class CommandsTest(ApiMaster):
     """`netbisect request` with the API of a real master."""
 

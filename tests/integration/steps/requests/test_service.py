@@ -33,7 +33,6 @@ ANN = User("ann", frozenset(Right), "command", "")
 PATCH = read("D5180", b"--- a/sys/x.c\n+++ b/sys/x.c\n@@ -1 +1 @@\n-a\n+b\n")
 
 
-@pytest.mark.slow
 class RequestsTest(RealMaster):
     def service(self) -> RequestService:
         history = History(self.settings.mirror, self.lab.source.repository)

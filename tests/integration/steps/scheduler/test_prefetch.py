@@ -16,7 +16,6 @@ from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.results import Culprit
 from netbisect.store.db.records import Action, ActionStage, JobRecord
 
-pytestmark = pytest.mark.slow
 LINE = [f"{number:040x}" for number in range(16)]
 GOOD, BAD, MIDDLE, CULPRIT = LINE[0], LINE[-1], LINE[8], 11
 FAST, SLOW = 950_000, 855_000

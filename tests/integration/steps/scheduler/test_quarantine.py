@@ -22,7 +22,6 @@ OTHER = "b" * 40
 THIRD = "c" * 40
 
 
-@pytest.mark.slow
 class QuarantinePolicyTest(RealMaster):
     builders = ("builder", "another")
     testbeds = ("c2558", "e5-2650")

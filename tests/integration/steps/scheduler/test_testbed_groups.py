@@ -158,7 +158,6 @@ def test_progress_shows_trials_on_peers(group_case: GroupCase) -> None:
     assert (running.testbed, running.now) == (OWN, f"trial r1: a look; trial r1 on {PEER}: a look")
 
 
-@pytest.mark.slow
 class LostPeersTest(GroupMaster):
     testbeds = (OWN, PEER, THIRD)
 
@@ -183,7 +182,6 @@ class LostPeersTest(GroupMaster):
         (self.folder / "go").touch()
 
 
-@pytest.mark.slow
 class TestbedGroupsTest(GroupMaster):
     @pytest.mark.long
     @case

@@ -81,7 +81,6 @@ class TlsTest(RealMaster):
         subprocess.run([*WORKER, *command], check=True)
         return done
 
-    @pytest.mark.slow
     @case
     async def test_a_worker_connects_to_a_trusted_master_only(self) -> None:
         known, other = (Authority(self.folder / name) for name in ("known", "other"))

@@ -26,7 +26,6 @@ PAGES = (
 DARK = "--blink-settings=preferredColorScheme=0"
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
     pytest.mark.xdist_group("site"),
 ]

@@ -7,7 +7,6 @@ import json
 import socket
 from functools import partial
 
-import pytest
 import treq
 from api_master import API, DIFF, ORIGIN, ApiMaster
 from real_master import case
@@ -17,7 +16,6 @@ from netbisect.steps.requests.rate_limit import RateLimiter
 from netbisect.steps.web import api as web_api
 
 
-@pytest.mark.slow
 class ApiTest(ApiMaster):
     @case
     async def test_calls_are_executed_or_rejected_and_logged(self) -> None:

@@ -93,7 +93,6 @@ class InvalidTextTest(ApiMaster):
             return reply
 
     @pytest.mark.long
-    @pytest.mark.slow
     @case
     async def test_invalid_text_in_headers_and_urls_causes_no_error(self) -> None:
         await self.serve()

@@ -223,7 +223,6 @@ class PagesTest(ApiMaster):
         assert missing.code == 404
         assert "no kernel of it was measured" in await treq.text_content(missing)
 
-    @pytest.mark.slow
     @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
     @case
     async def test_a_browser_shows_the_overview_in_buildbots_pages(self) -> None:

@@ -178,7 +178,6 @@ def test_invalid_options_are_rejected(tmp_path: Path, monkeypatch: pytest.Monkey
         assert pktgen.complaint(log.read_text()) == message
 
 
-@pytest.mark.slow
 def test_a_receiver_ends_by_signal_and_locks_its_port(wired: Wired) -> None:
     """`pkill` ends receivers of the virtual machine; a second receiver is rejected."""
     receive = [wired.folder / "bin" / "pkt-gen", "-f", "rx", "-i", "egress", "-w", "0", "-W"]

@@ -114,7 +114,6 @@ def digest(path: Path) -> str:
 
 
 @needs_qemu
-@pytest.mark.slow
 def test_a_reboot_keeps_the_disk_and_a_power_cycle_renews_it(machine: Vm) -> None:
     """The prepared image is never changed; remains of a killed machine prevent no start."""
     before = digest(machine.directory / vm.PREPARED)
@@ -162,7 +161,6 @@ def test_missing_requirements_are_reported(machine: Vm, folder: Path) -> None:
 
 
 @needs_qemu
-@pytest.mark.slow
 def test_the_error_of_qemu_is_reported(machine: Vm) -> None:
     """The message of QEMU is quoted, and the machine is off."""
     taken = socket.create_server(("127.0.0.1", machine.ssh_port))
@@ -192,7 +190,6 @@ def test_invalid_table_is_rejected(lab_file: Path) -> None:
 
 
 @needs_qemu
-@pytest.mark.slow
 def test_power_command_of_the_lab_file_starts_the_machine(
     lab_file: Path, machine: Vm, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -211,7 +208,6 @@ def test_power_command_of_the_lab_file_starts_the_machine(
 
 
 @needs_qemu
-@pytest.mark.slow
 def test_start_waits_for_the_guest(
     lab_file: Path, machine: Vm, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -243,7 +239,6 @@ def test_the_doctor_checks_a_machine_that_is_off(lab_file: Path) -> None:
 
 @pytest.mark.long
 @needs_qemu
-@pytest.mark.slow
 def test_an_image_without_login_leaves_nothing_behind(
     lab_file: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
