@@ -21,7 +21,7 @@ from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.database import DatabaseUnavailableError
 from netbisect.store.ledger import Ledger
-from netbisect.workers.cli.options import EXIT_LAB, EXIT_UNMEASURABLE, EXIT_USAGE, LINE_LENGTH
+from netbisect.workers.cli.output import EXIT_LAB, EXIT_UNMEASURABLE, EXIT_USAGE, LINE_LENGTH
 
 EXIT_PROPERTY = "lab_exit"
 """Build property with the exit status of netbisect-lab (docs/man/netbisect-lab.1 lists them)."""

@@ -19,7 +19,7 @@ from netbisect.steps.master.lab_step import EXIT_PROPERTY
 from netbisect.steps.service.database_thread import DatabaseThread
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import Action
-from netbisect.workers.cli.options import EXIT_LAB, EXIT_UNMEASURABLE, EXIT_USAGE
+from netbisect.workers.cli.output import EXIT_LAB, EXIT_UNMEASURABLE, EXIT_USAGE
 from netbisect.workers.config.lab import Lab
 
 _SHUTDOWN = "(Master Shutdown)"

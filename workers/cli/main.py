@@ -23,7 +23,7 @@ from netbisect.workers.build import phabricator, userland
 from netbisect.workers.build.artifacts import ArtefactError
 from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.build.patches import PatchError, PatchStore, read_file
-from netbisect.workers.cli import options
+from netbisect.workers.cli import options, output
 from netbisect.workers.cli.noise_report import calibrate_command, image_noise_command
 from netbisect.workers.cli.vm import vm_commands
 from netbisect.workers.config.lab import Lab
@@ -40,7 +40,7 @@ from netbisect.workers.transport.lifetime import ending_with_reader
 from netbisect.workers.transport.ssh import Connections
 from netbisect.workers.vm.vm import VmError
 
-_STATUS = {Reaction.INFRA: options.EXIT_LAB, Reaction.ABORT: options.EXIT_USAGE}
+_STATUS = {Reaction.INFRA: output.EXIT_LAB, Reaction.ABORT: output.EXIT_USAGE}
 """Exit status by reaction of a failed build."""
 
 
@@ -113,10 +113,10 @@ def build(
     config = OVERLAY_MARK.join([config, *map(store.put, patches)])
     work = KernelBuild(host, lab.source, revision, config, options.say, needs=needs)
     result = work.run()
-    options.emit(result)
+    output.emit(result)
     if isinstance(result, Failure):
         options.say(f"no kernel: {result.why}")
-        return _STATUS.get(result.reaction, options.EXIT_UNMEASURABLE)
+        return _STATUS.get(result.reaction, output.EXIT_UNMEASURABLE)
     work.kernels.prune(lab.kernel_bytes, [result.key])
     options.say(
         f"built {result.version} in {result.seconds:.1f} s: {work.kernels.archive(result.key)}"
@@ -162,9 +162,9 @@ def trial(
 
 def _run_trial(lab: Lab, work: TrialRunner) -> int:
     with _connections(lab) as connections:
-        if not work.run(connections, options.emit, options.say):
-            return options.EXIT_LAB
-    return options.EXIT_UNMEASURABLE if any(isinstance(fact, Failure) for fact in work.facts) else 0
+        if not work.run(connections, output.emit, options.say):
+            return output.EXIT_LAB
+    return output.EXIT_UNMEASURABLE if any(isinstance(fact, Failure) for fact in work.facts) else 0
 
 
 @netbisect_lab.command(
@@ -216,16 +216,16 @@ def profile(
     order = ProfileOrder(testbed, kernel, archive, loaded, logs, pps=rate or 0.0, **more)
     try:
         with _connections(lab) as connections:
-            result = order.run(connections, options.emit, options.say)
+            result = order.run(connections, output.emit, options.say)
     except LabFault as fault:
         options.say(f"{options.PROGRAM}: {fault.why}")
-        return options.EXIT_LAB if fault.reaction is Reaction.QUARANTINE else options.EXIT_FAILED
+        return output.EXIT_LAB if fault.reaction is Reaction.QUARANTINE else output.EXIT_FAILED
     if result is None:
-        return options.EXIT_UNMEASURABLE
+        return output.EXIT_UNMEASURABLE
     click.echo(serialization.dumps(result))
     if result.problem:
         options.say(f"no profile: {result.problem}")
-        return options.EXIT_UNMEASURABLE
+        return output.EXIT_UNMEASURABLE
     options.say(f"{result.samples:,} samples: {logs / profile_stacks.file_name(name, 'folded')}")
     return 0
 
@@ -250,7 +250,7 @@ def bench(lab: Lab, testbed: str, logs: Path | None, names: Sequence[str]) -> in
                         f"{scenario.name}: without its tunables, which need a boot: `trial`"
                     )
                 for _, sample in work.measure(scenario, boot):
-                    options.emit(sample)
+                    output.emit(sample)
         finally:
             work.clean_up()
     return 0
@@ -276,7 +276,7 @@ def recover(lab: Lab, testbed: str, look: bool) -> int:
         wrong = [fault.why for fault in find_faults(bed, connections)] if look else []
     if wrong:
         options.say(f"{options.PROGRAM}: {'; '.join(wrong)}")
-    return options.EXIT_LAB if wrong else 0
+    return output.EXIT_LAB if wrong else 0
 
 
 @netbisect_lab.command(epilog=options.example("doctor"))
@@ -302,7 +302,7 @@ def doctor(lab: Lab, testbed: str, rates: bool, as_json: bool) -> int:
         options.say(
             f"{len(checks)} checks, {bad} failed" if bad else f"{len(checks)} checks, all well"
         )
-    return 0 if all(check.good for check in checks) else options.EXIT_LAB
+    return 0 if all(check.good for check in checks) else output.EXIT_LAB
 
 
 for _command in (image_noise_command, calibrate_command, vm_commands):
@@ -335,14 +335,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (FileError, ArtefactError, PatchError) as error:
         options.say(f"{options.PROGRAM}: {error}")
-        return options.EXIT_USAGE
+        return output.EXIT_USAGE
     except (VmError, LabFault, NoiseError) as error:
         options.say(f"{options.PROGRAM}: {error}")
-        return options.EXIT_LAB
+        return output.EXIT_LAB
     except OSError as error:
         where = error.filename or "a file cannot be written"
         options.say(f"{options.PROGRAM}: {where}: {error.strerror}")
-        return options.EXIT_FAILED
+        return output.EXIT_FAILED
     except click.Abort:
         options.say(f"{options.PROGRAM}: stopped")
         return 130

@@ -10,7 +10,7 @@ import click
 
 from netbisect.bisect.model.entities import Failure, Kernel
 from netbisect.workers.build.artifacts import ArtefactStore
-from netbisect.workers.cli import options
+from netbisect.workers.cli import options, output
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.measure import calibrate, image_noise, noise_report
@@ -75,9 +75,9 @@ def image_noise_command(
     )
     rates = image_noise.measure(plan)
     if isinstance(rates, Failure):
-        options.emit(rates)
+        output.emit(rates)
         options.say(f"no image noise: {rates.why}")
-        return options.EXIT_UNMEASURABLE
+        return output.EXIT_UNMEASURABLE
     click.echo(
         json.dumps(image_noise.as_data(plan, rates))
         if as_json

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -14,22 +13,12 @@ from typing import Any
 import click
 
 from netbisect.bisect.model import serialization
-from netbisect.bisect.model.entities import Fact, Kernel
+from netbisect.bisect.model.entities import Kernel
 from netbisect.bisect.model.metric import scenario_of
 from netbisect.workers.build.artifacts import FACT, ArtefactError, ArtefactStore
+from netbisect.workers.cli.output import EXIT_FAILED
 from netbisect.workers.config.lab import Lab, load_lab
 from netbisect.workers.config.scenario import Scenario, load_scenario, load_scenario_folder
-
-EXIT_FAILED = 1
-"""Temporary failure; a retry may succeed."""
-EXIT_USAGE = 2
-EXIT_UNMEASURABLE = 3
-"""The revision cannot be measured; a failure on standard output says why."""
-EXIT_LAB = 4
-"""The testbed or the builder needs its owner."""
-
-LINE_LENGTH = "NETBISECT_LINE_LENGTH"
-"""Environment variable: maximum number of characters per line of output; unlimited by default."""
 
 PROGRAM = "netbisect-lab"
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -38,17 +27,6 @@ _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 def say(text: str) -> None:
     """Prints a message on standard error."""
     click.echo(text, err=True)
-
-
-def emit(fact: Fact) -> None:
-    """Prints a fact on standard output.
-
-    A fact is one line, or several if LINE_LENGTH is set: all but the last then end with a
-    backslash, which is not part of the fact.
-    """
-    text = serialization.dumps(fact)
-    most = int(os.environ.get(LINE_LENGTH, len(text)))
-    click.echo("\\\n".join(text[at : at + most] for at in range(0, len(text), most)))
 
 
 PATH = click.Path(path_type=Path)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from netbisect.workers.cli import options
+from netbisect.workers.cli import options, output
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.toml import FileError
@@ -94,4 +94,4 @@ def status(lab: Lab, testbed: str) -> int:
     """Print its state; exit status 1 if it is off."""
     process = vm.process_of(_machine(lab, testbed)[1])
     options.say(f"{testbed}: {f'on, process {process}' if process else 'off'}")
-    return 0 if process else options.EXIT_FAILED
+    return 0 if process else output.EXIT_FAILED

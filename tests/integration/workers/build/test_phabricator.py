@@ -19,7 +19,7 @@ from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build import phabricator as review
 from netbisect.workers.build.patches import Patch, PatchError, PatchStore, read, read_file
-from netbisect.workers.cli import main, options
+from netbisect.workers.cli import main, output
 from netbisect.workers.config.builder import Builder
 from tests.integration.workers.build.test_build import git
 
@@ -280,5 +280,5 @@ def test_build_command_applies_review_and_patch(
 
     assert status == 0
     assert kernel["config"] == "+".join([KERNEL_CONFIG, *marks])
-    assert main.main([*command, "--review", "D9"]) == options.EXIT_USAGE
+    assert main.main([*command, "--review", "D9"]) == output.EXIT_USAGE
     assert "netbisect-lab: D9: 127.0.0.1" in capfd.readouterr().err

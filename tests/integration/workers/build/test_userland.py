@@ -19,7 +19,7 @@ from netbisect.demo.tree.create import SampleTree, create
 from netbisect.demo.tree.story import StoryCommit, append, comment, page
 from netbisect.demo.tree.story import replace as edit
 from netbisect.workers.build.userland import FOLDER, needs_of
-from netbisect.workers.cli import main, options
+from netbisect.workers.cli import main, output
 from netbisect.workers.config.builder import Builder
 
 PFVAR = "sys/net/pfvar.h"
@@ -183,7 +183,7 @@ def test_a_sample_needs_programs_that_fit_the_kernel(
     status, facts = command_line.trial(revision, scenario)
     (failure,) = [fact for fact in facts if fact["is"] == "dud"]
 
-    assert status == options.EXIT_UNMEASURABLE
+    assert status == output.EXIT_UNMEASURABLE
     assert (failure["stage"], failure["reaction"], failure["scenario"]) == (
         "bench",
         "skip",

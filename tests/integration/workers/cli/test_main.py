@@ -24,7 +24,7 @@ from netbisect.bisect.model.entities import (
 )
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.workers.build.artifacts import ARCHIVE, FACT
-from netbisect.workers.cli import main, options
+from netbisect.workers.cli import main, output
 from netbisect.workers.config.lab import load_lab
 
 Run = Callable[..., tuple[int, list[Any], str]]
@@ -67,7 +67,7 @@ def test_build_prints_the_kernel_or_the_failure(run: Run, running_lab: RunningLa
 
     broken = tree.revisions[running_lab.place_of("unbuildable")]
     status, (failure,), messages = run(*build, "--revision", broken)
-    assert status == options.EXIT_UNMEASURABLE == 3
+    assert status == output.EXIT_UNMEASURABLE == 3
     assert isinstance(failure, Failure)
     assert failure.reaction is Reaction.SKIP
     assert messages.endswith(f"no kernel: {failure.why}\n")
@@ -110,7 +110,7 @@ def test_profile_prints_boot_and_profile(run: Run, running_lab: RunningLab, tmp_
     assert "no.such" in facts[-1].problem
     assert "no profile: " in messages
     for wrong in ("0", "-3", "inf", "nan"):
-        assert run(*one, "--rate", wrong)[:2] == (options.EXIT_USAGE, [])
+        assert run(*one, "--rate", wrong)[:2] == (output.EXIT_USAGE, [])
 
 
 def test_quarantine_has_status_4(run: Run, c2558: RunningLab) -> None:
@@ -119,10 +119,10 @@ def test_quarantine_has_status_4(run: Run, c2558: RunningLab) -> None:
     status, facts, _ = run(
         "boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(c2558)
     )
-    assert status == options.EXIT_LAB == 4
+    assert status == output.EXIT_LAB == 4
     assert [fact.reaction for fact in facts] == [Reaction.QUARANTINE]
     status, facts, messages = run("recover", "--testbed", "c2558")
-    assert (status, facts) == (options.EXIT_LAB, [])
+    assert (status, facts) == (output.EXIT_LAB, [])
     assert messages == "netbisect-lab: c2558-dut: the host key is not the known one\n"
 
 
@@ -138,7 +138,7 @@ def test_bench_measures_the_running_kernel(
     assert sample.boot == "by-hand"
     (tmp_path / "file").touch()
     status, _, prose = run(*bench, "--logs", str(tmp_path / "file" / "x"))
-    assert status == options.EXIT_FAILED
+    assert status == output.EXIT_FAILED
     assert prose == f"netbisect-lab: {tmp_path / 'file' / 'x'}: Not a directory\n"
     assert run("recover", "--testbed", "c2558") == (0, [], "c2558: on kernel\n")
     assert running_lab.booted("c2558-dut") == "kernel"
@@ -148,7 +148,7 @@ def test_doctor_prints_json_and_status_4_when_something_is_wrong(
     c2558: RunningLab, capfd: pytest.CaptureFixture[str], run: Run
 ) -> None:
     c2558.control("break", "c2558-gen", "cable-out")
-    assert main.main(["--lab", str(c2558.files.lab), "doctor", "--json"]) == options.EXIT_LAB
+    assert main.main(["--lab", str(c2558.files.lab), "doctor", "--json"]) == output.EXIT_LAB
     checks = json.loads(capfd.readouterr().out)
     assert {tuple(check) for check in checks} == {("where", "what", "good", "found")}
     assert [check["what"] for check in checks if not check["good"]] == [
@@ -173,13 +173,13 @@ def test_unknown_name_has_status_2(run: Run, running_lab: RunningLab, tmp_path: 
             "there is no kernel 000000000000 in nowhere",
         ),
     ):
-        assert run(*arguments) == (options.EXIT_USAGE, [], f"netbisect-lab: {message}\n")
+        assert run(*arguments) == (output.EXIT_USAGE, [], f"netbisect-lab: {message}\n")
     kernel, archive = running_lab.kernel(10)
     (tmp_path / kernel.key).mkdir()
     (tmp_path / kernel.key / archive.name).write_bytes(archive.read_bytes())
     boot = ("boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", str(tmp_path))
     status, facts, messages = run(*boot)
-    assert (status, facts) == (options.EXIT_USAGE, [])
+    assert (status, facts) == (output.EXIT_USAGE, [])
     assert "kernel.json" in messages
     assert messages.count("\n") == 1
 
@@ -197,7 +197,7 @@ def test_revision_must_be_a_full_hash(
     """Status 2 prevents a retry by the service."""
     for revision in ("main", "0" * 39, "0" * 41, "A" * 40, "", "-x", "0" * 40 + "#x", "main#3"):
         words = ["--lab", "none.toml", *command, f"--revision={revision}"]
-        assert main.main(words) == options.EXIT_USAGE
+        assert main.main(words) == output.EXIT_USAGE
         errors = capfd.readouterr().err
         assert "Invalid value for '--revision': " in errors
         assert "expected the " in errors
@@ -213,7 +213,7 @@ def test_damaged_kernel_is_removed_so_that_it_is_sent_again(
     shutil.copytree(archive.parent, store / kernel.key, dirs_exist_ok=True)
     (store / kernel.key / name).write_bytes(b"")
     status, facts, messages = run("boot", "--testbed", "c2558", "--kernel", kernel.key)
-    assert (status, facts) == (options.EXIT_FAILED, [])
+    assert (status, facts) == (output.EXIT_FAILED, [])
     assert "netbisect-lab: " in messages
     assert not (store / kernel.key / FACT).exists()
     shutil.rmtree(store / kernel.key)

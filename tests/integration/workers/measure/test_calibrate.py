@@ -14,7 +14,7 @@ from lab_fixtures import RunningLab
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import Boot, Kernel, Sample
-from netbisect.workers.cli import main, options
+from netbisect.workers.cli import main, output
 from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.measure import noise_report
 from netbisect.workers.measure.calibrate import CalibrationPlan, CalibrationRuns, NoiseError
@@ -163,11 +163,11 @@ def test_facts_of_another_kernel_are_rejected(
 ) -> None:
     file = tmp_path / "other.jsonl"
     file.write_text(serialization.dumps(Boot("b", "c2558", "f" * 64, "r" * 40, 0.0, 1.0)) + "\n")
-    assert run("-o", str(file)) == options.EXIT_LAB
+    assert run("-o", str(file)) == output.EXIT_LAB
     errors = capfd.readouterr().err
     assert f"{file}, line 1: a boot of ffffffffffff on c2558; expected " in errors
     file.write_text("{}\n")
-    assert run("-o", str(file)) == options.EXIT_LAB
+    assert run("-o", str(file)) == output.EXIT_LAB
     assert f"{file}, line 1: a JSON object whose `is`" in capfd.readouterr().err
 
 
@@ -176,7 +176,7 @@ def test_failed_boots_end_the_calibration(
     run: Run, c2558: RunningLab, capfd: pytest.CaptureFixture[str]
 ) -> None:
     c2558.control("break", "c2558-gen", "slow-sender")
-    assert run("--boots", "2") == options.EXIT_LAB
+    assert run("--boots", "2") == output.EXIT_LAB
     assert (
         "3 boots in a row gave nothing: no sample: the generator offered" in capfd.readouterr().err
     )
@@ -186,5 +186,5 @@ def test_quarantine_ends_the_calibration(
     run: Run, c2558: RunningLab, capfd: pytest.CaptureFixture[str]
 ) -> None:
     c2558.control("break", "c2558-dut", "new-host-key")
-    assert run("--boots", "2") == options.EXIT_LAB
+    assert run("--boots", "2") == output.EXIT_LAB
     assert "c2558 needs its owner: c2558-dut: the host key" in capfd.readouterr().err
