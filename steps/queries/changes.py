@@ -36,7 +36,6 @@ from netbisect.reports.model.changes import (
 )
 from netbisect.reports.model.types import Difference
 from netbisect.reports.render import words
-from netbisect.steps.policy.attempts import pause_of
 from netbisect.steps.policy.unaffected import unaffected_testbeds
 from netbisect.steps.queries import change_evidence
 from netbisect.steps.queries.lab_context import LabContext, known_commit
@@ -248,7 +247,7 @@ def _shared(
         step
         for action, of_action in done
         for step in (
-            change_evidence.step_of(action, of_action, job.lead, pause_of(ledger, action)),
+            change_evidence.step_of(action, of_action, job.lead, lab.why_waiting(ledger, action)),
             *change_evidence.built_ahead(action, of_action),
         )
     ]

@@ -23,7 +23,6 @@ from netbisect.reports.model.changes import BisectionDocument, ComparisonDocumen
 from netbisect.reports.model.series import EpochDocument, LevelDocument, SeriesDocument
 from netbisect.reports.model.types import Difference, RevisionDocument
 from netbisect.reports.site.files import alert_page
-from netbisect.steps.policy.attempts import pause_of
 from netbisect.steps.queries import changes
 from netbisect.steps.queries.lab_context import LabContext, known_commit
 from netbisect.steps.service.numeric import health as series_health
@@ -208,7 +207,7 @@ class DocumentQueries:
     def _open(self, record: JobRecord) -> types.OpenJob:
         decisions = self.ledger.actions.of_job(record.id)
         last = decisions[-1] if decisions else None
-        why = last and (pause_of(self.ledger, last) or last.why)
+        why = last and (self.lab.why_waiting(self.ledger, last) or last.why)
         return record_of(
             types.OpenJob,
             record,

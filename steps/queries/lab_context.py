@@ -19,13 +19,15 @@ from netbisect.reports.model.series import LevelDocument
 from netbisect.reports.model.types import HASH_LENGTH, RevisionDocument
 from netbisect.reports.render import summary, words
 from netbisect.steps.policy import profiles
+from netbisect.steps.policy.attempts import pause_of
+from netbisect.steps.policy.worker_absence import absence_of
 from netbisect.steps.service.settings import Settings
-from netbisect.store.db.records import JobRecord
+from netbisect.store.db.records import Action, JobRecord
 from netbisect.store.db.tables import record_of
 from netbisect.store.git.history import History, merge_status_of
 from netbisect.store.git.mirror import HistoryError
 from netbisect.store.ledger import Ledger
-from netbisect.workers.config.lab import Lab
+from netbisect.workers.config.lab import Lab, worker_name
 from netbisect.workers.config.scenario import title_of_series
 from netbisect.workers.config.toml import FileError
 
@@ -61,6 +63,7 @@ class LabContext:
         self._home = home
         self._hardware = {one.name: one.description for one in lab.testbeds} if lab else {}
         self._drivers = {one.name: one.drivers for one in lab.testbeds} if lab else {}
+        self._workers = {one.name: worker_name(one) for one in lab.testbeds} if lab else {}
         self._folders = lab.scenario_directories if lab else ()
         self._titles: dict[str, str] = {}
         self.history = None
@@ -79,6 +82,15 @@ class LabContext:
             except FileError:
                 self._titles[scenario] = scenario
         return self._titles[scenario]
+
+    def why_waiting(self, ledger: Ledger, decision: Action) -> str:
+        """Why a decision does not run now; "" if it does, or if that is unknown."""
+        if pause := pause_of(ledger, decision):
+            return pause
+        worker = self._workers.get(decision.target, "")
+        if worker and decision.outcome is None and absence_of(ledger, worker) is not None:
+            return f"waits for the worker of {decision.target}, which is offline"
+        return ""
 
     def evidence(self, ledger: Ledger, record: JobRecord) -> Evidence:
         """All facts relevant for a job."""

@@ -11,7 +11,6 @@ from netbisect.bisect.model.jobs import BisectJob, CompareJob, Job, MeasureJob, 
 from netbisect.reports.model.compared import Set
 from netbisect.reports.render import words
 from netbisect.reports.site.overview import NightProgress, RunningJob
-from netbisect.steps.policy.attempts import pause_of
 from netbisect.steps.policy.request_cost import boots_wanted, price_of_trial
 from netbisect.steps.queries import digest
 from netbisect.steps.queries.lab_context import LabContext
@@ -53,7 +52,7 @@ def progress_of(ledger: Ledger, lab: LabContext, record: JobRecord) -> RunningJo
     working = [one for one in decisions if one.outcome is None]
     left = max(left, _least_left(working, job, prices))
     orders = working or decisions[-1:]
-    order = "; ".join(_order(ledger, one, job.testbed) for one in orders) or "waits"
+    order = "; ".join(_order(ledger, lab, one, job.testbed) for one in orders) or "waits"
     return RunningJob(
         kind=serialization.tag_of(job),
         number=record.id,
@@ -83,10 +82,10 @@ def _search(
     return spent / (spent + left) if spent + left else None, left, progress
 
 
-def _order(ledger: Ledger, decision: Action, own: str) -> str:
+def _order(ledger: Ledger, lab: LabContext, decision: Action, own: str) -> str:
     """Describes an action, with its testbed if that is not the job's own."""
     peer = f" on {decision.testbed}" if decision.testbed != own else ""
-    why = pause_of(ledger, decision) or decision.why
+    why = lab.why_waiting(ledger, decision) or decision.why
     return f"{decision.stage.value} {ledger.commits.label(decision.revision)}{peer}: {why}"
 
 

@@ -12,7 +12,6 @@ from netbisect.bisect.model.results import MeasureResult
 from netbisect.reports.model import types
 from netbisect.reports.render import words
 from netbisect.steps.policy import fair_share
-from netbisect.steps.policy.attempts import pause_of
 from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.request_cost import boots_wanted, cost_of, price_of_trial
 from netbisect.steps.policy.request_spec import PRIORITIES
@@ -155,10 +154,10 @@ class _Queue:
         held = self._ledger.quarantines.current().get(record.job.testbed)
         if held is not None:
             return f"waits: {held.testbed} is in quarantine: {words.clean(held.why)}"
-        orders = []
+        orders, context = [], LabContext(lab=self._queries.lab)
         for decision in self._ledger.actions.all_open(record.id):
             what = "builds" if decision.stage is ActionStage.KERNEL else "measures"
-            why = pause_of(self._ledger, decision) or decision.why
+            why = context.why_waiting(self._ledger, decision) or decision.why
             orders.append(f"{what} {self._ledger.commits.label(decision.revision)}: {why}")
         if orders:
             return "; ".join(orders)

@@ -13,13 +13,13 @@ from functools import partial
 from netbisect.bisect.model.mail import Mail
 from netbisect.reports.mail import owners
 from netbisect.steps.master.builders import bench_builder, kernel_builder, recover_builder
+from netbisect.steps.policy.worker_absence import AWAY, BACK, absence_of
 from netbisect.steps.scheduler.buildsets import SchedulerPart
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.builder import Builder
 from netbisect.workers.config.testbed import Testbed
 
 _MINUTE = 60.0
-_AWAY, _BACK = "away", "back"
 
 
 @dataclass
@@ -65,18 +65,15 @@ class WorkerMonitor(SchedulerPart):
         return False
 
     def _away(self, worker: str, seconds: float, ledger: Ledger) -> None:
-        last = ledger.mails.last(f"worker:{worker}:")
-        if last is None or not last.key.endswith(f":{_AWAY}"):
-            number = int(ledger.clock())
+        if absence_of(ledger, worker) is None:
             mail = owners.worker_away(worker, self._names(worker), seconds)
-            self._post(ledger, worker, number, _AWAY, mail)
+            self._post(ledger, worker, int(ledger.clock()), AWAY, mail)
 
     def _back(self, worker: str, ledger: Ledger) -> None:
-        last = ledger.mails.last(f"worker:{worker}:")
-        if last is not None and last.key.endswith(f":{_AWAY}"):
-            number = int(last.key.split(":")[-2])
+        number = absence_of(ledger, worker)
+        if number is not None:
             mail = owners.worker_back(worker, self._names(worker))
-            self._post(ledger, worker, number, _BACK, mail)
+            self._post(ledger, worker, number, BACK, mail)
 
     def _names(self, worker: str) -> list[str]:
         return [host.name for host in self.lab.hosts_by_worker[worker]]

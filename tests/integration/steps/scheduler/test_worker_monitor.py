@@ -7,6 +7,9 @@ from typing import Any
 from buildbot.plugins import worker
 from real_master import RealMaster, case
 
+from netbisect.steps.queries.lab_context import LabContext
+from netbisect.steps.queries.progress import progress_of
+
 
 class WorkerMonitorTest(RealMaster):
     owner = "owner@lab.invalid"
@@ -56,4 +59,5 @@ class WorkerMonitorTest(RealMaster):
         await self.until(lambda: len(self.mails()) > 2)
         subject = "[netbisect] c2558: worker offline, work is queued"
         assert self.mails()[2:] == [(subject, ("owner@lab.invalid",))]
-        assert self.ledger.jobs.get(record.id).result is None
+        progress = progress_of(self.ledger, LabContext(self.lab), self.ledger.jobs.get(record.id))
+        assert progress.now.endswith(": waits for the worker of c2558, which is offline")
