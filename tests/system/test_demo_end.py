@@ -54,10 +54,6 @@ def workers_exist(place: Path) -> bool:
     return (place / "workers").exists()
 
 
-def master_starts(place: Path) -> bool:
-    return (place / "twistd.log").exists()
-
-
 def kernel_exists(place: Path) -> bool:
     return len(list((place / "lab" / "builder" / "kernels").glob("*/"))) > 1
 
@@ -67,8 +63,7 @@ def kernel_exists(place: Path) -> bool:
     [
         ("lab", folder_exists, signal.SIGINT),
         ("play", workers_exist, signal.SIGINT),
-        pytest.param("play", master_starts, signal.SIGTERM, marks=pytest.mark.long),
-        pytest.param("play", kernel_exists, signal.SIGINT, marks=pytest.mark.long),
+        pytest.param("play", kernel_exists, signal.SIGTERM, marks=pytest.mark.long),
     ],
 )
 def test_interruption_leaves_no_process(

@@ -254,6 +254,7 @@ class TestbedGroupsTest(GroupMaster):
     @case
     async def test_kills_between_any_two_effects_neither_repeat_nor_lose_work(self) -> None:
         """About every seventh effect raises an exception, before it or after it."""
+        self.settings = replace(self.settings, tick=0.2)  # the scheduler goes on at the next tick
         await self.start()
         kills = self.kill_often()
         record = await self.closed(self.begin())
