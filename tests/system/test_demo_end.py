@@ -127,25 +127,18 @@ def test_folder_without_the_mark_is_not_removed(tmp_path: Path, command: str) ->
     assert thesis.read_text() == "years"
 
 
-def test_reused_process_id_is_not_the_master(
-    tmp_path: Path, unrelated: subprocess.Popen[bytes]
-) -> None:
-    """A reboot may leave an old twistd.pid."""
-    (tmp_path / "twistd.pid").write_text(str(unrelated.pid))
-    assert has_working_directory(unrelated.pid, tmp_path / "elsewhere")
-    assert control.master_pid(tmp_path) is None
-    assert not control.stop(tmp_path)
-    assert unrelated.poll() is None
-
-
 def test_process_with_a_reused_id_is_not_killed(
     tmp_path: Path, unrelated: subprocess.Popen[bytes]
 ) -> None:
+    """A reboot may leave an old twistd.pid."""
     service = DemoService(tmp_path / "service")
     service.build_lab(testbeds=["c2558"])
     service.processes.mkdir()
     for path in (service.processes / "worker-c2558.pid", service.place / "twistd.pid"):
         path.write_text(str(unrelated.pid))
+    assert has_working_directory(unrelated.pid, tmp_path / "elsewhere")
+    assert control.master_pid(service.place) is None
+    assert not control.stop(service.place)
     service.stop()
     assert unrelated.poll() is None
     assert not list(service.processes.glob("*.pid"))

@@ -151,6 +151,8 @@ HEAVY = [
     *("numpy", "scipy", "matplotlib", "jinja2", "sqlalchemy", "alembic", "git"),
     *("buildbot", "twisted", "asyncssh", "aiosmtpd", "psycopg"),
 ]
+LAB = "from netbisect.workers.cli.main import main; sys.exit(main(sys.argv[1:]))"
+MAIN = "from netbisect.cli.main import main; main(sys.argv[1:], prog_name='netbisect')"
 WITHOUT = f"""
 import importlib, pkgutil, sys
 class MissingModules:
@@ -165,8 +167,8 @@ def without(code: str, *arguments: str | Path, status: int = 0) -> str:
     return output_of(sys.executable, "-c", WITHOUT + code, *arguments, status=status)
 
 
-def test_lab_hosts_need_few_dependencies() -> None:
-    """Every module of workers/ can be imported without the heavy dependencies."""
+def test_lab_hosts_need_few_dependencies(tmp_path: Path) -> None:
+    """Modules of workers/, netbisect-lab and `netbisect service rcd` need no heavy ones."""
     names = without(
         "import netbisect.workers\n"
         "for one in pkgutil.walk_packages(netbisect.workers.__path__, 'netbisect.workers.'):\n"
@@ -174,14 +176,6 @@ def test_lab_hosts_need_few_dependencies() -> None:
     )
 
     assert {"cli", "doctor", "build", "trial", "calibrate"} <= set(names.split())
-
-
-LAB = "from netbisect.workers.cli.main import main; sys.exit(main(sys.argv[1:]))"
-MAIN = "from netbisect.cli.main import main; main(sys.argv[1:], prog_name='netbisect')"
-
-
-def test_commands_of_lab_hosts_run_without_other_dependencies(tmp_path: Path) -> None:
-    """These are netbisect-lab, and `netbisect service rcd`."""
     assert "Usage: netbisect-lab" in without(LAB, "--help")
     assert "cannot be read" in without(LAB, "--lab", tmp_path / "none", "doctor", status=2)
     assert "Commands:" in without(MAIN, "--help")

@@ -62,6 +62,7 @@ def test_range_is_searched(service: PlayedService) -> None:
 
 @pytest.mark.long
 def test_improvement_is_reported_with_its_size(service: PlayedService) -> None:
+    """A range without a drop is not searched."""
     service.request("compare", "r300003", "r300002", "--testbed", "c2558")
     service.run()
     shown = service.show(1)
@@ -73,12 +74,9 @@ def test_improvement_is_reported_with_its_size(service: PlayedService) -> None:
     assert "the interval as it narrows" in page
     assert "Difference at 95.0% confidence" in page
 
-
-def test_range_without_a_drop_is_not_searched(service: PlayedService) -> None:
     service.request("bisect", "r300001..r300002", "--testbed", "c2558")
     service.run()
-    shown = service.show(1)
-
+    shown = service.show(2)
     assert (shown["verdict"], shown["status"]) == ("no regression", 0)
     assert [part["kind"] for part in shown["parts"]] == ["Comparison"]
 
@@ -122,7 +120,10 @@ def test_search_without_remaining_hours_is_extended(service: PlayedService) -> N
 
 
 def test_range_belongs_to_the_branch_of_its_commits(service: PlayedService) -> None:
-    """The branch is that of the commits, not the first watched one; another one is rejected."""
+    """The branch is that of the commits, not the first watched one; another one is rejected.
+
+    Too many subjects are rejected before their resolution, which would fetch each review.
+    """
     service.request("bisect", "r320896..r320897", "--testbed", "c2558")
     [record] = service.ledger.requests.jobs(1)
     error = service.refused("bisect", "r320896..r320897", "--branch", "main", "--testbed", "c2558")
@@ -130,9 +131,6 @@ def test_range_belongs_to_the_branch_of_its_commits(service: PlayedService) -> N
     assert record.job.branch == "stable/11"
     assert "is on stable/11, not on main" in error
 
-
-def test_too_many_subjects_are_rejected_before_their_resolution(service: PlayedService) -> None:
-    """Resolution would fetch each review."""
     many = [f"D{number}" for number in range(1, 100)]
 
     assert "expected 2 to 7 revisions" in service.refused("series", *many, "--testbed", "c2558")

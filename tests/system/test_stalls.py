@@ -1,12 +1,12 @@
-"""Stalls of the parts of a service are reported, and the service continues."""
+"""Stalls and faults of the parts of a service are reported, and the service continues."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +19,7 @@ import pytest
 from programs import captured
 from waiting import wait_until
 
+from benchmarks.chaos import script
 from netbisect.bisect.model.results import NightlyResult
 from netbisect.demo.play import DemoRun
 from netbisect.demo.service import DemoService
@@ -28,6 +29,7 @@ from netbisect.steps.service.watchdog import EXIT_STATUS, STACKS
 from netbisect.store.db.records import ActionStage, JobRecord, JobState
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("service")]
+ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 300.0
 TESTBED = "c2558"
 
@@ -48,9 +50,6 @@ class Supervised:
         settings.write_text(self.usual.replace("tick = 1.0", "tick = 1.0\nstall_minutes = 0.15"))
         self.run = DemoRun(self.service, tree)
         self.settings, self.lab, self.ledger = self.run.settings, self.run.lab, self.run.ledger
-        self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.manager.bind(str(place / "notify"))
-        self.manager.settimeout(LIMIT)
         self.landed = 0
         self.master: subprocess.Popen[bytes] | None = None
 
@@ -65,19 +64,15 @@ class Supervised:
             self.service.start_worker(name, folder)
 
     def start_master(self) -> None:
-        address = {"NOTIFY_SOCKET": str(self.service.place / "notify")}
-        command = netbisect("start", "--foreground", self.service.place)
-        self.master = subprocess.Popen(command, env={**os.environ, **address})
-        while self.manager.recv(100) != b"READY=1":
-            pass
-        assert control.master_pid(self.service.place) == self.master.pid
+        place = self.service.place
+        master = self.master = subprocess.Popen(netbisect("start", "--foreground", place))
+        wait_until(lambda: control.master_pid(place) == master.pid)
 
     def stop(self) -> None:
         if self.master is not None:
             self.master.terminate()
             assert self.master.wait(60) == 0
         self.service.stop()
-        self.manager.close()
 
     def night(self) -> JobRecord:
         """Starts a nightly job of the next commit."""
@@ -184,3 +179,14 @@ def test_stalled_processes_are_ended_and_the_service_continues(supervised: Super
     page = f"{supervised.settings.web.url}plugins/netbisect/health.html"
     wait_until(lambda: "Stalls of the service" in fetch(page))
     assert f"s for a response of worker {TESTBED}" in fetch(page)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_night_survives_each_fault(tmp_path: Path) -> None:
+    """Faults of master, worker, trial, database and disk violate no invariant."""
+    command = [sys.executable, "-m", "benchmarks.chaos", "--short"]
+    done = captured([*command, "--keep", str(tmp_path)], cwd=ROOT, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report["wrong"] == []
+    assert {fault for _, fault in report["hits"]} >= {*script.FAULTS} - {script.LAB}

@@ -213,14 +213,6 @@ def test_points_are_sorted(file: Path) -> None:
     assert json.loads(result.stdout) == ordered
 
 
-def test_file_and_database_exclude_each_other(file: Path) -> None:
-    result = run(file, "--database", "sqlite:///x.sqlite")
-
-    assert result.exit_code == 2
-    assert "FILE and --database exclude each other" in result.output
-    assert run(file.with_name("gone.jsonl")).exit_code == 2
-
-
 def facts(revision: str, night: int, pps: float, conditions: str = "c1") -> list[Fact]:
     """A kernel and four boots of it in a night."""
     at = 1.7e9 + 86400 * night
@@ -285,7 +277,12 @@ def test_excluded_samples_are_reported(address: str) -> None:
 
 
 def test_a_missing_or_empty_database_is_refused(tmp_path: Path) -> None:
+    """So are both a file and a database."""
     address = f"sqlite:///{tmp_path / 'new.sqlite'}"
+    both = run(__file__, "--database", address)
+    assert both.exit_code == 2
+    assert "FILE and --database exclude each other" in both.output
+    assert run(tmp_path / "gone.jsonl").exit_code == 2
     result = run("--database", address)
 
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""`netbisect init`, `service` and `mails`."""
+"""`netbisect init`, `service` and `mails`, and master.cfg."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 import shutil
 import stat
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from buildbot.config.master import FileLoader, MasterConfig
 from programs import captured
 from programs import netbisect as run
 
@@ -189,3 +191,21 @@ def test_unsent_mails_are_listed_and_retried(folder: Path) -> None:
     assert [waiting.id for waiting in ledger.mails.waiting()] == [mail.id]
     assert run("mails", "retry", 99, "--folder", folder).output == "Error: there is no mail 99\n"
     ledger.engine.dispose()
+
+
+def test_the_janitor_removes_logs_after_log_days(
+    service_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = service_folder / control.SETTINGS
+    own = service_folder / "thirty-days.toml"
+    own.write_text("log_days = 30\n" + settings.read_text())
+    monkeypatch.setenv("NETBISECT_SETTINGS", str(own))
+    shutil.copy(Path(__file__).parents[3] / "master.cfg", tmp_path)
+
+    config: MasterConfig = FileLoader(str(tmp_path), "master.cfg").loadConfig()
+
+    [janitor] = [one for one in config.builders if one.name == "__Janitor"]
+    [step] = janitor.factory.steps
+    assert step.step_class.__name__ == "LogChunksJanitor"
+    assert step.kwargs == {"logHorizon": timedelta(days=30)}
+    assert config.schedulers["__Janitor"].builderNames == ["__Janitor"]

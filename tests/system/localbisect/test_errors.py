@@ -77,13 +77,8 @@ def test_commands_without_a_number_are_rejected(slower: Repository) -> None:
         assert re.match(end, error_text)
         assert message in error_text
         slower.log.unlink()
-    assert slower.is_clean()
-
-
-def test_unlimited_output_is_rejected(slower: Repository) -> None:
     endless = "import os, time; os.ftruncate(1, 300 << 20); time.sleep(60)"
     error_text = wrong(slower.search("--", sys.executable, "-c", endless))
-
     assert "cannot be measured: the command printed more than 256 MB" in error_text
     assert slower.is_clean()
 
@@ -127,8 +122,10 @@ def test_number_of_several_is_shown_with_its_line(slower: Repository) -> None:
 
 
 def test_log_of_another_search_is_rejected(slower: Repository) -> None:
-    """--reset renames the old log."""
-    slower.search("--", "echo", "7")
+    """--reset renames the old log; a log without a run, as after a typing error, is replaced."""
+    wrong(slower.search("--", "./absent.sh"))
+    assert slower.search("--", "echo", "7").returncode == 1
+    assert slower.facts("search")[0]["command"] == ["echo", "7"]
     before = slower.log.read_bytes()
     error_text = wrong(slower.search("--min-effect", "5", "--", "false"))
 
@@ -138,15 +135,6 @@ def test_log_of_another_search_is_rejected(slower: Repository) -> None:
     assert "exit status 1" in wrong(slower.search("--reset", "--", "false"))
     assert Path(f"{slower.log}.old").read_bytes() == before
     assert slower.facts("search")[0]["command"] == ["false"]
-
-
-def test_log_without_a_run_does_not_reject_another_search(slower: Repository) -> None:
-    """A command with a typing error needs no --reset."""
-    wrong(slower.search("--", "./absent.sh"))
-    done = slower.search("--", "echo", "7")
-
-    assert done.returncode == 1, done.stderr
-    assert slower.facts("search")[0]["command"] == ["echo", "7"]
 
 
 WRONG_OPTIONS = [
@@ -183,16 +171,11 @@ def test_signatures_in_the_log_of_git_do_not_matter(slower: Repository) -> None:
     assert "good and bad have the same tree" in done.stdout
 
 
-def test_search_outside_of_a_repository_is_rejected(tmp_path: Path) -> None:
+def test_folders_that_git_refuses_are_rejected(slower: Repository, tmp_path: Path) -> None:
+    """The error message of git is quoted, as for a repository of another user."""
     place = tmp_path / "nowhere"
     place.mkdir()
-    done = Repository(place, ["a", "b"]).search()
-
-    assert f"{place} is not in a git repository" in wrong(done)
-
-
-def test_error_of_git_is_reported(slower: Repository) -> None:
-    """The error message of git is quoted, as for a repository of another user."""
+    assert f"{place} is not in a git repository" in wrong(Repository(place, ["a", "b"]).search())
     slower.git("config", "core.repositoryFormatVersion", "99")
     done = slower.search()
 

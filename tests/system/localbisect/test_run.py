@@ -113,12 +113,15 @@ def test_swapped_ends_are_reported(make_repository: MakeRepository) -> None:
 
 
 def test_single_commit_is_verified_with_fresh_runs(slower: Repository) -> None:
+    """Before each set-up, what the last one cloned is removed."""
     good, bad = slower.revisions[CULPRIT - 1 : CULPRIT + 1]
-    done = slower.search("--good", good, "--bad", bad)
+    clone = "test ! -e dependency && git init -q dependency && touch dependency/file"
+    done = slower.search("--good", good, "--bad", bad, "--setup", clone, "--", "./bench.sh")
 
     assert done.returncode == 0, done.stderr
     assert f"Commit {bad[:12]}" in done.stdout
     assert slower.runs().count(good) >= 6
+    assert slower.is_clean()
 
 
 @pytest.mark.long
@@ -176,15 +179,6 @@ def test_ends_with_equal_trees_are_not_measured(make_repository: MakeRepository)
     assert "The search has ended. Nothing changed: good and bad have the" in repository.explain()
     assert json.loads(repository.explain("--json"))["ended"] == "notreproduced"
     assert repository.runs() == []
-
-
-def test_clones_of_the_set_up_are_removed_before_the_next(slower: Repository) -> None:
-    ends = ("--good", slower.revisions[CULPRIT - 1], "--bad", slower.revisions[CULPRIT])
-    clone = "test ! -e dependency && git init -q dependency && touch dependency/file"
-    done = slower.search(*ends, "--setup", clone, "--", "./bench.sh")
-
-    assert done.returncode == 0, done.stderr
-    assert slower.is_clean()
 
 
 def test_killed_search_resumes_from_its_log(slower: Repository) -> None:
@@ -314,7 +308,10 @@ def test_documentation_lists_exactly_the_options() -> None:
 
 
 def test_a_search_respects_marks_and_names_them(slower: Repository) -> None:
-    """Replay repeats the decisions of a search with marks."""
+    """A mark needs a commit and a reason. Replay repeats the decisions of a search with marks."""
+    assert "no commit of that name" in mark(slower, "unknown", "good", "--why", "x").stderr
+    assert "Missing option '--why'" in mark(slower, "main", "good").stderr
+    assert "--why is empty" in mark(slower, "main", "good", "--why", " ").stderr
     middle = slower.revisions[len(slower.revisions) // 2]
     marking = mark(slower, middle, "skip", "--why", "it does not link")
     assert marking.stdout == f"{middle[:12]} is marked skip by ann: it does not link.\n"
@@ -330,9 +327,3 @@ def test_a_search_respects_marks_and_names_them(slower: Repository) -> None:
     assert "was marked skip by ann: it does not link." in done.stderr
     slower.replay()
     assert "was marked skip by ann" in slower.explain()
-
-
-def test_a_mark_needs_a_commit_and_a_reason(slower: Repository) -> None:
-    assert "no commit of that name" in mark(slower, "unknown", "good", "--why", "x").stderr
-    assert "Missing option '--why'" in mark(slower, "main", "good").stderr
-    assert "--why is empty" in mark(slower, "main", "good", "--why", " ").stderr

@@ -208,20 +208,6 @@ class RequestsTest(RealMaster):
 
     @pytest.mark.long
     @case
-    async def test_a_second_user_does_not_wait_for_all_requests_of_the_first(self) -> None:
-        self.script({OLD: {"build": "wait"}})
-        await self.start()
-        of_ann = [self.request(OLD, letter * 40, boots=1) for letter in "def"]
-        of_bob = self.request(NEW, OTHER, who="bob", boots=1)
-        await self.until((self.folder / "waiting").exists)
-        (self.folder / "go").touch()
-        await self.ended(of_bob)
-        states = [self.ledger.requests.get(request.id).state for request in of_ann]
-
-        assert RequestState.OPEN in states
-
-    @pytest.mark.long
-    @case
     async def test_boots_per_day_are_limited_per_user(self) -> None:
         limits = replace(self.settings.requests, boots_per_day=3)
         self.settings = replace(self.settings, requests=limits)
@@ -274,6 +260,7 @@ class RequestsTest(RealMaster):
     @pytest.mark.long
     @case
     async def test_queued_work_of_a_cancelled_request_never_runs(self) -> None:
+        """A further request of the first user leaves the testbed to the second user."""
         self.script({OLD: {"trial": "wait"}})
         await self.start()
         first = self.request(OLD, NEW)
@@ -286,6 +273,10 @@ class RequestsTest(RealMaster):
                 for action in self.ledger.actions.of_job(record.id)
             )
         )
+        history = History(self.settings.mirror, self.lab.source.repository)
+        queries = RequestQueries(self.ledger, self.settings, self.lab, history)
+        [part] = queries.of(self.request(OLD, "e" * 40).id).parts
+        assert part.now == "waits: another request of ann is on c2558"
         self.service().cancel(ANN, second.id, api.CancelBody("no longer wanted"))
         await self.until(lambda: not self.ledger.actions.held())
         (self.folder / "go").touch()
