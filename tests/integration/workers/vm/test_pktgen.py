@@ -141,11 +141,11 @@ def test_rings_of_a_wire_send_together(wired: Wired) -> None:
     bench = Bench(wired.lab.testbed("vm1"), wired.connections, lambda _: None, wired.folder)
     with router.running():
         outputs = bench.traffic.run(load_scenario("inet4-imix"), "mix", 4)
+        wait_until(lambda: len(router.frames) == sum(map(total, outputs.sent.values())))
 
     assert [pktgen.complaint(text) for text in outputs.sent.values()] == 3 * [""]
     sizes = Counter(map(len, router.frames))
     assert sizes.keys() == {60, 590, 1514}
-    assert sum(sizes.values()) == sum(map(total, outputs.sent.values()))
     assert sizes[60] / sizes[1514] == pytest.approx(7, rel=0.1)
     assert sizes[590] / sizes[1514] == pytest.approx(4, rel=0.1)
 
