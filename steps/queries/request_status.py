@@ -154,7 +154,8 @@ class _Queue:
         held = self._ledger.quarantines.current().get(record.job.testbed)
         if held is not None:
             return f"waits: {held.testbed} is in quarantine: {words.clean(held.why)}"
-        orders, context = [], LabContext(lab=self._queries.lab)
+        context = LabContext(lab=self._queries.lab)
+        orders = []
         for decision in self._ledger.actions.all_open(record.id):
             what = "builds" if decision.stage is ActionStage.KERNEL else "measures"
             why = context.why_waiting(self._ledger, decision) or decision.why
