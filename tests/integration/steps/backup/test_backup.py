@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import io
 import json
-import os
 import resource
 import shutil
 import signal
@@ -15,12 +14,10 @@ import stat
 import tarfile
 import threading
 import zlib
-from collections.abc import Callable
-from multiprocessing import get_context
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
+from programs import forked, kill_itself
 from programs import netbisect as run
 from sqlalchemy import text
 
@@ -216,21 +213,9 @@ def test_both_databases_are_copied_at_one_instant(service: Path, tmp_path: Path)
         assert len(restored) - len(written_twice) in (0, 1)
 
 
-def forked(work: Callable[..., None], *arguments: object) -> int | None:
-    """Exit status of a process that does this work."""
-    process = get_context("fork").Process(target=work, args=arguments)
-    process.start()
-    process.join(300)
-    return process.exitcode
-
-
 def killed_backup(service: Path, archive: Path) -> None:
-    def kill(*_: object, **__: object) -> NoReturn:
-        os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tarfile.TarFile, "gettarinfo", kill)
+        patch.setattr(tarfile.TarFile, "gettarinfo", kill_itself)
         run("backup", archive, service)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from programs import forked
 from sqlalchemy import Connection, Engine, create_engine, event, exc, text
 from sqlalchemy.pool import NullPool
 
@@ -69,11 +69,9 @@ def write_on_full_disk(folder: Path) -> None:
 def test_a_full_disk_ends_the_master_with_one_sentence(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    process = get_context("fork").Process(target=write_on_full_disk, args=(tmp_path,))
-    process.start()
-    process.join(300)
+    status = forked(write_on_full_disk, tmp_path)
     printed = capfd.readouterr().err
 
-    assert process.exitcode == 75
+    assert status == 75
     assert printed.startswith(f"the master's database cannot be written ({FULL}): the master")
     assert printed.count("\n") == 1

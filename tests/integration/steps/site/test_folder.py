@@ -8,11 +8,10 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from programs import netbisect
+from programs import forked, kill_itself, netbisect
 from site_fixtures import Site
 
 from netbisect.steps.site import run
@@ -66,17 +65,12 @@ def test_a_run_replaces_the_site_and_keeps_other_files(small_site: Site, tmp_pat
     assert temporary_files(folder) == {LOCK}
 
 
-def kill(*_: object, **__: object) -> None:
-    """Kills its process: a signal from outside arrives too late."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 RENAME = Path.rename
 
 
 def rename(path: Path, target: Path) -> None:
     if target.name == "out":
-        kill()
+        kill_itself()
     RENAME(path, target)
 
 
@@ -91,12 +85,8 @@ def test_a_killed_run_leaves_the_old_site(small_site: Site) -> None:
     before = all_files(small_site.folder)
     old = small_site.folder.with_name(".out.netbisect-old")
     alert = "netbisect.reports.site.changes.alert"
-    for patched, by in ((alert, kill), ("pathlib.Path.rename", rename)):
-        process = get_context("fork").Process(target=killed_run, args=(small_site, patched, by))
-        process.start()
-        process.join(300)
-
-        assert process.exitcode == -signal.SIGKILL
+    for patched, by in ((alert, kill_itself), ("pathlib.Path.rename", rename)):
+        assert forked(killed_run, small_site, patched, by) == -signal.SIGKILL
         assert old.exists() == (by is rename)
         assert all_files(old if old.exists() else small_site.folder) == before
         assert small_site.run("--compare", "no", "such").exit_code == 1
