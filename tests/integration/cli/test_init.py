@@ -193,16 +193,12 @@ def test_unsent_mails_are_listed_and_retried(folder: Path) -> None:
     ledger.engine.dispose()
 
 
-def test_the_janitor_removes_logs_after_log_days(
-    service_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = service_folder / control.SETTINGS
-    own = service_folder / "thirty-days.toml"
-    own.write_text("log_days = 30\n" + settings.read_text())
-    monkeypatch.setenv("NETBISECT_SETTINGS", str(own))
-    shutil.copy(Path(__file__).parents[3] / "master.cfg", tmp_path)
+def test_the_janitor_removes_logs_after_log_days(folder: Path) -> None:
+    settings = folder / control.SETTINGS
+    settings.write_text("log_days = 30\n" + settings.read_text())
+    master_cfg = str(Path(__file__).parents[3] / "master.cfg")
 
-    config: MasterConfig = FileLoader(str(tmp_path), "master.cfg").loadConfig()
+    config: MasterConfig = FileLoader(str(folder), master_cfg).loadConfig()
 
     [janitor] = [one for one in config.builders if one.name == "__Janitor"]
     [step] = janitor.factory.steps

@@ -155,10 +155,12 @@ class SeveralBuildersTest(SearchTest):
 class LinkOrderTest(RealMaster):
     """Layouts of one revision have different rates."""
 
+    good, culprit = LINE[2:4]
+
     def add_search(self) -> JobRecord:
         script: dict[str, dict[str, object]] = {}
         for place, revision in enumerate(LINE[:6]):
-            level = 950_000 * (0.95 if place >= 3 else 1)
+            level = 950_000 * (0.95 if revision >= self.culprit else 1)
             for layout in range(LAYOUTS + 1):
                 offset = OFFSETS[(7 * place + 3 * layout) % len(OFFSETS)]
                 name = f"{revision}#{layout}" if layout else revision
@@ -183,13 +185,13 @@ class LinkOrderTest(RealMaster):
         relinked = {name for name in booted if "#" in name}
 
         assert isinstance(record.result, Culprit)
-        assert record.result.revision == LINE[3]
-        assert {f"{LINE[3]}#1", f"{LINE[2]}#1"} <= relinked
+        assert record.result.revision == self.culprit
+        assert {f"{self.culprit}#1", f"{self.good}#1"} <= relinked
         assert len(built) == len(set(built))
         names = [buildset["external_idstring"] for buildset in await self.buildsets()]
         assert not [name for name in names if "ahead" in name]
-        ends = (LINE[2], LINE[3])
-        other = self.ledger.jobs.add(comparison(*ends, "inet4-forwarding"), key="compare")
+        pair = comparison(self.good, self.culprit, "inet4-forwarding")
+        other = self.ledger.jobs.add(pair, key="compare")
         seen = self.ledger.evidence.gather(other, config="GENERIC", arch="amd64")
         assert seen.observations
         assert {observation.layout for observation in seen.observations} == {0}
