@@ -168,7 +168,7 @@ def without(code: str, *arguments: str | Path, status: int = 0) -> str:
 
 
 def test_lab_hosts_need_few_dependencies(tmp_path: Path) -> None:
-    """Modules of workers/, netbisect-lab and `netbisect service rcd` need no heavy ones."""
+    """Modules of workers/, netbisect-lab and `netbisect service rcd` need no heavy dependency."""
     names = without(
         "import netbisect.workers\n"
         "for one in pkgutil.walk_packages(netbisect.workers.__path__, 'netbisect.workers.'):\n"

@@ -277,7 +277,7 @@ def test_excluded_samples_are_reported(address: str) -> None:
 
 
 def test_a_missing_or_empty_database_is_refused(tmp_path: Path) -> None:
-    """So are both a file and a database."""
+    """A file and a database exclude each other."""
     address = f"sqlite:///{tmp_path / 'new.sqlite'}"
     both = run(__file__, "--database", address)
     assert both.exit_code == 2

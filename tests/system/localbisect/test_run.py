@@ -113,7 +113,7 @@ def test_swapped_ends_are_reported(make_repository: MakeRepository) -> None:
 
 
 def test_single_commit_is_verified_with_fresh_runs(slower: Repository) -> None:
-    """Before each set-up, what the last one cloned is removed."""
+    """Repositories cloned by a set-up are removed before the next one."""
     good, bad = slower.revisions[CULPRIT - 1 : CULPRIT + 1]
     clone = "test ! -e dependency && git init -q dependency && touch dependency/file"
     done = slower.search("--good", good, "--bad", bad, "--setup", clone, "--", "./bench.sh")

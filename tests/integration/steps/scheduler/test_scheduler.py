@@ -140,7 +140,7 @@ class BisectSchedulerTest(RealMaster):
 
     @case
     async def test_a_trial_counts_without_its_logs(self) -> None:
-        """Such as on a full disk; here there is no folder for them.
+        """A trial without logs counts, for example on a full disk; here their folder is missing.
 
         The long log of a failure is recorded, although Buildbot's workers split lines of 4,096
         characters.

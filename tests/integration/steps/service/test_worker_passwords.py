@@ -86,8 +86,8 @@ def test_check_creates_and_reports_missing_passwords(tmp_path: Path) -> None:
     lab.write_text(more)
     text = settings.read_text()
     line = text[text.index("# database = ") :].partition("\n")[0]
-    other = text.replace(line, 'database = "postgresql+psycopg://nobody@nowhere.invalid/x"')
-    masters = 'database = "postgresql://nobody@nowhere.invalid/y"\nrouter = "ws://nowhere.invalid"'
+    other = text.replace(line, 'database = "postgresql+psycopg://user@db.invalid/x"')
+    masters = 'database = "postgresql://user@db.invalid/y"\nrouter = "ws://router.invalid"'
     settings.write_text(f"{other}\n[masters]\n{masters}\n")
     assert f"{folder}/workers has no file another" in password_check(folder)
     assert not (folder / "workers" / "another").exists()

@@ -108,7 +108,7 @@ def test_processes_of_a_killed_build_end_before_the_next_build(
 def test_a_killed_make_is_no_failure_of_the_revision(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
-    """Nor is a killed job of make: the kernel kills processes when memory runs out."""
+    """The kernel kills make or one of its jobs when memory runs out."""
     for target, number in (
         ("kernel-toolchain", signal.SIGKILL),
         ("buildkernel", signal.SIGTERM),
@@ -154,7 +154,7 @@ def test_a_folder_that_cannot_be_written_is_no_failure_of_the_revision(
 
 
 def test_git_does_not_gc_in_the_background(builder: Builder, sample_tree: SampleTree) -> None:
-    """It would keep the lock of the builder. Locks of a killed git are removed."""
+    """It would keep the lock of the builder. The locks of a killed git are removed."""
     built(builder, sample_tree, sample_tree.revisions[4])
     git = builder.directory / "source" / ".git"
     for name in ("a", "b"):  # git counts the objects in this folder

@@ -73,7 +73,7 @@ FIRST = kernel(b"\x90\x90", b"main-n9-0123456789ab")
 
 
 def test_only_loaded_sections_change_the_identity() -> None:
-    """Revision, build-id and debugging symbols do not."""
+    """Revision, build-id and debugging symbols do not change it."""
     for other in (
         kernel(b"\x90\x90", b"main-n9-ba9876543210"),
         kernel(b"\x90\x90", b"main-n10-ba9876543210-dirty"),

@@ -158,7 +158,7 @@ def test_doctor_prints_json_and_status_4_when_something_is_wrong(
 
 
 def test_unknown_name_has_status_2(run: Run, running_lab: RunningLab, tmp_path: Path) -> None:
-    """A kernel without its fact has it, too."""
+    """The status of a kernel without its fact is 2 as well."""
     for arguments, message in (
         (
             ("recover", "--testbed", "c2758"),

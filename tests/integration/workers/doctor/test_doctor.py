@@ -104,7 +104,7 @@ def test_missing_parts_of_a_testbed_are_reported(running_lab: RunningLab) -> Non
 def test_a_builder_that_cross_builds_needs_its_compiler(
     running_lab: RunningLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It also needs tools and headers for the bootstrap; a missing tree is reported."""
+    """The bootstrap also needs tools and headers; a missing tree is reported."""
     builder = Builder("b", "amd64", tmp_path / "b", cross_bindir=tmp_path)
     lab = replace(running_lab.lab, builders=(builder,), source=Source(str(tmp_path / "none.git")))
     monkeypatch.setattr("platform.system", lambda: "Linux")

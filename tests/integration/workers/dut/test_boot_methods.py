@@ -92,7 +92,7 @@ def test_hang_ends_with_a_power_cycle(lab: RunningLab, name: str) -> None:
 
 
 def test_unknown_label_quarantines_the_testbed(lab: RunningLab) -> None:
-    """A method for another root file system and a system without the label do so, too."""
+    """A boot method for another root file system and an old loader quarantine it as well."""
     nanobsd, zfs = (lab.testbed(name) for name in ("apu2", "atom-zfs"))
     layout = nanobsd.dut.nanobsd
     assert layout is not None

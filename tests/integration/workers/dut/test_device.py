@@ -126,7 +126,7 @@ def test_loader_prompt_is_reported(c2558: RunningLab, one: DeviceUnderTest, tmp_
 
 
 def test_failed_power_command_gives_the_reason(tmp_path: Path) -> None:
-    """A hung one is killed with its children."""
+    """A hanging command is killed with its children."""
     for command, why in (
         (("true",), ""),
         (("sh", "-c", "echo no such outlet; exit 2"), "exit status 2: no such outlet"),

@@ -165,7 +165,7 @@ def throughput(lab: RunningLab, logs: Path, name: str) -> float:
 
 
 def test_offloads_are_switched_and_restored(c2558: RunningLab, tmp_path: Path) -> None:
-    """That of segmentation is a setting."""
+    """The offload of segmentation is a setting of the scenario."""
     on = throughput(c2558, tmp_path, "tcp-send")
     off = throughput(c2558, tmp_path, "tcp-send@sysctl:net.inet.tcp.tso=0")
     assert off < 0.95 * on

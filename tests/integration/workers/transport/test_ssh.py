@@ -173,7 +173,7 @@ def master_process(machine: Machine) -> int:
 
 
 def test_killed_or_hung_master_is_replaced(server: Server, dut: Machine) -> None:
-    """A hung one is killed when a command times out, and the next one reconnects."""
+    """A hanging connection is killed when a command times out; the next command reconnects."""
     assert dut.run(["true"]) == ""
     os.kill(master_process(dut), signal.SIGKILL)
     assert dut.run(["echo", "again"]) == "again\n"

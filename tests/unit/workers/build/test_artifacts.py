@@ -105,7 +105,6 @@ def test_needed_artefacts_are_kept(full: tuple[ArtefactStore, list[str]]) -> Non
 
 
 def test_leased_kernel_is_kept(full: tuple[ArtefactStore, list[str]]) -> None:
-    """The lock of a lease ends with its process, too."""
     store, keys = full
     with store.lease(keys[0]):
         assert keys[0] not in store.prune(0).removed
