@@ -13,7 +13,7 @@ from functools import partial
 from netbisect.bisect.model.mail import Mail
 from netbisect.reports.mail import owners
 from netbisect.steps.master.builders import bench_builder, kernel_builder, recover_builder
-from netbisect.steps.policy.worker_absence import AWAY, BACK, absence_of
+from netbisect.steps.policy.worker_absence import AWAY, BACK, absence_of, thread_of
 from netbisect.steps.scheduler.buildsets import SchedulerPart
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.builder import Builder
@@ -82,9 +82,10 @@ class WorkerMonitor(SchedulerPart):
         addresses = [
             host.owner for host in self.lab.hosts_by_worker[worker] if isinstance(host, Testbed)
         ]
+        thread = thread_of(worker, number)
         ledger.mails.post(
-            f"worker:{worker}:{number}:{what}",
+            f"{thread}{what}",
             mail,
             tuple(dict.fromkeys(filter(None, addresses))) or self.settings.mail.to,
-            thread=f"worker:{worker}:{number}:",
+            thread=thread,
         )
