@@ -3,7 +3,7 @@
 The master must respond within milliseconds, and it forks; a fork while OpenBLAS threads compute can
 deadlock. So the master does not load NumPy, SciPy and matplotlib, but calls modules through
 `RemoteModule`. After `use_compute_process()` a child process executes these calls; without it, as
-in commands, the calling process does.
+in commands, the calling process does. Arguments and results are pickled in both cases.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib
 import logging
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable
@@ -110,7 +111,8 @@ class RemoteModule:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if _process is None:
-                return _perform(self._module, function, args, kwargs)
+                # Thus a call that works in a command also works in the service.
+                return _pickled(_perform(self._module, function, *_pickled((args, kwargs))))
             return _process.call(self._module, function, *args, **kwargs)
 
         return call
@@ -126,6 +128,10 @@ def use_compute_process(limit: float = LIMIT_SECONDS) -> ComputeProcess:
         _process = ComputeProcess(limit)
     _process.limit = limit
     return _process
+
+
+def _pickled(value: Any) -> Any:
+    return pickle.loads(pickle.dumps(value))  # noqa: S301 - our own data
 
 
 def _perform(module: str, function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from netbisect.bisect.model.mail import Mail
 from netbisect.demo.lab.setup import free_ports
 from netbisect.demo.tree.create import create
 from netbisect.demo.tree.story import story
-from netbisect.steps.service import control
+from netbisect.steps.service import compute, control
 from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import load
 from netbisect.workers.cli.main import main as lab_main
@@ -193,7 +193,10 @@ def test_unsent_mails_are_listed_and_retried(folder: Path) -> None:
     ledger.engine.dispose()
 
 
-def test_the_janitor_removes_logs_after_log_days(folder: Path) -> None:
+def test_the_janitor_removes_logs_after_log_days(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compute, "_process", None)  # the configuration sets it
     settings = folder / control.SETTINGS
     settings.write_text("log_days = 30\n" + settings.read_text())
     master_cfg = str(Path(__file__).parents[3] / "master.cfg")

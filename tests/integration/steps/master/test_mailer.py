@@ -8,6 +8,7 @@ import socket
 import sqlite3
 import tempfile
 import threading
+import time
 from dataclasses import replace
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -17,7 +18,7 @@ from typing import Any, Self
 import pytest
 from aiosmtpd.controller import Controller
 from alert_ledger import announce
-from real_master import IdleMaster, case
+from real_master import IdleMaster, RealMaster, case
 from twisted.internet import reactor, task
 
 from netbisect.bisect.model.alert_state import AlertState
@@ -233,6 +234,21 @@ class MailerTest(IdleMaster):
                 await task.deferLater(reactor, 0.05)
         [mail] = self.ledger.mails.waiting()
         assert mail.last_error == "the mail server took longer than 0.6 s"
+
+
+class DigestMailTest(RealMaster):
+    @case
+    async def test_the_master_writes_the_digest(self) -> None:
+        """The job before it has no measurements; calculations run in another process."""
+        self.ledger.clock = lambda: time.time() - 12 * 3600
+        self.add_night()
+        mail = replace(self.settings.mail, digest_hour=time.localtime().tm_hour)
+        settings = replace(self.settings, mail=mail)
+        mails = mailer.Mailer(settings=settings, lab=self.lab, scheduler="")
+        await self.start(services=[mails])
+        await self.until(lambda: bool(self.ledger.mails.last("digest:")))
+        [subject] = [subject for subject, _ in self.mails()]
+        assert "0 of 1 series" in subject
 
 
 class Busy(MailKeeper):

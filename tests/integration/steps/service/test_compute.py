@@ -38,6 +38,17 @@ def test_results_and_exceptions_of_the_child_reach_the_caller(process: ComputePr
         process.call(*call)
 
 
+def test_calls_without_a_child_reject_what_a_child_rejects() -> None:
+    """Arguments and results are copies, and values that cannot be pickled are errors."""
+    given = [1]
+    copied = RemoteModule("operator").iadd(given, [2])
+    assert (given, copied) == ([1], [1, 2])
+    with pytest.raises(TypeError, match="cannot pickle"):
+        RemoteModule("threading").Lock()
+    with pytest.raises(TypeError, match="cannot pickle"):
+        RemoteModule("builtins").repr(one for one in given)
+
+
 def test_a_dead_process_is_replaced_once(process: ComputeProcess) -> None:
     first = process.call("os", "getpid")
     os.kill(first, signal.SIGKILL)
