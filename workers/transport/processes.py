@@ -48,6 +48,7 @@ def processes_with_environment(variable: str, value: str) -> list[int]:
         env={name: kept for name, kept in os.environ.items() if name != variable},
         capture_output=True,
         check=True,
+        start_new_session=True,  # a signal to the caller's process group does not end it
     )
     mark = f" {variable}={value} ".encode()
     lines = (line + b" " for line in done.stdout.splitlines())
