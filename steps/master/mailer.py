@@ -208,10 +208,10 @@ class Mailer(BuildbotService):
         scheduler = self.master.scheduler_manager.namedServices.get(self.scheduler)
         if scheduler is not None and not await scheduler.is_leader():
             return  # another master is active
-        await self._write_digest()
         await self._read_answers()
         for mail in await store.do(lambda ledger: ledger.mails.due(time.time())):
             await self._attempt(store, mail)
+        await self._write_digest()
 
     async def _attempt(self, store: DatabaseThread, mail: OutboxMail) -> None:
         """Sends one mail and records the outcome."""
@@ -250,9 +250,9 @@ class Mailer(BuildbotService):
             log.msg(line)
 
     async def _write_digest(self) -> None:
-        """Puts the digest into the outbox; an error in it delays no other mail."""
+        """Puts the digest into the outbox for the next tick."""
         try:
-            await database_thread(self.settings).do(
+            await database_thread(self.settings, "digest").do(
                 lambda ledger: post_digest(ledger, self.settings, self.lab)
             )
         except Exception:  # noqa: BLE001

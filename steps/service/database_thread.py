@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from twisted.internet import defer, threads
 from twisted.python import log
@@ -23,8 +23,9 @@ from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 
 T = TypeVar("T")
+Purpose = Literal["", "requests", "digest"]
 
-_open: dict[tuple[str, bool], DatabaseThread] = {}
+_open: dict[tuple[str, Purpose], DatabaseThread] = {}
 
 
 class DatabaseThread:
@@ -97,14 +98,15 @@ def open_existing_ledger(url: str) -> Ledger:
     return open_ledger(url)
 
 
-def database_thread(settings: Settings, *, slow: bool = False) -> DatabaseThread:
+def database_thread(settings: Settings, purpose: Purpose = "") -> DatabaseThread:
     """Returns a shared thread of the service's database.
 
     Args:
         settings: Settings of the service.
-        slow: Whether it is for calls that may fetch a review.
+        purpose: `requests` for calls that may fetch a review, `digest` for the digest, which takes
+            minutes in a large lab; other calls do not wait for these.
     """
-    key = settings.database, slow
+    key = settings.database, purpose
     if key not in _open:
         _open[key] = DatabaseThread(settings)
     return _open[key]

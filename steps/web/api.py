@@ -167,7 +167,7 @@ class ApiResource(ProtectedResource):
     async def _run(self, work: Callable[[Ledger], Any], *, write: bool = False) -> Any:
         """Runs `work` in a database thread; converts its errors to responses."""
         try:
-            return await database_thread(self.settings, slow=write).do(work)
+            return await database_thread(self.settings, "requests" if write else "").do(work)
         except InvalidRequestError as error:
             status = 403 if isinstance(error, PatchRightError) else 422
             raise CallError(status, api.Refusal(error=str(error), faults=error.faults)) from error

@@ -111,7 +111,7 @@ class FormResource(PageResource):
     async def _change(self, request: Request) -> None:
         try:
             user = self._user(request)
-            found = await database_thread(self.settings, slow=True).do(
+            found = await database_thread(self.settings, "requests").do(
                 lambda ledger: self.act(ledger, user, _fields(request))
             )
         except (FormError, AlertActionError, *REFUSALS) as error:
