@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from service_fixtures import logged_errors
 
 from netbisect.bisect.model.metric import scenario_of
 from netbisect.demo.lab.testbeds import TESTBEDS
@@ -56,6 +57,7 @@ def play(tmp_path: Path) -> Iterator[DemoRun]:
     service.start()
     yield DemoRun(service, tree)
     service.stop()
+    assert logged_errors(service.place) == []
 
 
 def test_each_commit_that_changes_a_metric_has_one_alert(play: DemoRun) -> None:

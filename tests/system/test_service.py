@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from buildbot.process.results import SUCCESS
+from service_fixtures import logged_errors
 from waiting import wait_until
 
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
@@ -52,6 +53,7 @@ def service(tmp_path: Path, bare_environment: None) -> Iterator[DemoService]:
         yield service
         service.stop()
     assert control.master_pid(service.place) is None
+    assert logged_errors(service.place) == []
 
 
 class LeakCheck:
