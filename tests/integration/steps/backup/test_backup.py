@@ -105,6 +105,7 @@ def refused(archive: Path, folder: Path) -> str:
 def test_a_restored_service_is_complete_and_private(service: Path, tmp_path: Path) -> None:
     """Kernels, logs of trials and generated files are excluded; no secret is printed."""
     secrets = [path.read_text().strip() for path in (service / "workers").iterdir()]
+    (service / "lab.toml").chmod(0o640)
     archive, new = tmp_path / "backup.tar.gz", tmp_path / "new"
     output = run("backup", archive, service).output
     before = archive.read_bytes()
@@ -125,7 +126,7 @@ def test_a_restored_service_is_complete_and_private(service: Path, tmp_path: Pat
     found = sqlite3.connect(new / "state.sqlite").execute("SELECT id FROM builds")
     assert found.fetchall() == [(42,)]
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (archive, new, *new.rglob("*"))}
-    assert (modes[archive], modes[new], modes[new / "lab.toml"]) == (0o600, 0o700, 0o644)
+    assert (modes[archive], modes[new], modes[new / "lab.toml"]) == (0o600, 0o700, 0o640)
     assert {modes[path] for path in (new / "workers").iterdir()} == {0o600}
 
 
@@ -319,7 +320,7 @@ def test_restore_needs_no_filters_of_tarfile(
         extract(tar, member, path, set_attrs)
 
     monkeypatch.setattr(tarfile.TarFile, "extract", without_filter)
-    monkeypatch.delattr(tarfile, "data_filter")
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
     done = run("restore", archive, tmp_path / "new")
 
     assert done.exit_code == 0, done.output
