@@ -130,7 +130,9 @@ async def tar(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> 
     if InjectedFault.LOSES_WRITES in machine.faults:
         for path in place.rglob("*"):
             if path.is_file():
-                path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+                data = path.read_bytes()
+                path.unlink()  # its mode may forbid writing
+                path.write_bytes(data[: len(data) // 2])
 
 
 def _need_room(machine: SimulatedMachine, command: str) -> None:
