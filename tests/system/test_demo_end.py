@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -72,7 +73,7 @@ def test_interruption_leaves_no_process(
     """The signal is sent again and again to the process group of make, as from a terminal."""
     place = tmp_path / "service"
     makefile = tmp_path / "Makefile"
-    makefile.write_text(f"demo:\n\t@{' '.join(MODULE)} {command} --place {place}\n")
+    makefile.write_text(f"demo:\n\t@{shlex.join(MODULE)} {command} --place {place}\n")
     with (tmp_path / "output").open("wb") as stream:
         make = subprocess.Popen(
             ["make", "-f", str(makefile), "demo"],

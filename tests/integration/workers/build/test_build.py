@@ -196,7 +196,7 @@ def test_the_oldest_logs_are_removed_first(
 def test_a_build_at_its_time_limit_is_stopped_with_all_processes(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
-    make = make_replacement(tmp_path, f"{sys.executable} {job(tmp_path)} & wait")
+    make = make_replacement(tmp_path, f"'{sys.executable}' {job(tmp_path)} & wait")
     builder = replace(builder, make=make, build_timeout=3)
     failure = failed(builder, sample_tree, sample_tree.revisions[4])
     assert failure.reaction is Reaction.RETRY

@@ -92,7 +92,7 @@ def test_processes_of_a_killed_build_end_before_the_next_build(
     """Two makes in one object directory would damage it."""
     pid = tmp_path / "pid"
     slow = replace(
-        builder, make=make_replacement(tmp_path, f"{sys.executable} {job(tmp_path)} & wait")
+        builder, make=make_replacement(tmp_path, f"'{sys.executable}' {job(tmp_path)} & wait")
     )
     with building(slow, sample_tree, sample_tree.revisions[4], tmp_path / "output") as process:
         try:

@@ -21,7 +21,9 @@ from netbisect.demo.lab.machine import SimulatedMachine
 from netbisect.demo.lab.shell import Command, Shell
 
 # The modules socket and json, and those that they need, would take most of the time of a command.
-_PROGRAM = """#!{python} -SE
+# A line "#!" with the path of Python could contain no space; the second line is a string in Python.
+_PROGRAM = """#!/bin/sh
+'''exec' "{python}" -SE "$0" "$@" #'''
 import os, sys
 from _socket import AF_UNIX, socket
 one = socket(AF_UNIX)
