@@ -80,7 +80,7 @@ def test_absent_database_is_refused(tmp_path: Path, words: list[str]) -> None:
 
 
 def test_a_removed_current_folder_is_one_sentence(tmp_path: Path) -> None:
-    gone = f"mkdir gone && cd gone && rmdir ../gone && exec {NETBISECT} status"
+    gone = f"mkdir gone && cd gone && rmdir ../gone && exec '{NETBISECT}' status"
     done = captured(["sh", "-c", gone], cwd=tmp_path)
 
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
