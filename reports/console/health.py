@@ -152,12 +152,8 @@ def _record(health: LabHealth) -> Iterator[str]:
 # -------------------------------------------------------------------------------- what is off
 
 
-def warnings(health: LabHealth) -> list[str]:
+def warnings(health: LabHealth) -> Iterator[str]:
     """Warnings, a sentence each."""
-    return [*_warnings_of(health)]
-
-
-def _warnings_of(health: LabHealth) -> Iterator[str]:
     record = health.record
     if health.mails_given_up:
         yield (

@@ -117,7 +117,7 @@ def gather(
             for one in judged.series
             if (slide := one.health.drift) is not None
         ),
-        warnings=tuple(health_report.warnings(judged)),
+        warnings=health_report.document(judged).warnings,
         page=settings.web.url,
     )
 

@@ -126,7 +126,7 @@ def report(
     ],
 )
 def test_each_problem_has_one_warning(health: LabHealth, sentence: str) -> None:
-    assert warnings(health) == [sentence]
+    assert list(warnings(health)) == [sentence]
     assert " ".join(as_text(health).split("Warnings:")[1].split()) == sentence
 
 
