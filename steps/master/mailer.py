@@ -250,7 +250,7 @@ class Mailer(BuildbotService):
             log.msg(line)
 
     async def _write_digest(self) -> None:
-        """Puts the digest into the outbox for the next tick."""
+        """Puts the digest into the outbox if it is due; the next tick sends it."""
         try:
             await database_thread(self.settings, "digest").do(
                 lambda ledger: post_digest(ledger, self.settings, self.lab)

@@ -21,7 +21,7 @@ from netbisect.demo.lab.machine import SimulatedMachine
 from netbisect.demo.lab.shell import Command, Shell
 
 # The modules socket and json, and those that they need, would take most of the time of a command.
-# A line "#!" with the path of Python could contain no space; the second line is a string in Python.
+# The path of Python may contain spaces, which "#!" does not allow; Python reads line 2 as a string.
 _PROGRAM = """#!/bin/sh
 '''exec' "{python}" -SE "$0" "$@" #'''
 import os, sys
