@@ -11,7 +11,7 @@ from buildbot.plugins import worker
 from buildbot.process.results import CANCELLED, RETRY
 from buildbot.worker.protocols import null
 from real_master import RealMaster, case
-from twisted.internet import defer, reactor, task
+from twisted.internet import defer, reactor
 from twisted.python.threadpool import ThreadPool
 from twisted.trial.unittest import TestCase
 
@@ -72,8 +72,7 @@ class DeadMasterTest(RealMaster):
         await self.start(more_workers=[worker.Worker("builder", "password", missing_timeout=0)])
         record = self.add_night()
         requests = self.master.db.buildrequests
-        while not (found := await requests.getBuildRequests(complete=False)):
-            await task.deferLater(reactor, 0.05)
+        found = await self.until(lambda: requests.getBuildRequests(complete=False))
         model = self.master.db.model
 
         def add_dead_master(connection: Any) -> int:

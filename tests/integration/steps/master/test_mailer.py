@@ -19,7 +19,6 @@ import pytest
 from aiosmtpd.controller import Controller
 from alert_ledger import announce
 from real_master import IdleMaster, RealMaster, case
-from twisted.internet import reactor, task
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.mail import Mail
@@ -117,8 +116,7 @@ class MailerTest(IdleMaster):
         )
 
     async def sent(self) -> None:
-        while self.ledger.mails.waiting():
-            await task.deferLater(reactor, 0.05)
+        await self.until(lambda: not self.ledger.mails.waiting())
 
     def put(self, key: str, body: str) -> None:
         self.ledger.mails.post(key, Mail("a drop", body), ["people@lab.invalid"])
@@ -143,13 +141,11 @@ class MailerTest(IdleMaster):
         self.start_server()
         self.put("one", "A drop of 10 % of 1 µs.\n\nEverything\n\n  https://lab.invalid/1\n")
         await self.start_master()
-        while len(tries) < 3:
-            await task.deferLater(reactor, 0.05)
+        await self.until(lambda: len(tries) >= 3)
         assert not read(self.mails)
         self.stop_server()
         broken.restore()
-        while not self.ledger.mails.waiting()[0].attempts:
-            await task.deferLater(reactor, 0.05)
+        await self.until(lambda: self.ledger.mails.waiting()[0].attempts)
         assert "refused" in self.ledger.mails.waiting()[0].last_error
         assert self.flushLoggedErrors(sqlite3.OperationalError)
         self.start_server()
@@ -191,8 +187,7 @@ class MailerTest(IdleMaster):
         [sent] = read(self.mails)
         reply = f"From: ann@lab.invalid\nTo: {sent['Reply-To']}\n\nack as agreed\n"
         (maildir / "new" / "1").write_text(reply)
-        while len(read(self.mails)) < 2:  # the alert and the answer
-            await task.deferLater(reactor, 0.05)
+        await self.until(lambda: len(read(self.mails)) == 2)  # the alert and the answer
         assert self.ledger.alerts.get(alert.id).state is AlertState.ACKNOWLEDGED
         answer = read(self.mails)[-1]
         assert answer["To"] == "ann@lab.invalid"
@@ -230,8 +225,8 @@ class MailerTest(IdleMaster):
         self.put("one", "a text\n")
         with EndlessServer(self.settings.mail.port) as server:
             await self.start_master()
-            while not self.ledger.mails.waiting()[0].attempts or not server.client_closed.is_set():
-                await task.deferLater(reactor, 0.05)
+            await self.until(lambda: self.ledger.mails.waiting()[0].attempts)
+            await self.until(server.client_closed.is_set)
         [mail] = self.ledger.mails.waiting()
         assert mail.last_error == "the mail server took longer than 0.6 s"
 

@@ -123,8 +123,7 @@ class SeveralBuildersTest(SearchTest):
         requests = await self.master.data.get(("buildrequests",))
         (request,) = [found for found in requests if found["buildsetid"] == buildset]
         path = ("buildrequests", request["buildrequestid"], "builds")
-        while not (builds := await self.master.data.get(path)):
-            await task.deferLater(reactor, 0.05)
+        builds = await self.until(lambda: self.master.data.get(path))
         await self.master.data.control("stop", {"reason": reason}, ("builds", builds[0]["buildid"]))
         while (await self.master.data.get(("buildsets", buildset)))["results"] != CANCELLED:
             await task.deferLater(reactor, 0.05)

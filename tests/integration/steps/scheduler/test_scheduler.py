@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -172,9 +173,7 @@ class BisectSchedulerTest(RealMaster):
             buildset = await buildsets.submit(
                 f"nb:test:{number}", "kernel-amd64", "a look", properties, revision=REVISION
             )
-            while (end := await buildsets.outcome(buildset)) is None:
-                await task.deferLater(reactor, 0.05)
-            ends.append(end)
+            ends.append(await self.until(partial(buildsets.outcome, buildset)))
 
         assert PatchStore(self.folder / "build" / "patches").load(mark) == patch
         assert [end for end, _ in ends] == [BuildsetOutcome.OK, BuildsetOutcome.FAILED]
@@ -186,8 +185,7 @@ class BisectSchedulerTest(RealMaster):
         sent.symlink_to("/dev/full")
         properties = {"kernel_config": f"GENERIC+{mark}"}
         buildset = await buildsets.submit("nb:test:2", "kernel-amd64", "a look", properties)
-        while (end := await buildsets.outcome(buildset)) is None:
-            await task.deferLater(reactor, 0.05)
+        end = await self.until(lambda: buildsets.outcome(buildset))
         assert end[0] is BuildsetOutcome.FAILED
         assert f"send {sent.name}: [Errno 28] No space left on device" in end[1]
         assert self.flushLoggedErrors(OSError)
