@@ -185,6 +185,7 @@ class Mailer(BuildbotService):
         """Starts the clock."""
         await super().startService()
         self._busy = defer.DeferredLock()
+        self._digest = defer.DeferredLock()
         self._clock = task.LoopingCall(self.look)
         self._clock.clock = self.master.reactor
         self._clock.start(self.settings.tick, now=True)
@@ -211,7 +212,9 @@ class Mailer(BuildbotService):
         await self._read_answers()
         for mail in await store.do(lambda ledger: ledger.mails.due(time.time())):
             await self._attempt(store, mail)
-        await self._write_digest()
+        if not self._digest.locked:
+            # Takes minutes in a large lab; other mails do not wait for it.
+            self._digest.run(self._write_digest)
 
     async def _attempt(self, store: DatabaseThread, mail: OutboxMail) -> None:
         """Sends one mail and records the outcome."""
@@ -249,6 +252,7 @@ class Mailer(BuildbotService):
         for line in lines:
             log.msg(line)
 
+    @async_to_deferred
     async def _write_digest(self) -> None:
         """Puts the digest into the outbox if it is due; the next tick sends it."""
         try:

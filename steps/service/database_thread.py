@@ -26,13 +26,16 @@ T = TypeVar("T")
 Purpose = Literal["", "requests", "digest"]
 
 _open: dict[tuple[str, Purpose], DatabaseThread] = {}
+_DIGEST_LIMIT = 3600.0
+"""Seconds that a digest may take before the watchdog ends the master."""
 
 
 class DatabaseThread:
     """Serializes calls to a database."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, limit: float = 0.0) -> None:
         self.settings = settings
+        self._limit = limit
         self._lock = defer.DeferredLock()
         self._ledger: Ledger | None = None
 
@@ -42,7 +45,7 @@ class DatabaseThread:
         It must not use the reactor.
         """
         async with self._lock:
-            with WatchedWait(f"the ledger ({_name(work)})"):
+            with WatchedWait(f"the ledger ({_name(work)})", self._limit):
                 call = partial(self._with_ledger, work)
                 result: T = await threads.deferToThread(retried_while_unavailable, call)
         return result
@@ -108,5 +111,5 @@ def database_thread(settings: Settings, purpose: Purpose = "") -> DatabaseThread
     """
     key = settings.database, purpose
     if key not in _open:
-        _open[key] = DatabaseThread(settings)
+        _open[key] = DatabaseThread(settings, _DIGEST_LIMIT if purpose == "digest" else 0.0)
     return _open[key]
