@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import metadata, resources
 from typing import Any
 
@@ -18,6 +19,8 @@ from netbisect.steps.web.login import make_auth, make_authz
 from netbisect.steps.web.request_files import RequestFiles
 
 NAME = "netbisect"
+_hook_passwords = FilePasswordDB(os.devnull)
+"""Those of `hook_file`. Buildbot keeps the checker of its start, also after SIGHUP."""
 
 
 def www(settings: Settings) -> dict[str, Any]:
@@ -40,12 +43,11 @@ def www(settings: Settings) -> dict[str, Any]:
 def _hook(settings: Settings) -> dict[str, Any]:
     """`change_hook/poller`: makes the service poll the tree."""
     path = settings.web.hook_file
-    if path is None:
-        return {}
-    read_password(path, "web.hook_file")
+    if path is not None:
+        read_password(path, "web.hook_file")
     return {
-        "change_hook_dialects": {"poller": True},
-        "change_hook_auth": [FilePasswordDB(str(path))],
+        "change_hook_dialects": {"poller": True} if path else {},
+        "change_hook_auth": [_hook_passwords],
     }
 
 
@@ -73,8 +75,9 @@ class WebPlugin(Application):
         self.ui = True
 
     def setConfiguration(self, config: dict[str, Any]) -> None:
-        """Adds the resources."""
+        """Adds the resources, at the start and after SIGHUP."""
         super().setConfiguration(config)
+        _hook_passwords.filename = str(config["settings"].web.hook_file or os.devnull)
         children: dict[bytes, resource.Resource] = {
             b"": Redirect(b"index.html"),
             b"search": pages.SearchResource(self),

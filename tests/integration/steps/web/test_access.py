@@ -97,7 +97,7 @@ class AnonymousTest(ApiMaster):
             form = await self.call("POST", f"plugins/netbisect/{page}", "", {}, origin=ORIGIN)
             assert form.code == 403, page
         for hook in ("base", "poller"):
-            assert (await self.call("POST", f"change_hook/{hook}", "", {})).code == 400
+            assert (await self.call("POST", f"change_hook/{hook}", "", {})).code == 401
         assert self.ledger.requests.all() == []
         assert {entry.who for entry in self.ledger.requests.audit()} == {""}
         assert len(self.ledger.requests.audit()) == 4

@@ -107,12 +107,14 @@ class ApiTest(ApiMaster):
 
     @case
     async def test_reading_and_the_change_hook_can_require_a_password(self) -> None:
-        """Calls of the hook add no change to Buildbot."""
+        """Both are configured by a reload; calls of the hook add no change to Buildbot."""
+        await self.serve()
         hook = self.folder / "hook"
         hook.write_text("git:secret\n")
         hook.chmod(0o600)
         self.change(reading="login", hook_file=hook)
-        await self.serve()
+        self.master.config_loader.config_dict |= self.pages()
+        await self.master.doReconfig()
         for path in ("requests", "requests/1", "revisions?name=main", "caller"):
             await self.get(401, path)
         assert (await self.call("GET", "api/v2/builders")).code == 403
