@@ -48,7 +48,7 @@ def service(manager: str, part: str, folder: Path, user: str | None) -> None:
                 f"{name} {str(word)!r} needs quoting: expected only letters, digits and ./+@:_-"
             )
     if manager == "systemd" and part == "master":
-        words["writes"] = " ".join(map(str, _written(folder)))
+        words["writes"] = " ".join(_written(folder))
     click.echo(fill_template(f"{part}.{_SUFFIXES[manager]}", **words), nl=False)
 
 
@@ -61,13 +61,18 @@ def _program(name: str) -> Path:
     return Path(found)
 
 
-def _written(folder: Path) -> list[Path]:
-    """Folders that a master writes to: its own, and the state folder of its settings."""
+def _written(folder: Path) -> list[str]:
+    """Folders that a master writes to: its own, the state folder, and the maildir of answers."""
     from netbisect.steps.service.control import SETTINGS  # noqa: PLC0415 - hosts of workers have no Buildbot
     from netbisect.steps.service.settings import load_settings  # noqa: PLC0415 - see above
 
-    state = load_settings(folder / SETTINGS).state.resolve()
-    return [folder] if state.is_relative_to(folder) else [folder, state]
+    settings = load_settings(folder / SETTINGS)
+    found, state = [str(folder)], settings.state.resolve()
+    if not state.is_relative_to(folder):
+        found.append(str(state))
+    if settings.mail.answers_maildir is not None:
+        found.append(f"-{settings.mail.answers_maildir.resolve()}")  # `-`: it may be absent
+    return found
 
 
 @click.command(epilog="Example: netbisect guard > /usr/local/libexec/netbisect-guard")

@@ -144,8 +144,13 @@ def printed(manager: str, part: str, folder: Path, *options: str) -> str:
 def test_systemd_units_are_valid(folder: Path, tmp_path: Path, part: str) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
+    settings = folder / control.SETTINGS
+    answers = 'answers = "a@lab.invalid"\nanswers_maildir = "../mails"'
+    settings.write_text(settings.read_text().replace("[mail]", f"[mail]\n{answers}"))
     unit = tmp_path / f"netbisect-{part}.service"
     unit.write_text(printed("systemd", part, folder))
+    writes = f"{folder} -{folder.parent / 'mails'}" if part == "master" else folder
+    assert f"ReadWritePaths={writes}\n" in unit.read_text()
     done = captured(["systemd-analyze", "verify", "--man=no", str(unit)])
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
