@@ -11,7 +11,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from netbisect.steps.backup.backup import ABOUT, BUILDBOT, BUILDBOTS, FORMAT, LEDGER
-from netbisect.steps.service import control
+from netbisect.steps.service import control, private_files
 from netbisect.steps.service.settings import Settings, load_settings
 from netbisect.store.db import snapshots
 from netbisect.store.db.database import sqlite_file
@@ -133,4 +133,5 @@ def _place(work: Path, folder: Path, made: list[Path]) -> Settings:
             made.append(target)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(work / name, target)
+    private_files.restrict(folder, settings)
     return settings

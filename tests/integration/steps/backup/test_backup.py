@@ -127,7 +127,8 @@ def test_a_restored_service_is_complete_and_private(service: Path, tmp_path: Pat
     assert found.fetchall() == [(42,)]
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (archive, new, *new.rglob("*"))}
     assert (modes[archive], modes[new], modes[new / "lab.toml"]) == (0o600, 0o700, 0o640)
-    assert {modes[path] for path in (new / "workers").iterdir()} == {0o600}
+    databases = new.glob("*.sqlite")
+    assert {modes[path] for path in (*databases, *(new / "workers").iterdir())} == {0o600}
 
 
 def test_files_outside_of_the_service_are_reported_and_excluded(
