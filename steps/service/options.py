@@ -22,6 +22,13 @@ def inherited(context: click.Context, parameter: click.Parameter, value: Any) ->
     return value
 
 
+def _database_here() -> str:
+    """Database of the service in the current folder; without a service, a file."""
+    settings = Path(SETTINGS)
+    return load_settings(settings).database if settings.exists() else _DATABASE
+
+
+_DATABASE = "sqlite:///netbisect.sqlite"
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 folder_argument = click.argument("folder", type=_FOLDER, default=".")
@@ -34,9 +41,8 @@ folder_option = click.option(
 database_option = click.option(
     "--database",
     metavar="ADDRESS",
-    default="sqlite:///netbisect.sqlite",
-    show_default=True,
-    help="SQLAlchemy address of the database.",
+    default=_database_here,
+    help=f"SQLAlchemy address (default: that of the service here, or {_DATABASE}).",
 )
 _address_option = click.option(
     "--database",

@@ -251,14 +251,16 @@ def address(tmp_path: Path) -> str:
     return address
 
 
-def test_since_takes_a_day_or_a_hash(address: str) -> None:
-    """The sixteenth night is that of 2023-11-29."""
-    database = ("--database", address, "--json", "--since")
-
-    assert len(listed(run(*database, "2023-11-29"))) == 1
-    assert len(listed(run(*database, "2023-11-30"))) == 0
-    assert len(listed(run(*database, f"{15:040x}"))) == 1
-    assert len(listed(run(*database, f"{16:040x}"))) == 0
+def test_since_takes_a_day_or_a_hash(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sixteenth night is that of 2023-11-29; the service has its database elsewhere."""
+    mail = '[mail]\nto = ["a@lab.invalid"]\nsender = "a@lab.invalid"\n'
+    settings = f'branches = ["main"]\ndatabase = "{address}"\n{mail}'
+    (tmp_path / "netbisect.toml").write_text(settings)
+    monkeypatch.chdir(tmp_path)
+    revisions = {"2023-11-29": 1, "2023-11-30": 0, f"{15:040x}": 1, f"{16:040x}": 0}
+    assert {one: len(listed(run("--json", "--since", one))) for one in revisions} == revisions
 
 
 def test_excluded_samples_are_reported(address: str) -> None:
