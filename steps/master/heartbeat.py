@@ -82,7 +82,8 @@ class Heartbeat(BuildbotService):
         for step in steps.keys() - self._steps.keys():
             what = f"step {step.name!r} of {steps[step].builder.name}"
             limit = getattr(step, "maxTime", None) or _TRANSFER_SECONDS
-            self._steps[step] = WatchedWait(what, limit).__enter__()
+            if isinstance(limit, int | float):  # a renderer until the step begins
+                self._steps[step] = WatchedWait(what, limit).__enter__()
 
     def _ping(self) -> None:
         """Pings all in parallel."""

@@ -12,6 +12,8 @@ from lab_fixtures import RunningLab
 
 from netbisect.demo.lab.testbeds import TESTBEDS, copies
 from netbisect.steps.master import builders
+from netbisect.steps.master.heartbeat import Heartbeat
+from netbisect.steps.service import watchdog
 from netbisect.steps.service.settings import load_settings
 
 
@@ -33,6 +35,24 @@ def test_worker_runs_one_build_per_host(running_lab: RunningLab, tmp_path: Path)
     configs = {one.name: one for one in builders.builders(settings, lab)}
     (lock,) = configs["kernel-amd64"].locks
     assert (lock.lockid.name, lock.lockid.maxCount) == ("kernel", 1)
+
+    # The heartbeat may see a trial whose limit Buildbot has not rendered yet.
+    trial = next(one for one in configs["bench-c2558-1"].factory.steps if "trial" in one.args)
+    build: Any = SimpleNamespace(currentStep=trial.buildStep(), builder=SimpleNamespace(name="b"))
+    heartbeat, bench = Heartbeat(settings=settings), SimpleNamespace(building=[build])
+    botmaster = SimpleNamespace(builders={"b": bench})
+    heartbeat.parent, heartbeat._steps = (
+        SimpleNamespace(master=SimpleNamespace(botmaster=botmaster)),
+        {},
+    )
+    heartbeat._watch_steps()
+    assert watchdog.overdue(watchdog._waits, 0.0, 1.0) is None
+    build.currentStep.maxTime = 60.0
+    heartbeat._watch_steps()
+    assert [one.seconds for one in heartbeat._steps.values()] == [60.0]
+    bench.building.clear()
+    heartbeat._watch_steps()
+    assert not heartbeat._steps
 
 
 def chosen(connected: str, free: str, avoided: str) -> str | None:
