@@ -16,7 +16,7 @@ import pickle
 import signal
 import threading
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -61,7 +61,7 @@ class ComputeProcess:
                 self.kill(pool)
                 self.on_timeout(name)
                 raise ComputeError(f"{name} did not end within {self.limit:g} s") from None
-            except BrokenExecutor as error:
+            except (BrokenExecutor, CancelledError) as error:
                 self.kill(pool)
                 if last:
                     raise ComputeError(f"{name}: the compute process died twice") from error

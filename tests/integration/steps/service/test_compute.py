@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,19 @@ def test_a_dead_process_is_replaced_once(process: ComputeProcess) -> None:
     with pytest.raises(ComputeError, match="died twice"):
         process.call("os", "_exit", 1)
     assert process.call("os", "getpid") != os.getpid()
+
+
+def test_calls_that_wait_for_a_killed_process_are_repeated(process: ComputeProcess) -> None:
+    stopped = process.call("os", "getpid")
+    os.kill(stopped, signal.SIGSTOP)
+    pool = process._pool
+    assert pool is not None
+    with ThreadPoolExecutor() as threads:
+        calls = [threads.submit(process.call, "os", "getpid") for _ in range(4)]
+        wait_until(lambda: len(pool._pending_work_items) == len(calls))
+        process.kill()
+        [found] = {one.result() for one in calls}
+    assert found not in (stopped, os.getpid())
 
 
 def test_a_stopped_process_is_killed_at_the_limit_and_replaced() -> None:
