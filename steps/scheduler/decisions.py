@@ -85,12 +85,14 @@ class Decisions(SchedulerPart):
             await self.database.do(lambda ledger: ledger.actions.retry(decision.id, note, pause))
             return end
         outcome = _OUTCOMES.get(end, Outcome.LOST)
+        cancelled = record.request if own and end is BuildsetOutcome.CANCELLED else None
+        if cancelled is not None:  # first, so that a kill between the two does not lose it
+            await self.database.do(partial(self._cancel_request, request=cancelled, note=note))
         await self.database.do(lambda ledger: ledger.actions.finish(decision.id, outcome, note))
+        if cancelled is not None:
+            return None
         if end in (BuildsetOutcome.OK, BuildsetOutcome.UNMEASURABLE) or not own:
             return end  # a failure of a peer does not end the job
-        if end is BuildsetOutcome.CANCELLED and record.request is not None:
-            await self.database.do(partial(self._cancel_request, request=record.request, note=note))
-            return None
         if end is BuildsetOutcome.LAB and not isinstance(record.job, NightlyJob):
             held = await self.quarantine.of(record)
             if held is not None:

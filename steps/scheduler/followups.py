@@ -50,7 +50,7 @@ from netbisect.store.db.records import Alert, JobRecord, JobState, Quarantine, R
 from netbisect.store.git.history import History
 from netbisect.store.git.mirror import HistoryError
 from netbisect.store.ledger import Ledger
-from netbisect.store.repositories.jobs import AlreadyClosedError, JobClosing
+from netbisect.store.repositories.jobs import JobClosing, StaleJobError
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.testbed import Testbed
 
@@ -135,8 +135,8 @@ class Followups:
                 case MeasureJob():  # without a request
                     with ledger.jobs.closing(record, result):
                         return []
-        except AlreadyClosedError:
-            pass  # with its follow-ups
+        except StaleJobError:
+            pass  # closed with its follow-ups, or to be decided again
         return []
 
     def _after_night(

@@ -34,8 +34,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AlreadyClosedError(StoreError):
-    """The job has a result already."""
+class StaleJobError(StoreError):
+    """The job is closed or held, or was extended since it was read."""
 
 
 def add_job(
@@ -170,13 +170,13 @@ class JobRepository(LedgerRepository):
         The block is one transaction and delays other writers; compute results before it.
 
         Raises:
-            AlreadyClosedError: the job is closed already; the block is not entered.
+            StaleJobError: the job is not open, or has changed; the block is not entered.
             StoreError: there is no such job, or the database failed.
         """
         with self.writing() as writing:
             row = get_row(writing.session, JobRecord, record.id)
-            if row.state == JobState.CLOSED:
-                raise AlreadyClosedError(f"job {record.id} ({record.key}) is closed already")
+            if row.state != JobState.OPEN or row.job_json != record.job_json:
+                raise StaleJobError(f"job {record.id} ({record.key}) is {row.state} or has changed")
             row.state = JobState.CLOSED
             row.result_json = serialization.dumps(result)
             row.closed_at = writing.now

@@ -24,7 +24,7 @@ from netbisect.bisect.model.results import NightlyResult, NotConfirmed, Unfinish
 from netbisect.store.db.database import StoreError, open_database
 from netbisect.store.db.records import Outcome
 from netbisect.store.ledger import Ledger
-from netbisect.store.repositories.jobs import AlreadyClosedError
+from netbisect.store.repositories.jobs import StaleJobError
 
 pytestmark = pytest.mark.both_databases
 
@@ -172,7 +172,7 @@ def test_two_processes_close_a_job_once(ledger: Ledger, url: str) -> None:
 
     with ledger.jobs.closing(record, NotConfirmed((), "no difference")):
         pass
-    with pytest.raises(AlreadyClosedError), other.jobs.closing(stale, Unfinished("cancelled")):
+    with pytest.raises(StaleJobError), other.jobs.closing(stale, Unfinished("cancelled")):
         pass
 
     assert other.jobs.get(record.id).result == NotConfirmed((), "no difference")

@@ -299,6 +299,10 @@ class RequestsTest(RealMaster):
         request = await self.ended(request)
 
         assert request.state is RequestState.CANCELLED
+        await self.until(lambda: not self.ledger.actions.held())
+        events, _ = self.ledger.events.since(0)
+        whats = [one.data.get("what") or one.data.get("outcome") for one in events]
+        assert whats.index("cancel") < whats.index("cancelled")  # a kill in between loses nothing
         assert "was cancelled on the web pages" in self.ledger.mails.waiting()[-1].body
         self.script({})
         self.service().resume(ANN, request.id, api.ResumeBody())

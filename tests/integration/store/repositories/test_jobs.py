@@ -15,6 +15,7 @@ from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.store.db.database import StoreError, open_database
 from netbisect.store.db.records import JobState, Outcome, RequestState
 from netbisect.store.ledger import Ledger
+from netbisect.store.repositories.jobs import StaleJobError
 from netbisect.store.repositories.requests import TooManyError
 
 pytestmark = pytest.mark.both_databases
@@ -141,7 +142,10 @@ def test_a_resumed_or_extended_request_counts_as_open(ledger: Ledger) -> None:
         ledger.requests.resume(cancelled, **more)
     with pytest.raises(TooManyError):
         ledger.requests.extend(answered, lambda job: job, data={}, **more)
+    [before] = ledger.requests.jobs(answered)
     longer = replace(COMPARISON, commits=99)
     ledger.requests.extend(answered, lambda _: longer, data={}, **{**more, "most_open": 5})
+    with pytest.raises(StaleJobError), ledger.jobs.closing(before, Unfinished("")):
+        pass
     [record] = ledger.requests.jobs(answered)
     assert (record.job, record.state, record.result) == (longer, JobState.OPEN, None)
