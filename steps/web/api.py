@@ -20,7 +20,7 @@ from netbisect.steps.requests.api import BODIES, log_refusal, number_of, read, w
 from netbisect.steps.requests.api_bodies import CallError
 from netbisect.steps.requests.rate_limit import RateLimiter
 from netbisect.steps.requests.service import RequestService
-from netbisect.steps.service.database_thread import database_thread
+from netbisect.steps.service.database_thread import Purpose, database_thread
 from netbisect.steps.service.rights import MissingRightError, User, parse_rights
 from netbisect.steps.web.login import logged_in_user
 from netbisect.steps.web.responses import LAB_FILE, ProtectedResource, is_same_origin, send
@@ -86,7 +86,10 @@ class ApiResource(ProtectedResource):
             if path == ["audit"]:
                 raise _unauthorized("the audit log needs a token")
         query = _query(request)
-        found = await self._run(lambda ledger: read(self._service(ledger), user, path, query))
+        found = await self._run(
+            lambda ledger: read(self._service(ledger), user, path, query),
+            "revisions" if path == ["revisions"] else "",
+        )
         return json_schema.as_plain(found), 200
 
     # ------------------------------------------------------------------------------ authentication
@@ -145,7 +148,7 @@ class ApiResource(ProtectedResource):
             content = request.content.read()
             result = await self._run(
                 lambda ledger: write_json(self._service(ledger), caller, verb, number, content),
-                write=True,
+                "requests",
             )
         except CallError as error:
             if "retry-after" not in error.headers:
@@ -164,10 +167,10 @@ class ApiResource(ProtectedResource):
     def _service(self, ledger: Ledger) -> RequestService:
         return RequestService.of(ledger, self.settings)
 
-    async def _run(self, work: Callable[[Ledger], Any], *, write: bool = False) -> Any:
+    async def _run(self, work: Callable[[Ledger], Any], purpose: Purpose) -> Any:
         """Runs `work` in a database thread; converts its errors to responses."""
         try:
-            return await database_thread(self.settings, "requests" if write else "").do(work)
+            return await database_thread(self.settings, purpose).do(work)
         except InvalidRequestError as error:
             status = 403 if isinstance(error, PatchRightError) else 422
             raise CallError(status, api.Refusal(error=str(error), faults=error.faults)) from error

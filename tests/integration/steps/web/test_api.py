@@ -10,9 +10,10 @@ from functools import partial
 import treq
 from api_master import API, DIFF, ORIGIN, ApiMaster
 from real_master import case
-from twisted.internet import threads
+from twisted.internet import defer, threads
 
 from netbisect.steps.requests.rate_limit import RateLimiter
+from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.web import api as web_api
 
 
@@ -58,7 +59,10 @@ class ApiTest(ApiMaster):
         assert "ann@lab.invalid" not in json.dumps([log, created])
 
     async def check_revisions(self) -> None:
-        assert (await self.get(200, "revisions?name=main~1"))["commit"]["subject"] == "Change 2"
+        async with database_thread(self.settings)._lock:  # the scheduler does not wait for git
+            call = defer.ensureDeferred(self.get(200, "revisions?name=main~1"))
+            found = await call.addTimeout(60, self.master.reactor)
+        assert found["commit"]["subject"] == "Change 2"
         assert (await self.get(200, "revisions?name=main~2..main"))["commits"] == 2
         answered = await self.get(422, "revisions?name=nosuch")
         assert "nosuch" in answered["faults"]["name"]
