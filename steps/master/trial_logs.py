@@ -7,6 +7,7 @@ The logs of failed trials and of open alerts are kept longest.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Collection
 from pathlib import Path
@@ -107,12 +108,13 @@ def retained_decisions(ledger: Ledger) -> set[int]:
 
 def _folders(settings: Settings) -> dict[Path, int]:
     """Bytes by folder, oldest first."""
-    found = {}
+    found = []
     for path in settings.trial_logs.iterdir() if settings.trial_logs.is_dir() else ():
         if path.name.isdecimal():
-            sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
-            found[path] = sum(sizes)
-    return dict(sorted(found.items(), key=lambda item: (item[0].stat().st_mtime, item[0].name)))
+            with contextlib.suppress(FileNotFoundError):  # removed after another trial
+                sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
+                found.append((path.stat().st_mtime, path.name, path, sum(sizes)))
+    return {path: size for *_, path, size in sorted(found)}
 
 
 def evict(settings: Settings, retained: Collection[int], newest: int) -> list[int]:

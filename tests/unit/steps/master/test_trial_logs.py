@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +42,18 @@ def test_oldest_logs_are_removed_first_and_retained_logs_last(
     assert evict(settings, retained, newest=4) == removed
     assert stored(settings) == remaining
     assert evict(settings, retained, newest=4) == []
+
+
+def test_trials_that_end_together_make_room_together(settings: Settings) -> None:
+    for decision in range(1, 301):
+        store_logs(settings, decision, 400)
+    with ThreadPoolExecutor() as threads:
+        calls = []
+        for _ in range(8):
+            calls.append(threads.submit(evict, settings, (), newest=300))
+            time.sleep(0.01)
+        assert all(len(one.result()) <= 298 for one in calls)
+    assert len(stored(settings)) == 2
 
 
 def test_logs_replace_those_of_an_earlier_attempt(tmp_path: Path) -> None:
