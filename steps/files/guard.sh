@@ -118,7 +118,7 @@ function measures(    set, place) {
     return is("sysctl -i?n( " set ")+") || is("kldload -n (pf|ipfw|hwpmc)") \
         || is("kldunload [a-z0-9_]+") || is("pfctl -q -([de]|F all|f -)") \
         || is("ipfw -q -f flush") || is("ipfw -q add( [^ ]+)+") || is("pmccontrol -L") \
-        || is("timeout -s INT [0-9]+ pmcstat -z [0-9]+ -S " event " -l [0-9.]+ -O " place "/samples") \
+        || is("timeout -s INT [0-9]+ pmcstat (-n 1 )?-z [0-9]+ -S " event " -l [0-9.]+ -O " place "/samples") \
         || is("pmcstat -R " place "/samples -z [0-9]+ -G " place "/stacks") \
         || is("rm -rf " place) || is("mkdir -m 700 " place) || is("head -c [0-9]+ " place "/stacks")
 }

@@ -46,6 +46,10 @@ _LOST = 0.05
 """Tolerated packet loss; above it the load was too high."""
 _PLACE = "/var/tmp/netbisect-profile"  # noqa: S108 - root's own machine, and the name is removed first
 _LOST_SAMPLES = "kern.hwpmc.stats.intr_bufferfull"
+_TICKS = "CLOCK."
+"""Prefix of the events of the kernel's clocks, some hundred in a second."""
+_LEAST_COUNT = "kern.hwpmc.mincount"
+"""Least number of events between two samples, 1000 after boot."""
 _READ_TIMEOUT = 900.0
 """Seconds for pmcstat to resolve function names."""
 
@@ -171,7 +175,12 @@ class ProfileOrder:
         most = self.seconds + self.testbed.timing.run_timeout
         limit = ["timeout", "-s", "INT", f"{most:.0f}"]
         command = ["pmcstat", "-z", _DEPTH, "-S", event, "-l", f"{self.seconds:g}"]
+        ticks = event.upper().startswith(_TICKS)
+        if ticks:  # else a sample is taken at every 65,536th: DEFAULT_SAMPLE_COUNT of libpmcstat.h
+            command[1:1] = ["-n", "1"]
         try:
+            if ticks:
+                machine.run(["sysctl", "-in", f"{_LEAST_COUNT}=1"])
             machine.run(["rm", "-rf", place], ["mkdir", "-m", "700", place])
             with bench.under_load(self.scenario, pps, self.seconds) as flows:
                 before = _counter(machine)

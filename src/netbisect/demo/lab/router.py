@@ -322,6 +322,7 @@ class SimulatedRouter(SimulatedMachine):
                 for port in self.ports
             },
             "debug.debugger_on_panic": "0",
+            "kern.hwpmc.mincount": "1000",
             "kern.hwpmc.stats.intr_bufferfull": "0",
             "net.inet.ip.forwarding": "1",
             "net.inet.ip.redirect": "1",

@@ -19,9 +19,9 @@ from netbisect.demo.lab.traffic import Network
 
 _EVENTS = ("cpu_clk_unhalted.ref_tsc", "cpu_clk_unhalted.thread", "inst_retired.any")
 _SOFT = ("CLOCK.HARD", "CLOCK.PROF", "CLOCK.STAT")
-_OPTIONS = "z:S:l:O:R:G:s:w:o:"
+_OPTIONS = "n:z:S:l:O:R:G:s:w:o:"
 _USAGE = 64
-_CYCLES = 65_536
+_COUNT = "65536"
 """Events between two samples."""
 _GIGAHERTZ = 2.4
 _BELOW = ("fork_exit", "ithread_loop", "intr_event_execute_handlers", "msix_que")
@@ -49,7 +49,7 @@ def pmccontrol(_machine: SimulatedMachine, shell: Shell, arguments: list[str]) -
 async def pmcstat(
     router: SimulatedRouter, network: Network, shell: Shell, arguments: list[str]
 ) -> None:
-    """`pmcstat -S EVENT -l SECONDS -O FILE`, and `pmcstat -R FILE -G FILE`.
+    """`pmcstat [-n COUNT] -S EVENT -l SECONDS -O FILE`, and `pmcstat -R FILE -G FILE`.
 
     Counts with `pmcstat -s EVENT [-w 1 -o FILE] sleep SECONDS`.
     """
@@ -76,7 +76,8 @@ async def pmcstat(
     begin = router.clock.now()
     await router.clock.until(begin + float(options["-l"]), program.interrupted)
     shell.program = None
-    found = _samples(router, network, begin, router.clock.now())
+    period = _period(router, event, int(options.get("-n", _COUNT)))
+    found = _samples(router, network, begin, router.clock.now(), period)
     kept = json.dumps({"event": event, "stacks": [[list(one), many] for one, many in found]})
     router.path(options["-O"], shell.folder).write_text(kept)
 
@@ -111,8 +112,16 @@ async def _count(
         shell.err("\n".join(lines))
 
 
+def _period(router: SimulatedRouter, event: str, count: int) -> float:
+    """Nanoseconds of a processor between two samples; an event of _SOFT is a tick of its clock."""
+    count = max(count, int(router.sysctls["kern.hwpmc.mincount"]))
+    return (
+        count / _GIGAHERTZ if event in _EVENTS else count * _TOTAL / int(router.sysctls["kern.hz"])
+    )
+
+
 def _samples(
-    router: SimulatedRouter, network: Network, begin: float, end: float
+    router: SimulatedRouter, network: Network, begin: float, end: float, period: float
 ) -> Iterator[tuple[tuple[str, ...], int]]:
     """Stacks, outermost function first, with their counts."""
     noise = random.Random()
@@ -122,13 +131,13 @@ def _samples(
         family, packets = link.flows[0].family, link.packets(begin, end)
         forwarded = min(packets, router.capacity(family) * link.busy(begin, end))
         costs = list(_stacks(router, family))
-    per_nanosecond = router.profile.nanoseconds * _GIGAHERTZ / _CYCLES
+    per_nanosecond = router.profile.nanoseconds / period
     whole = sum(cost for _, cost in costs) * forwarded * per_nanosecond
     scale = 1.0
     if forwarded < packets:  # nothing is left for pmcstat
         scale = _STARVED / max(whole, 1.0)
         router.sysctls[_LOST] = str(int(router.sysctls[_LOST]) + round(whole))
-    idle = (end - begin) * _TOTAL * _IDLE_SHARE * _GIGAHERTZ / _CYCLES
+    idle = (end - begin) * _TOTAL * _IDLE_SHARE / period
     for stack, expected in (
         *((stack, cost * forwarded * per_nanosecond) for stack, cost in costs),
         (_IDLE, idle),

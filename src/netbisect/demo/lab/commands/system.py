@@ -8,6 +8,9 @@ from netbisect.demo.lab.machine import SimulatedMachine
 from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import CommandFailedError, Shell, named
 
+_WRITABLE = ("kern.hwpmc.mincount", "kern.random.harvest.mask")
+"""Of those below kern and hw."""
+
 
 def _sysctls(machine: SimulatedMachine) -> dict[str, str]:
     second, micro = divmod(round(machine.boottime * 1e6), 1_000_000)
@@ -47,7 +50,7 @@ def sysctl(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> int
         if equals and name == "kern.hz":
             shell.err(f"sysctl: oid '{name}' is a read only tunable\n")
             raise CommandFailedError("sysctl: Tunable values are set in /boot/loader.conf")
-        if equals and name.startswith(("kern.", "hw.")) and not name.startswith("kern.random."):
+        if equals and name.startswith(("kern.", "hw.")) and name not in _WRITABLE:
             shell.err(f"sysctl: oid '{name}' is read only\n")
             status = 1
             continue
