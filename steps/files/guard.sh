@@ -116,7 +116,7 @@ function measures(    set, place) {
     event = "[A-Za-z0-9._,=:-]+"
     place = "/var/tmp/netbisect-profile"
     return is("sysctl -i?n( " set ")+") || is("kldload -n (pf|ipfw|hwpmc)") \
-        || is("kldunload [a-z0-9_]+") || is("pfctl -q -([de]|F all|f -)") \
+        || is("kldunload (-f )?[a-z0-9_]+") || is("pfctl -q -([de]|F all|f -)") \
         || is("ipfw -q -f flush") || is("ipfw -q add( [^ ]+)+") || is("pmccontrol -L") \
         || is("timeout -s INT [0-9]+ pmcstat (-n 1 )?-z [0-9]+ -S " event " -l [0-9.]+ -O " place "/samples") \
         || is("pmcstat -R " place "/samples -z [0-9]+ -G " place "/stacks") \

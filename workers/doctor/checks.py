@@ -233,8 +233,8 @@ def clock(output: str, before: float, after: float) -> CheckResult:
 
 
 def netmap(pkt_gen: str, admode: str | None) -> CheckResult:
-    """Checks pkt-gen and netmap of a host."""
-    text = pkt_gen.strip()
+    """Checks netmap of a host, and pkt-gen by the output of `which pkt-gen`."""
+    text = freebsd_tools.parse_which(pkt_gen)
     if not text:
         return CheckResult(False, "there is no pkt-gen; it is in FreeBSD's port net/pkt-gen")
     if admode == _EMULATED:

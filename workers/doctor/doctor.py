@@ -331,7 +331,8 @@ class _TestbedChecks:
         result = checks.netmap(pkt_gen, freebsd_tools.parse_sysctls(output).get(netmap))
         if self._testbed.vm is not None:
             absent = "written when the virtual machine is switched on"
-            result = CheckResult(bool(pkt_gen.strip()), pkt_gen.strip() or absent)
+            path = freebsd_tools.parse_which(pkt_gen)
+            result = CheckResult(bool(path), path or absent)
         if result.good:
             self._try(f"pkt-gen on {name}", lambda: self._options(machine, result.found))
         else:

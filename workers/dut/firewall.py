@@ -36,24 +36,31 @@ _UPON = {
         "ipdivert",
     ),
 }
-"""Modules to unload before the firewall."""
+"""Modules to unload before the firewall; ipdivert refuses it unless forced."""
 
 
 def switch_off(machine: Machine) -> None:
     """Unloads firewalls with rules and states. Raises what `Machine.run` raises."""
     kldstat, *built_in = machine.ask(["kldstat"], *(["kldstat", "-m", name] for name in _DISABLE))
-    rows = (line.split() for line in kldstat.splitlines()[1:])
-    loaded = {row[-1].removesuffix(".ko") for row in rows if row}
-    if not loaded:
-        raise CommandError(machine.address, "kldstat", 0, kldstat)
+    loaded = _loaded(machine, kldstat)
     for (name, disable), module in zip(_DISABLE.items(), built_in, strict=True):
         if name not in loaded and not module:
             continue
         machine.ask(*disable)  # already off is fine
-        # Rules and states go with the module.
-        unload = [one for one in (*_UPON[name], name) if one in loaded]
-        if unload:
-            machine.run(*(["kldunload", one] for one in unload))
+        if upon := [one for one in _UPON[name] if one in loaded]:
+            machine.run(*(["kldunload", "-f", one] for one in upon))
+            # A firewall that was only loaded because of them went with them.
+            loaded = _loaded(machine, *machine.ask(["kldstat"]))
+        if name in loaded:  # rules and states go with the module
+            machine.run(["kldunload", name])
+
+
+def _loaded(machine: Machine, kldstat: str) -> set[str]:
+    rows = (line.split() for line in kldstat.splitlines()[1:])
+    loaded = {row[-1].removesuffix(".ko") for row in rows if row}
+    if not loaded:
+        raise CommandError(machine.address, "kldstat", 0, kldstat)
+    return loaded
 
 
 def set_up(machine: Machine, scenario: Scenario) -> None:

@@ -31,6 +31,12 @@ def parse_sysctls(output: str) -> dict[str, str]:
     return {name: value.strip() for name, equals, value in pairs if equals}
 
 
+def parse_which(output: str) -> str:
+    """Path of a program, or ""; csh says on standard output that there is none."""
+    path = output.strip()
+    return path if path.startswith("/") else ""
+
+
 def device(name: str) -> str:
     """An interface as in sysctl(8): `igb.2` for igb2; "" if it has no unit number."""
     found = _DEVICE.match(name)

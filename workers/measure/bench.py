@@ -324,6 +324,6 @@ def _digest(scenario: Scenario, testbed: Testbed) -> str:
 
 def _pkt_gen(machine: Machine) -> str:
     """Beginning of the SHA-256 of a host's pkt-gen, or ""."""
-    place = machine.ask(["which", "pkt-gen"])[0].strip()
+    place = freebsd_tools.parse_which(machine.ask(["which", "pkt-gen"])[0])
     digest = machine.ask(["sha256", "-r", place])[0] if place else ""
     return digest.partition(" ")[0][:16]

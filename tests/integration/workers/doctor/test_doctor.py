@@ -281,7 +281,11 @@ def test_dynamic_neighbour_entries_are_reported() -> None:
 def test_a_host_without_netmap_is_reported() -> None:
     path = "/usr/bin/pkt-gen"
     for program, admode, message in (
-        ("", "0", "there is no pkt-gen; it is in FreeBSD's port net/pkt-gen"),
+        (
+            "pkt-gen: Command not found.\n",
+            "0",
+            "there is no pkt-gen; it is in FreeBSD's port net/pkt-gen",
+        ),
         (path, None, f"{path}, but the kernel has no netmap"),
         (path, "2", "dev.netmap.admode=2: netmap is emulated, which is slow"),
     ):

@@ -156,7 +156,7 @@ class Recorder:
 
     def ask(self, *commands: list[str]) -> list[str]:
         self.commands += commands
-        return self.answers[: len(commands)]
+        return [self.answers.pop(0) if self.answers else "" for _ in commands]
 
     def run(self, *commands: list[str], stdin: bytes | None = None) -> str:
         self.commands += commands
@@ -164,13 +164,14 @@ class Recorder:
 
 
 def test_modules_on_top_of_a_firewall_are_unloaded_before_it() -> None:
-    """ipfw_compat of FreeBSD 16 and later keeps a reference to ipfw."""
-    rows = ["Id Refs Address Size Name"]
-    rows += [f" 1 1 0xf 1 {name}.ko" for name in ("ipfw", "ipfw_compat", "dummynet")]
-    machine = Recorder(["\n".join(rows), "", "ipfw"])
-    firewall.switch_off(machine)  # type: ignore[arg-type]
-    unloaded = [command[1] for command in machine.commands if command[0] == "kldunload"]
-    assert unloaded == ["dummynet", "ipfw_compat", "ipfw"]
+    """A firewall that was only loaded for modules goes with them; ipdivert has to be forced."""
+    head = "Id Refs Address Size Name\n 1 4 0xf 1 kernel"
+    rows = [f"\n 1 1 0xf 1 {name}.ko" for name in ("ipfw", "ipdivert", "dummynet")]
+    for left, last in ((rows[0], [["ipfw"]]), ("", [])):
+        machine = Recorder([head + "".join(rows), "", "ipfw", "", "", head + left])
+        firewall.switch_off(machine)  # type: ignore[arg-type]
+        unloaded = [command[1:] for command in machine.commands if command[0] == "kldunload"]
+        assert unloaded == [["-f", "dummynet"], ["-f", "ipdivert"], *last]
 
 
 def test_a_firewall_built_into_the_kernel_is_switched_off_and_flushed() -> None:

@@ -34,6 +34,7 @@ def test_commands_of_netbisect_are_accepted(tmp_path: Path, awk: str) -> None:
         ("dut", "", [["rm", "-rf", f"{_BOOT}.new", _BOOT], ["mkdir", "-p", f"{_BOOT}.new"]]),
         ("dut", "", [["ipfw", "-q", "add", "allow", "ip", "from", "any", "to", "any", "{", "x"]]),
         ("dut", "", [["nextboot", "-e", "dev.igb.2.iflib.override_nrxqs=4,4", "-k", NAME]]),
+        ("dut", "", [["kldunload", "-f", "ipdivert"], ["kldunload", "ipfw"]]),
         ("dut", "", [["ifconfig", "-a", "-m"], ["sysctl", "-ie", "dev.ix.0.queue31"]]),
         ("dut", "", [[f"{_BOOT}/netbisect-tools/pfctl", "-q", "-f", "-"], ["sync"]]),
         ("server", "/diskless/c2558", [["rm", "-rf", f"/diskless/c2558{_BOOT}"]]),

@@ -158,20 +158,21 @@ def ps(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
 
 
 def which(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> int:
-    """`which pkt-gen`: exists on traffic hosts only."""
+    """`which pkt-gen`: exists on traffic hosts only; csh says that there is none."""
     if arguments == ["pkt-gen"] and "dev.netmap.admode" in machine.sysctls:
         shell.out("/usr/local/bin/pkt-gen\n")
         return 0
+    shell.out(f"{arguments[0]}: Command not found.\n")
     return 1
 
 
 def pkill(machine: SimulatedMachine, _: Shell, arguments: list[str]) -> int:
-    """`pkill -INT -x NAME`, `pkill -INT -f PATTERN`; status 1 without a match."""
+    """`pkill -INT -x NAME`, `pkill -INT -x -f PATTERN`; status 1 without a match."""
     wanted = arguments[-1]
     hit = [
         program
         for program in machine.programs
-        if (re.search(wanted, program.line) if "-f" in arguments else program.name == wanted)
+        if (re.fullmatch(wanted, program.line) if "-f" in arguments else program.name == wanted)
     ]
     for program in hit:
         program.interrupted.set()
