@@ -257,18 +257,18 @@ class SimulatedRouter(SimulatedMachine):
 
     def _loader(self) -> tuple[str, dict[str, str]]:
         """Kernel folder and settings of nextboot.conf, once, or of loader.conf."""
-        if self.environments and not self.labelled:
+        labelled, self.labelled = self.labelled, False
+        if self.environments and not labelled:
             return self._loader_conf()
-        self.labelled = False
         nextboot = self.path("nextboot.conf", "/boot")
         if InjectedFault.IGNORES_NEXTBOOT in self.faults or not nextboot.is_file():
             return _GOOD, {}
         text = nextboot.read_text()
         if not self.bed.server:  # where the loader cannot write
             # Switched off before the kernel starts: a panic comes back to the good one.
-            nextboot.write_text(text.replace('nextboot_enable="YES"', 'nextboot_enable="NO "'))
+            nextboot.write_text(text.replace('nextboot_enable="YES"', 'nextboot_enable="NO" '))
         settings = dict(re.findall(r'^([\w.]+)="(.*)"$', text, re.MULTILINE))
-        if settings.pop("nextboot_enable", "") != "YES":
+        if settings.pop("nextboot_enable", "") != "YES" and not labelled:
             return _GOOD, {}
         folder = settings.pop("kernel", _GOOD)
         if InjectedFault.FALLS_BACK in self.faults:

@@ -93,15 +93,19 @@ def date(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
 
 
 def nextboot(router: SimulatedRouter, _shell: Shell, arguments: list[str]) -> None:
-    """`nextboot -e NAME=VALUE -k KERNEL`, `nextboot -D`."""
+    """`nextboot -e NAME=VALUE -k KERNEL`, `nextboot -D`, as of FreeBSD 15.
+
+    With a root on ZFS the label of the pool enables the file, and keeps that after `-D`.
+    """
     place = router.path("nextboot.conf", "/boot")
     if router.read_only("nextboot.conf", "/boot"):
         raise CommandFailedError("nextboot: /boot/nextboot.conf: Read-only file system")
     if arguments == ["-D"]:
-        place.unlink(missing_ok=True)
-        router.labelled = False
+        if not place.exists():
+            raise CommandFailedError("nextboot: unlink: No such file or directory")
+        place.unlink()
         return
-    lines = ['nextboot_enable="YES"']
+    lines = [] if router.environments else ['nextboot_enable="YES"']
     for option, value in zip(arguments[::2], arguments[1::2], strict=True):
         if option == "-k" and not router.path(value, "/boot").is_dir():
             raise CommandFailedError(f"Error: /boot/{value} doesn't exist. Use -f to override.")
@@ -109,7 +113,7 @@ def nextboot(router: SimulatedRouter, _shell: Shell, arguments: list[str]) -> No
         name, _, text = setting.partition("=")
         lines.append(f'{name}="{text}"')
     place.write_text("\n".join(lines) + "\n")
-    router.labelled = True
+    router.labelled = bool(router.environments)
 
 
 def shutdown(router: SimulatedRouter, shell: Shell, _: list[str]) -> None:
