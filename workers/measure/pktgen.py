@@ -233,7 +233,8 @@ def threads(host: TrafficHost) -> list[str]:
     """Options for threads and processors; none for one thread anywhere."""
     options = ["-p", str(host.threads)] if host.threads > 1 else []
     if host.first_cpu is not None:
-        options += ["-a", str(host.first_cpu)]
+        # Without -c 0, "all", -a is taken modulo 1: each thread would run on processor 0.
+        options += ["-a", str(host.first_cpu), "-c", "0"]
     return options
 
 

@@ -135,9 +135,9 @@ def test_threads_share_the_rate() -> None:
     host = TrafficHost("pkt1", PortSelector("igb2"), threads=4, first_cpu=2)
     traffic = Traffic("inet4", "198.18.10.1-198.18.10.2", "198.19.10.1-198.19.10.2", rate=1_000_000)
     command = pktgen.sender_command("igb2", traffic, 100, host, macs=("", ""), wait=2)
-    assert command[-6:] == ["-R", "250000", "-p", "4", "-a", "2"]
+    assert command[-8:] == ["-R", "250000", "-p", "4", "-a", "2", "-c", "0"]
     assert command[command.index("-n") + 1] == "100"
-    assert pktgen.receiver_command("igb2", 2, host)[-4:] == ["-p", "4", "-a", "2"]
+    assert pktgen.receiver_command("igb2", 2, host)[-6:] == command[-6:]
     assert pktgen.threads(replace(host, threads=1, first_cpu=None)) == []
 
 

@@ -93,6 +93,23 @@ class _Run:
     def size(self) -> int:
         return int(self.options.get("-l", "60"))
 
+    @property
+    def threads(self) -> int:
+        return int(self.options.get("-p", "1"))
+
+    @property
+    def cpus(self) -> int:
+        """Those that `-c` allows, 0 for all."""
+        return int(self.options.get("-c", "1")) or self.host.processors
+
+    def share(self) -> float:
+        """Of a processor per thread; `-a` is taken modulo the number of allowed ones."""
+        if "-a" not in self.options:
+            return 1.0
+        first = int(self.options["-a"])
+        bound = {(first + thread) % self.cpus for thread in range(self.threads)}
+        return len(bound) / self.threads
+
     def say(self, who: str, line: int, text: str, at: float | None = None) -> None:
         moment = (self.host.clock.now() if at is None else at) % 1000
         self.shell.err(f"{moment:.6f} {who} [{line}] {text}\n")
@@ -120,7 +137,8 @@ class _Run:
         seconds, port = max(total.seconds, 1e-6), self.port.removeprefix("netmap:")
         bits = total.packets * size * 8 / seconds
         self.shell.out(
-            f"{doing} netmap:{port}: 5 queues, 1 threads and 1 cpus.\n{between}"
+            f"{doing} netmap:{port}: 5 queues, {self.threads} threads and {self.cpus} cpus.\n"
+            f"{between}"
             f"{done} {total.packets} packets {total.packets * size} bytes "
             f"{total.packets // 400} events {size} bytes each in {seconds:.2f} seconds.\n"
             f"Speed: {total.packets / seconds:.0f} pps Bandwidth: {bits:.0f} bps "
@@ -133,7 +151,8 @@ class _Run:
         first = [self.options.get("-s", source), self.options.get("-d", destination)]
         self.say("main", 3036, f"interface is {self.port}")
         self.say("main", 3159, "using default burst size: 512")
-        self.say("main", 3167, f"running on 1 cpus (have {self.host.processors})")
+        cpus = self.options.get("-c", "1")
+        self.say("main", 3167, f"running on {cpus} cpus (have {self.host.processors})")
         for text in first:
             begin, _, end = text.partition("-")
             self.say("extract_ip_range", 477, f"range is {begin} to {end or begin}")
@@ -168,7 +187,7 @@ class _Run:
         self.say("sender_body", 1702, "start, fd 3 main_fd 3")
         self.say("sender_body", 1760, f"frags 1 frag_size {self.size}")
         pps = link.line_rate(self.size)
-        pps = min(pps, int(self.options.get("-R", "0")) or pps)
+        pps = self.share() * min(pps, self.threads * int(self.options.get("-R", "0")) or pps)
         count = int(self.options["-n"])
         seconds = tuple(schedule(start, count, pps, self.noise))
         ranges = [pktgen_options.parse_range(self.options.get(end, "")) for end in ("-s", "-d")]
