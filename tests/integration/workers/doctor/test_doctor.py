@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from lab_fixtures import RunningLab
@@ -19,9 +18,6 @@ from netbisect.workers.doctor import checks as checkup
 from netbisect.workers.doctor.checks import DoctorCheck
 from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.dut.ports import Interface
-
-if TYPE_CHECKING:  # pytest would collect it
-    pass
 
 
 def checks(
@@ -178,23 +174,20 @@ def test_routes_of_a_scenario_are_not_checked() -> None:
 DF = "Filesystem Type 1024-blocks Used Avail Capacity Mounted on\n/dev/x {} 100 50 {} 50% /\n"
 
 
-@pytest.mark.parametrize(
-    ("deploy", "good"),
-    [("nextboot", {"ufs", "nfs"}), ("nextboot-zfs", {"zfs"}), ("bootenv", {"zfs"})],
-)
-def test_boot_methods_need_a_file_system_that_the_loader_writes(
-    deploy: str, good: set[str]
-) -> None:
-    for kind in ("ufs", "nfs", "zfs"):
-        df = DF.format(kind, 90_000)
-        found = dict(checkup.room(df, "40000\t/boot/kernel\n", "kernel", deploy))
-        assert found["file system of /boot"].good is (kind in good)
-        assert found["room in /boot"].good
-        assert found["known-good kernel"].found == "/boot/kernel, 39 MiB"
-
-
-def test_space_for_two_kernels_and_the_good_kernel_are_checked() -> None:
-    found = dict(checkup.room(DF.format("ufs", 70_000), "40000\t/boot/kernel\n", "kernel"))
+def test_boot_needs_space_and_a_file_system_that_the_loader_writes() -> None:
+    """There must be space for two kernels, besides the good one."""
+    du = "40000\t/boot/kernel\n"
+    for deploy, good in (
+        ("nextboot", {"ufs", "nfs"}),
+        ("nextboot-zfs", {"zfs"}),
+        ("bootenv", {"zfs"}),
+    ):
+        for kind in ("ufs", "nfs", "zfs"):
+            found = dict(checkup.room(DF.format(kind, 90_000), du, "kernel", deploy))
+            assert found["file system of /boot"].good is (kind in good)
+            assert found["room in /boot"].good
+            assert found["known-good kernel"].found == "/boot/kernel, 39 MiB"
+    found = dict(checkup.room(DF.format("ufs", 70_000), du, "kernel"))
     assert found["room in /boot"].found == "68 MiB free, 78 are needed"
     found = dict(checkup.room("", "", "kernel.good"))
     assert found["known-good kernel"].found == "there is no /boot/kernel.good"

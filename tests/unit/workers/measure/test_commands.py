@@ -61,19 +61,14 @@ def test_output_of_iperf3_is_parsed_and_its_error_quoted() -> None:
         commands.numbers(output, metrics)
 
 
-@pytest.mark.parametrize(
-    ("on", "status", "reaction"),
-    [
+def test_only_failures_on_the_router_skip_the_kernel() -> None:
+    for on, status, reaction in (
         ("dut", 1, Reaction.SKIP),
         ("dut", 127, Reaction.RETRY),
         ("dut", None, Reaction.RETRY),
         ("receiver", 1, Reaction.RETRY),
-    ],
-)
-def test_only_failures_on_the_router_skip_the_kernel(
-    on: str, status: int | None, reaction: Reaction
-) -> None:
-    error = CommandError("pkt1", "sh", status, "a\nsetkey: not found\n")
-    fault = commands.failed_preparation(HostCommand(on, "x"), error, "mine")
-    assert fault.reaction is reaction
-    assert fault.why == f"mine: prepare on the {on} failed: setkey: not found"
+    ):
+        error = CommandError("pkt1", "sh", status, "a\nsetkey: not found\n")
+        fault = commands.failed_preparation(HostCommand(on, "x"), error, "mine")
+        assert fault.reaction is reaction
+        assert fault.why == f"mine: prepare on the {on} failed: setkey: not found"
