@@ -345,7 +345,8 @@ def test_an_invalid_row_or_a_watched_branch_imports_nothing(database: str) -> No
 def asv(folder: Path) -> Path:
     """A results folder of asv with a benchmark in two cases.
 
-    The first case fails or gives 0; the second becomes slower.
+    The first case fails or gives 0; the second becomes slower. Later revisions are also measured in
+    a faster environment, in format 1.
     """
     results = folder / "results"
     (results / "ci-1").mkdir(parents=True)
@@ -369,19 +370,22 @@ def asv(folder: Path) -> Path:
             },
         }
         (results / "ci-1" / f"{measured['revision']}-py3.json").write_text(json.dumps(result))
+        result |= {"results": {"sort.time_sort": {"result": [1, 20], "params": [["10", "20"]]}}}
+        if number > 8:
+            (results / "ci-1" / f"{measured['revision']}-pypy.json").write_text(json.dumps(result))
     return results
 
 
 def test_results_of_asv_are_imported_and_read_from_files(database: str, tmp_path: Path) -> None:
     folder = asv(tmp_path)
     imported(folder, "--database", database)
-    from_files = run(folder, "--json")
+    from_files = run(folder, "--json", "--series", "ci-1-py3/*", "--series", "ci-1-pypy/*")
 
     (event,) = events(database)
     assert json.loads(from_files.stdout) == [event]
     assert (event["kind"], event["at"]) == ("rise", "c15")
     (series,) = event["series"]
-    assert series["testbed"] == "ci-1"
+    assert series["testbed"] == "ci-1-py3"
     assert series["scenario"] == "sort.time_sort-20~time.seconds.lower"
 
 

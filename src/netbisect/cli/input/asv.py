@@ -1,7 +1,8 @@
 """Results of asv, as rows of measurements.
 
 A folder of asv has `benchmarks.json`, and `MACHINE/COMMIT-ENVIRONMENT.json` with the results of a
-commit: https://asv.readthedocs.io/en/stable/dev.html#file-format
+commit: https://asv.readthedocs.io/en/stable/dev.html#file-format. In format 1, results are numbers,
+or objects if a benchmark has parameters.
 """
 
 from __future__ import annotations
@@ -45,13 +46,15 @@ def _object(path: Path) -> dict[str, Any]:
 
 def _rows(path: Path, result: dict[str, Any], benchmarks: dict[str, Any]) -> Iterator[Record]:
     columns = result.get("result_columns") or ["result", "params"]
+    _, _, environment = path.stem.partition("-")
     for name, values in (result.get("results") or {}).items():
         about = benchmarks.get(name)
         where = f"{path}: {name}"
         if not isinstance(about, dict):
             yield where, ValueError("not in benchmarks.json")
             continue
-        found = dict(zip(columns, values if isinstance(values, list) else [values], strict=False))
+        listed = values if isinstance(values, list) else [[values]]
+        found = values if isinstance(values, dict) else dict(zip(columns, listed, strict=False))
         numbers = found.get("result")
         cases = itertools.product(*(found.get("params") or []))
         for number, case in zip(numbers if isinstance(numbers, list) else [], cases, strict=False):
@@ -60,7 +63,8 @@ def _rows(path: Path, result: dict[str, Any], benchmarks: dict[str, Any]) -> Ite
             yield (
                 where,
                 {
-                    "testbed": path.parent.name,
+                    # Environments, such as versions of Python, have levels of their own.
+                    "testbed": _clean(f"{path.parent.name}-{environment}"),
                     "scenario": _clean("-".join([name, *map(str, case)])),
                     "metric": about.get("type"),
                     "revision": result.get("commit_hash"),
