@@ -57,6 +57,8 @@ def import_measurements(path: str, database: str) -> None:
     measurements = read_measurements(path)
     if measurements.refused:
         raise click.ClickException("\n".join([*measurements.refused, "nothing was imported"]))
+    for sentence in measurements.misordered():
+        click.echo(sentence, err=True)
     ledger = open_ledger(database)
     known = ledger.commits.numbers()
     numbers = {

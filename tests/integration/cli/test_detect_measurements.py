@@ -68,17 +68,20 @@ def test_an_increase_of_a_metric_with_direction_lower_is_a_rise(text: str) -> No
 
 
 def test_a_change_of_several_metrics_is_one_event() -> None:
-    """A metric may lack older revisions."""
+    """A metric may lack older revisions, unless its rows are the first."""
     late = list(rows("late", 1.2, "s", "lower"))[30:]
     result = run("-", "--verbose", text=csv(*CPU, *RATE, *late))
+    misordered = run("-", text=csv(*late, *CPU))
 
     assert result.stdout.count("main c14..c15: rise") == 1
     assert "ci/default~cpu.percent.lower  +" in result.stdout
     assert "ci/default~late.s.lower       +" in result.stdout
     assert "ci/default~rate.Mbit-per-s    -" in result.stdout
+    assert result.stderr == "the files contain no times: slow drift is not searched\n"
+    assert "c9 is before c10, but after it in rows above" in misordered.stderr
 
 
-def test_rows_may_have_times() -> None:
+def test_rows_may_have_times(database: str) -> None:
     """An option selects by them, and the newest revision is expected last."""
     text = "\n".join([f"{HEADER},time", *TIMED, ""])
     early, late = (run("-", "--since", f"2026-03-{day}", text=text) for day in (10, 20))
@@ -87,7 +90,9 @@ def test_rows_may_have_times() -> None:
     assert "c14..c15" in early.stdout
     assert "No change" in late.stdout
     assert message not in early.stderr
-    assert message in run("-", text="\n".join([f"{HEADER},time", *TIMED[::-1], ""])).stderr
+    reverse = "\n".join([f"{HEADER},time", *TIMED[::-1], ""])
+    for result in (run("-", text=reverse), imported("-", "--database", database, text=reverse)):
+        assert message in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -101,6 +106,7 @@ def test_rows_may_have_times() -> None:
         ("ci,cpu,c30,50,%,down", "direction 'down': expected 'higher' or 'lower'"),
         ("ci,cpu,c30,50,s,lower", "metric 'cpu' is in 's', lower is better; expected '%', lower"),
         ("ci,cpu,,50,%,lower", "no revision"),
+        ("ci,cpu,c30,50,%,lower,7", "7 is beyond the last column"),
     ],
 )
 def test_invalid_rows_are_reported_and_skipped(line: str, message: str) -> None:
@@ -149,6 +155,7 @@ def test_rows_may_have_a_scenario() -> None:
     ("text", "message"),
     [
         ("metric,revision,value\ncpu,c1,5\n", "no column unit, direction in the header"),
+        (f"{HEADER},unit\n", "two columns of the header have the same name"),
         (f"{HEADER}\n", "no measurements; expected rows below the header"),
         (f"{HEADER}\nci,cpu,c1,x,%,lower\n", "no history found"),
         (csv(*CPU, 'ci,"cpu,c30,50,%,lower', *CPU), "standard input:92: unexpected end of data"),

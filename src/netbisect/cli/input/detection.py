@@ -89,7 +89,7 @@ def _of_histories(histories: Histories) -> DetectionInput:
 def _of_measurements(measurements: Measurements) -> DetectionInput:
     series = measurements.series()
     untimed = () if measurements.timed() else (_NO_TIMES,)
-    notes = [*measurements.newest_first(), *few_boots(series), *untimed]
+    notes = [*measurements.misordered(), *few_boots(series), *untimed]
     skipped = [f"{row}; skipped" for row in measurements.refused]
     return DetectionInput(series, measurements.numbers(), notes, skipped)
 

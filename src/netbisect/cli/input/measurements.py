@@ -108,14 +108,23 @@ class Measurements:
         every = (rows for revisions in self._rows.values() for rows in revisions.values())
         return all(row.at is not None for row in itertools.chain.from_iterable(every))
 
-    def newest_first(self) -> Iterator[str]:
-        """Messages about branches whose revisions are in the reverse order of their times."""
+    def misordered(self) -> Iterator[str]:
+        """Messages about branches whose newest revision is first, or whose series disagree."""
         for branch, times in self._times.items():
             if times[0] > times[-1] and times == sorted(times, reverse=True):
                 yield (
                     f"branch {branch}: the newest revision is first; expected the oldest first, "
                     "or a drop appears as an improvement"
                 )
+        for name, revisions in self._rows.items():
+            order = self._order[name.branch]
+            for one, other in itertools.pairwise(revisions):
+                if order[one] > order[other]:
+                    yield (
+                        f"{name.title}: {one} is before {other}, but after it in rows above; "
+                        "expected rows in the order of revisions, not of series"
+                    )
+                    break
 
     def _level(self, name: SeriesName, revision: str, rows: list[_Row], *, timed: bool) -> Level:
         times = [row.at for row in rows if row.at is not None]
@@ -166,11 +175,15 @@ def _records(lines: Iterable[str], name: str) -> Iterator[Record]:
     reader = csv.DictReader(every, strict=True, skipinitialspace=True)
     begin = 1
     try:
-        missing = [column for column in REQUIRED if column not in (reader.fieldnames or ())]
+        columns = list(filter(None, reader.fieldnames or ()))
+        missing = [column for column in REQUIRED if column not in columns]
         if missing:
             raise ValueError(f"{name}: no column {', '.join(missing)} in the header")
+        if len(set(columns)) < len(columns):
+            raise ValueError(f"{name}: two columns of the header have the same name")
         for record in reader:
-            yield f"{name}:{reader.line_num}", record
+            where, beyond = f"{name}:{reader.line_num}", "".join(record.get(None) or ())
+            yield where, ValueError(f"{beyond} is beyond the last column") if beyond else record
             begin = reader.line_num + 1
     except csv.Error as error:
         raise ValueError(
