@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -85,7 +86,11 @@ class Nightly(schedulers.Nightly):
         if self._failed:
             return defer.succeed(self.now() + _RETRY_SECONDS)
         # After a clock that was ahead, the last night may lie in the future.
-        return super().getNextBuildTime(min(lastActuated or self.now(), self.now()))
+        last = datetime.fromtimestamp(min(lastActuated or self.now(), self.now())).astimezone()
+        # Local time without an offset from UTC, which may change until then.
+        last = last.replace(tzinfo=None)
+        at = last.replace(hour=self.hour, minute=self.minute, second=0, microsecond=0, fold=0)
+        return defer.succeed((at if at > last else at + timedelta(days=1)).timestamp())
 
     def checkConfig(
         self, settings: Settings, lab: Lab, testbed: Testbed, night_branch: str, **kwargs: Any

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import shutil
 import threading
+import time
 from typing import Any
+from unittest import mock
 
 import pytest
 from buildbot.schedulers.timed import NightlyBase
@@ -34,9 +37,14 @@ class NightlyTest(RealMaster):
         object.__setattr__(self.settings.night, "boots", 1)
         await self.start(change_sources.nights(self.settings, self.lab))
         night = self.master.scheduler_manager.namedServices["night-main-c2558"]
-        evening = dt.datetime(2026, 3, 1, 22, 0).timestamp()  # noqa: DTZ001 - the master's
-        at = await night.getNextBuildTime(evening)
-        assert dt.datetime.fromtimestamp(at) == dt.datetime(2026, 3, 2, 1, 0)  # noqa: DTZ001, DTZ006
+        self.addCleanup(time.tzset)
+        with mock.patch.dict(os.environ, TZ="CET-1CEST,M3.5.0,M10.5.0/3"):
+            time.tzset()
+            at = dt.datetime(2025, 10, 24, 22, 0).timestamp()  # noqa: DTZ001 - the master's
+            for day in (25, 26, 27):  # summer time ends on the second one
+                at = await night.getNextBuildTime(at)
+                assert dt.datetime.fromtimestamp(at) == dt.datetime(2025, 10, day, 1, 0)  # noqa: DTZ001, DTZ006
+        time.tzset()
         ahead = await night.getNextBuildTime(night.now() + 300 * 86400)
         assert ahead < night.now() + 2 * 86400, "the clock was ahead at the last night"
         await night.startBuild()
