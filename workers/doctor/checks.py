@@ -131,6 +131,21 @@ def mtu(interface: ports.Interface, largest: int) -> CheckResult:
     return CheckResult(good, text if good else text + remedy)
 
 
+def threads(name: str, way: str, rings: int, number: int) -> CheckResult:
+    """Checks the threads of pkt-gen: with more than one, each has a ring, and others none.
+
+    Args:
+        name: The port.
+        way: `rx` at a receiver, which then misses the packets of other rings, or `tx`.
+        rings: 0 if unknown.
+        number: Of threads, more than one.
+    """
+    kind, wanted = ("receive", f"1 or {rings}") if way == "rx" else ("transmit", f"up to {rings}")
+    good = not rings or number == rings or (way == "tx" and number < rings)
+    text = f"{name}: {number} threads, {rings or 'an unknown number of'} {kind} rings"
+    return CheckResult(good, text if good else f"{text}; expected {wanted} threads")
+
+
 def link(
     interface: ports.Interface, values: Mapping[str, str], line_rate_pps: int, share: float = 1.0
 ) -> CheckResult:

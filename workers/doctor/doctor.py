@@ -27,7 +27,7 @@ from netbisect.workers.doctor.checks import CheckResult, DoctorCheck
 from netbisect.workers.dut import drivers, freebsd_tools, nextboot, ports
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure import pktgen
-from netbisect.workers.measure.traffic import TrafficRunner, lacking_rings
+from netbisect.workers.measure.traffic import TrafficRunner, lacking_rings, rings
 from netbisect.workers.transport.errors import LabFault, MachineError
 from netbisect.workers.transport.ssh import Connections, Machine
 from netbisect.workers.vm import vm
@@ -182,6 +182,7 @@ class _TestbedChecks:
                 port = functools.partial(self._port, finder, connections.machine(address), part)
                 self._try(f"{part} {address}", port)
             self._sizes(connections)
+            self._threads(connections)
             if answers:
                 self._dut(router.machine)
             for address in dict.fromkeys(host.address for host in bed.generators + bed.receivers):
@@ -227,6 +228,20 @@ class _TestbedChecks:
             if port and sizes:
                 machine = connections.machine(host.address)
                 self._try(f"transmit rings of {part}", functools.partial(look, machine, port.name))
+
+    def _threads(self, connections: Connections) -> None:
+        """Checks that the ports have a ring for each thread of pkt-gen, and none besides."""
+
+        def look(machine: Machine, name: str, way: str, number: int) -> CheckResult:
+            return checks.threads(name, way, rings(machine, name, way), number)
+
+        for end, way in (("generator", "tx"), ("receiver", "rx")):
+            for part, host in self._testbed.hosts(end).items():
+                port = self._interfaces.get(part)
+                if port and host.threads > 1:
+                    machine = connections.machine(host.address)
+                    more = machine, port.name, way, host.threads
+                    self._try(f"threads of {part}", functools.partial(look, *more))
 
     def _flow_control(self, machine: Machine, part: str, name: str) -> dict[str, str]:
         """Sysctls of a port's flow control without those that every scenario sets."""

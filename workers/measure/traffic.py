@@ -256,18 +256,20 @@ class TrafficRunner:
         return orders
 
 
-def lacking_rings(machine: Machine, interface: str, sizes: int) -> str:
-    """Why a port cannot send a mix of so many sizes, each from a ring of its own, or "".
-
-    The number of rings is known of drivers with iflib(4) only.
-    """
-    places = drivers.count_sysctls(interface) if sizes else []
+def rings(machine: Machine, interface: str, way: str) -> int:
+    """Number of rings to send or receive (`tx`, `rx`); 0: unknown, of drivers without iflib(4)."""
+    places = drivers.count_sysctls(interface)
     output = machine.ask(["sysctl", "-ie", *places])[0] if places else ""
-    rings = drivers.iflib_queues(interface, "tx", freebsd_tools.parse_sysctls(output))
-    if not 0 < rings < sizes:
+    return drivers.iflib_queues(interface, way, freebsd_tools.parse_sysctls(output))
+
+
+def lacking_rings(machine: Machine, interface: str, sizes: int) -> str:
+    """Why a port cannot send a mix of so many sizes, each from a ring of its own, or ""."""
+    count = rings(machine, interface, "tx") if sizes else 0
+    if not 0 < count < sizes:
         return ""
     return (
-        f"{interface} has {rings} of {sizes} transmit rings that the mix needs, one for each size"
+        f"{interface} has {count} of {sizes} transmit rings that the mix needs, one for each size"
     )
 
 

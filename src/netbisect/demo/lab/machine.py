@@ -240,8 +240,9 @@ class Host(SimulatedMachine):
     def sensors(self) -> dict[str, str]:
         """Adds the queues of the ports: one per processor."""
         queues = {
-            f"dev.{port.device}.iflib.txq{queue}.r_drops": "0"
+            f"dev.{port.device}.iflib.{name}": "0"
             for port in self.ports
             for queue in range(self.processors)
+            for name in (f"rxq{queue}.rxq_fl0.pidx", f"txq{queue}.r_drops")
         }
         return super().sensors() | queues

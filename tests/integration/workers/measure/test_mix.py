@@ -102,13 +102,20 @@ def test_a_port_with_too_few_rings_is_reported(lab: RunningLab, tmp_path: Path) 
         (tmp_path / f"{name}.toml").write_text(text)
         more = ("inet4-imix",) if good else ()
         testbed = replace(lab.lab.testbed("c2558"), scenarios=(name, *more))
+        receiver = replace(testbed.receivers[0], threads=4 if good else 2)
+        testbed = replace(testbed, receiver=receiver)
         other = replace(lab.lab, testbeds=(testbed,), scenario_directories=(tmp_path,))
         found = {one.what: one for one in examine(other, testbed="c2558")}
         assert found["transmit rings of generator"].good == good
         assert ("mtu of generator" in found) == good, "it is checked for large packets"
         expected = "igb2: one for each of 4 sizes" if good else lacking
         assert found["transmit rings of generator"].found == expected
+        assert found["threads of receiver"].good == good
     assert found["mtu of generator"].good
+    assert checks.threads("igb3", "rx", 4, 2).found == (
+        "igb3: 2 threads, 4 receive rings; expected 1 or 4 threads"
+    )
+    assert [checks.threads("igb2", "tx", 4, number).good for number in (2, 8)] == [True, False]
     assert checks.mtu(Interface("igb2", "", "active", "", mtu=1500), 1514) == (
         False,
         "igb2: 1500; packets of 1514 bytes need ifconfig igb2 mtu 1514",

@@ -47,6 +47,9 @@ async def pkt_gen(host: Host, network: Network, shell: Shell, arguments: list[st
         shell.err(f"{port}: Invalid argument\n")
         run.say("main", 3332, "aborting")
         raise CommandFailedError(pktgen_options.usage().rstrip(), pktgen_options.REFUSED)
+    if run.threads > host.processors:
+        run.say("main", 3284, f"bad nthreads {run.threads}, have {host.processors} queues")
+        return 1
     host.programs.add(run.program)
     shell.program = run.program
     link.bounce(host, port)
@@ -246,11 +249,13 @@ class _Run:
         self.say("receiver_body", 1940, f"reading from netmap:{self.port} fd 3 main_fd 3")
         factors = link.router.seconds()
         factor = next(factors)
+        # Each of several threads reads one ring.
+        read = self.threads / self.host.processors if self.threads > 1 else 1.0
         while True:
             end = begin + 1.0 + self.noise.uniform(0.0004, 0.0014)
             if await clock.until(end, self.program.interrupted):
                 break
-            packets = link.arriving(begin, end, factor)
+            packets = int(link.arriving(begin, end, factor) * read)
             if packets:
                 factor = next(factors)
             elif not self.total.packets:
