@@ -167,12 +167,12 @@ def which(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> int:
 
 
 def pkill(machine: SimulatedMachine, _: Shell, arguments: list[str]) -> int:
-    """`pkill -INT -x NAME`, `pkill -INT -x -f PATTERN`; status 1 without a match."""
-    wanted = arguments[-1]
+    """`pkill -INT [-x] [-f] PATTERN`, with `-f` for whole lines; status 1 without a match."""
+    match = re.fullmatch if "-x" in arguments else re.search
     hit = [
         program
         for program in machine.programs
-        if (re.fullmatch(wanted, program.line) if "-f" in arguments else program.name == wanted)
+        if match(arguments[-1], program.line if "-f" in arguments else program.name)
     ]
     for program in hit:
         program.interrupted.set()

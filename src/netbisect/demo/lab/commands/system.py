@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 from netbisect.demo.lab.machine import SimulatedMachine
@@ -10,6 +11,8 @@ from netbisect.demo.lab.shell import CommandFailedError, Shell, named
 
 _WRITABLE = ("kern.hwpmc.mincount", "kern.random.harvest.mask")
 """Of those below kern and hw."""
+_OF_ALL_PORTS = re.compile(r"dev\.(em|igb)\.\d+\.fc")
+"""They show the value that was set last: `input` of em_set_flowcntl() is static."""
 
 
 def _sysctls(machine: SimulatedMachine) -> dict[str, str]:
@@ -56,7 +59,9 @@ def sysctl(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> int
             continue
         text = known[name]
         if equals:
-            machine.sysctls[name] = value
+            shared = _OF_ALL_PORTS.fullmatch(name)
+            names = filter(_OF_ALL_PORTS.fullmatch, known) if shared else [name]
+            machine.sysctls |= dict.fromkeys(names, value)
             text += f" -> {value}"
         shell.out(f"{text}\n" if bare else f"{name}{joint}{text}\n")
     return status
