@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from netbisect.localbisect.repository import LOCATION
 from netbisect.reports.render.words import clean
 
 SKIP = 125
@@ -104,7 +105,7 @@ def run(
         SearchStoppedError: It was aborted.
         subprocess.TimeoutExpired: It exceeded the timeout and was killed.
     """
-    environment = {k: v for k, v in os.environ.items() if k not in ("GIT_DIR", "GIT_WORK_TREE")}
+    environment = {k: v for k, v in os.environ.items() if k not in LOCATION}
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         began = time.monotonic()
         try:
@@ -206,7 +207,7 @@ def parse_value(text: str, metric: str) -> float:
     """
     if not text.strip():
         raise ValueError("nothing")
-    found_in = re.finditer(metric, text, re.MULTILINE) if metric else _NUMBER.finditer(text)
+    found_in = re.finditer(metric, text, re.MULTILINE) if metric else _last_numbers(text, 1)
     matches = deque(found_in, maxlen=1)  # a match takes a hundred times the memory of its text
     if not matches:
         wanted = f"nothing that --metric {metric} matches" if metric else "no number"
@@ -226,7 +227,19 @@ def parse_value(text: str, metric: str) -> float:
 
 def last_of_several(text: str) -> str:
     """The line up to its number, if `text` has more numbers than this last one; else ""."""
-    numbers = deque(_NUMBER.finditer(text), maxlen=2)
+    numbers = _last_numbers(text, 2)
     if len(numbers) == 1:
         return ""
     return clean(text[: numbers[-1].end()].rpartition("\n")[2])[-_MESSAGE_CHARACTERS:]
+
+
+def _last_numbers(text: str, most: int) -> Sequence[re.Match[str]]:
+    """The last numbers of `text`; reads no more lines than it must."""
+    found: deque[re.Match[str]] = deque(maxlen=most)
+    end = len(text)
+    while end >= 0 and len(found) < most:
+        begin = text.rfind("\n", 0, end) + 1
+        of_line = deque(_NUMBER.finditer(text, begin, end), maxlen=most - len(found))
+        found.extendleft(reversed(of_line))
+        end = begin - 1
+    return found

@@ -186,8 +186,8 @@ class LocalDut:
             part = f"  run {run + 1} of {trial.runs} of this trial" if run else ""
             line = f"{number:>5}  {trial.revision[:12]}  {value:<12.6g}{part}{self._dut_suffix}"
             session.report(line.rstrip())
-            several = "" if spec.metric else command.last_of_several(ended.output)
-            if several and number == "1":
+            first = number == "1" and not spec.metric
+            if first and (several := command.last_of_several(ended.output)):
                 session.report(f"{'':>5}  The last number was read: {several}")
         return boot
 

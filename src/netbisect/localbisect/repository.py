@@ -18,11 +18,14 @@ _OPTIONS = (
     # The hooks of the user do not apply to a temporary checkout.
     *("-c", f"core.hooksPath={os.devnull}"),
     *("-c", "advice.detachedHead=false"),
+    # A fresh checkout has no submodules, and git fails to move them.
+    *("-c", "submodule.recurse=false"),
 )
 _OURS = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 _END = b"\n"
 """Terminator of a complete path in a note."""
-_LOCATION = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
+LOCATION = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
+"""Variables of git that name the user's checkout, as in a hook or an alias."""
 
 
 class RepositoryError(UserError):
@@ -42,7 +45,7 @@ def _git(folder: Path, *arguments: str, ask: bool = False, into: Path | None = N
 def _called(
     folder: Path, *arguments: str, given: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
-    environment = {name: value for name, value in os.environ.items() if name not in _LOCATION}
+    environment = {name: value for name, value in os.environ.items() if name not in LOCATION}
     try:
         return subprocess.run(
             ["git", *_OPTIONS, *arguments],

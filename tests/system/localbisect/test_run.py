@@ -113,8 +113,17 @@ def test_swapped_ends_are_reported(make_repository: MakeRepository) -> None:
 
 
 def test_single_commit_is_verified_with_fresh_runs(slower: Repository) -> None:
-    """Repositories cloned by a set-up are removed before the next one."""
-    good, bad = slower.revisions[CULPRIT - 1 : CULPRIT + 1]
+    """Repositories cloned by a set-up are removed before the next one; submodules stay empty."""
+    (slower.place / "part").mkdir()
+    (slower.place / ".gitmodules").write_text('[submodule "part"]\npath = part\nurl = ../part')
+    for revision, level in zip(slower.revisions, (1000, 950), strict=False):
+        (slower.place / "level").write_text(f"{level}\n")
+        slower.git("add", "level", ".gitmodules")
+        slower.git("update-index", "--add", "--cacheinfo", f"160000,{revision},part")
+        slower.git("commit", "-q", "-m", "Another revision of a submodule")
+    slower.git("config", "submodule.part.active", "true")
+    slower.git("config", "submodule.recurse", "true")
+    good, bad = slower.git("rev-parse", "main~1", "main").split()
     clone = "test ! -e dependency && git init -q dependency && touch dependency/file"
     done = slower.search("--good", good, "--bad", bad, "--setup", clone, "--", "./bench.sh")
 
