@@ -30,10 +30,6 @@ def data_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Path(name).write_text("".join(f"{value}\n" for value in values))
 
 
-def points(data: bytes, **options: object) -> list[float]:
-    return read_points(data, "f", **options)  # type: ignore[arg-type]  # options of the caller
-
-
 def test_the_example_of_the_manual_page_is_printed() -> None:
     result = run("-s", "iguana", "chameleon")
 
@@ -92,6 +88,6 @@ def test_any_bytes_are_read_or_refused(data: bytes, column: int) -> None:
     """Any bytes after three valid lines leave the values of these lines unchanged."""
     start = b"1 2 3\n" * 3
     with contextlib.suppress(ValueError):
-        assert points(start + data, column=column)[:3] == [column] * 3
+        assert read_points(start + data, "f", column=column)[:3] == [column] * 3
     with pytest.raises(ValueError, match=r"^Invalid data on line \d+ in f$"):
-        points(start + data + b"\nx x x", column=column)
+        read_points(start + data + b"\nx x x", "f", column=column)

@@ -72,17 +72,6 @@ def searched(
             entries.append(following)
 
 
-def test_most_likely_commits_are_listed_with_their_own_probability() -> None:
-    """Where no change is likely too, all commits together have less than 90 %."""
-    spec = spec_of(COMMITS)
-    chances = dict(zip(spec.subjects, (0.0, 0.4, 0.1, 0.1, 0.05), strict=True))
-    unfinished = Unfinished("120 boots did not settle it", Posterior(chances, none=0.35))
-
-    text = as_text(SearchResult([spec], unfinished, Path()))
-
-    assert "Most likely commits, 65.0 % together:" in text
-
-
 def test_all_commits_that_cannot_be_distinguished_are_listed() -> None:
     """They have 95 % together; one of them alone may have more than 90 %."""
     spec = spec_of(COMMITS)
@@ -98,17 +87,20 @@ def test_all_commits_that_cannot_be_distinguished_are_listed() -> None:
     )
 
 
-def test_reasons_of_skipped_revisions_are_below_the_table() -> None:
+def test_most_likely_commits_and_reasons_of_skipped_ones_are_listed() -> None:
+    """Where no change is likely too, all commits together have less than 90 %."""
     spec = spec_of(COMMITS)
+    chances = dict(zip(spec.subjects, (0.0, 0.4, 0.1, 0.1, 0.05), strict=True))
+    unfinished = Unfinished("120 boots did not settle it", Posterior(chances, none=0.35))
     why = "the command ended with exit status 1: ModuleNotFoundError: No module named 'program'"
     failed = [
         Failure(f"dud-{i}", one.revision, Stage.BENCH, Reaction.SKIP, why, 0.0, 1.0)
         for i, one in enumerate(spec.line[1:3])
     ]
-    posterior = Posterior(dict.fromkeys(spec.subjects, 0.2), none=0.0)
 
-    text = as_text(SearchResult([spec, *failed], Unfinished("noise", posterior), Path()))
+    text = as_text(SearchResult([spec, *failed], unfinished, Path()))
 
+    assert "Most likely commits, 65.0 % together:" in text
     for one in spec.line[1:3]:
         assert f"  {one.revision[:12]} {one.subject}  skipped\n" in text
     assert f"Skipped:\n\n{wrap(f'2 revisions: {why}', indent=2)}\n" in text

@@ -94,17 +94,6 @@ def test_overlay_is_not_applied_if_already_present(make_repository: MakeReposito
     )
 
 
-def test_changed_overlay_is_another_search(broken_range: Repository) -> None:
-    fix = broken_range.place.parent / "link.patch"
-    fix.write_text(FIX)
-    broken_range.search("--overlay", str(fix), "--", "echo", "7")
-    fix.write_text(FIX.replace("-lm", "-lm -lz"))
-    done = broken_range.search("--overlay", str(fix), "--", "echo", "7")
-
-    assert done.returncode == 2
-    assert "is the log of another search: --overlay was 'link.patch (" in done.stderr
-
-
 WRONG_OVERLAYS = [
     ("absent.patch", "absent.patch cannot be read: No such file or directory"),
     ("level", "level is not a patch for git: "),
@@ -114,7 +103,7 @@ WRONG_OVERLAYS = [
 ]
 
 
-def test_invalid_overlays_are_rejected(broken_range: Repository) -> None:
+def test_invalid_and_changed_overlays_are_rejected(broken_range: Repository) -> None:
     fix = broken_range.place.parent / "link.patch"
     fix.write_text(FIX)
     broken_range.git("branch", "side", broken_range.git("commit-tree", "-m", "Side", "main^{tree}"))
@@ -123,3 +112,9 @@ def test_invalid_overlays_are_rejected(broken_range: Repository) -> None:
         assert done.returncode == 2
         assert message in done.stderr
     assert not broken_range.log.exists()
+
+    broken_range.search("--overlay", str(fix), "--", "echo", "7")
+    fix.write_text(FIX.replace("-lm", "-lm -lz"))
+    done = broken_range.search("--overlay", str(fix), "--", "echo", "7")
+    assert done.returncode == 2
+    assert "is the log of another search: --overlay was 'link.patch (" in done.stderr

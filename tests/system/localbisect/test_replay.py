@@ -116,6 +116,7 @@ def test_replay_repeats_all_decisions_and_finds_modifications(log: Path) -> None
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
+        (None, "`netbisect bisect run` starts a search"),
         ("", "is empty; expected the log of a search"),
         ("hello\n", "line 1: invalid JSON"),
         ("950\n", "line 1: expected a JSON object"),
@@ -124,18 +125,14 @@ def test_replay_repeats_all_decisions_and_finds_modifications(log: Path) -> None
         ('{"is":"nightdone","boots":3}\n', "line 1: expected one search, in the first line"),
     ],
 )
-def test_invalid_logs_are_rejected(text: str, sentence: str, tmp_path: Path) -> None:
+def test_missing_and_invalid_logs_are_rejected(
+    text: str | None, sentence: str, tmp_path: Path
+) -> None:
     path = tmp_path / "some.log"
-    path.write_text(text)
+    if text is not None:
+        path.write_text(text)
     done = replay(path)
 
     assert done.exit_code == 2
     assert f"{path}" in done.stderr
     assert sentence in done.stderr
-
-
-def test_missing_log_is_reported(tmp_path: Path) -> None:
-    done = replay(tmp_path / "none.log")
-
-    assert done.exit_code == 2
-    assert "`netbisect bisect run` starts a search" in done.stderr

@@ -94,11 +94,13 @@ def test_direction_lower_finds_an_increase(make_repository: MakeRepository) -> N
 
 
 def test_equal_ends_are_not_searched(make_repository: MakeRepository) -> None:
+    """The reason has the sign of the number."""
     repository = make_repository(numbered(50))
-    done = repository.search()
+    done = repository.search("--direction", "lower")
 
     assert done.returncode == 1
     assert done.stdout.startswith("No relevant change between the two ends")
+    assert "leave no room for a rise of 2 %" in " ".join(done.stdout.split())
     assert set(repository.runs()) == {repository.revisions[0], repository.revisions[-1]}
     assert repository.is_clean()
 
@@ -307,11 +309,7 @@ def test_documentation_lists_exactly_the_options() -> None:
     page = (Path(__file__).parents[3] / "docs" / "bisect-run.md").read_text()
     run = cli.bisect.commands["run"]
     options = {name for option in run.params for name in option.opts if name.startswith("--")}
-    others = {
-        "--seconds",
-        "--shuffle-sections",
-        "--why",
-    }  # options of an example, the linker and `mark`
+    others = {"--init", "--seconds", "--shuffle-sections", "--why"}  # of other commands
 
     assert set(re.findall(r"--[a-z]+(?:-[a-z]+)*(?![-\w])", page)) - others == options
 

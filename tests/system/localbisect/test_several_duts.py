@@ -26,6 +26,7 @@ def test_different_devices_are_not_a_change(make_repository: MakeRepository) -> 
 
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("No relevant change between the two ends")
+    assert "leave no room for a drop of 2 %" in " ".join(done.stdout.split())
 
 
 @pytest.mark.long

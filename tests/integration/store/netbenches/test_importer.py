@@ -195,19 +195,27 @@ def test_a_folder_is_read_from_output_of_pkt_gen(ledger: Ledger, tmp_path: Path)
     assert rates_of(ledger, testbed, "inet4-pf-stateful") == {"r311849": [400_000.0]}
 
 
-def test_values_that_contradict_their_source_are_reported(ledger: Ledger, tmp_path: Path) -> None:
+def test_contradicting_values_and_runs_without_a_rate_are_reported(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    """A run without a rate is kept as invalid."""
     results = Results(tmp_path, "fbsd.2016")
     results.pps("311848", [5e5, 7e5])
     results.raw("311848", [5e5, 6e5])
+    results.raw("311849", [5e5, 6e5])
+    broken = results.directory / "RAW" / "bench.311849.2.receiver"
+    broken.write_text(receiver(6e5, seconds=3))
 
     summary = import_into(ledger, tmp_path, parser=PARSER)
 
-    [reason] = summary.skipped
-    assert reason.endswith(
+    assert summary.samples == 4
+    [contradiction, missing] = summary.skipped
+    assert contradiction.endswith(
         "311848.pps: its values are not those of the receivers' files, which were taken"
     )
+    assert missing.startswith(f"{broken}: no sample: none of its ")
     found = rates_of(ledger, "atom-c2558-i350-2016", "inet4-forwarding")
-    assert found == {"r311848": [5e5, 6e5]}
+    assert found == {"r311848": [5e5, 6e5], "r311849": [5e5]}
 
 
 def test_runs_under_hwpmc_are_excluded(ledger: Ledger, tmp_path: Path) -> None:
@@ -229,21 +237,6 @@ def test_runs_under_hwpmc_are_excluded(ledger: Ledger, tmp_path: Path) -> None:
         "measured while hwpmc was counting",
         "overwritten while hwpmc was counting",
     ]
-
-
-def test_a_run_without_a_rate_is_kept_as_invalid(ledger: Ledger, tmp_path: Path) -> None:
-    results = Results(tmp_path, "fbsd.2016")
-    results.raw("311848", [5e5, 6e5])
-    broken = results.directory / "RAW" / "bench.311848.2.receiver"
-    broken.write_text(receiver(6e5, seconds=3))
-
-    summary = import_into(ledger, tmp_path, parser=PARSER)
-
-    assert summary.samples == 2
-    [reason] = summary.skipped
-    assert reason.startswith(f"{broken}: no sample: none of its ")
-    found = rates_of(ledger, "atom-c2558-i350-2016", "inet4-forwarding")
-    assert found == {"r311848": [5e5]}
 
 
 @pytest.mark.parametrize(
