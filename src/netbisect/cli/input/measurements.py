@@ -168,7 +168,7 @@ def _records(lines: Iterable[str], name: str) -> Iterator[Record]:
     rest = iter(lines)
     first = next(rest, "")
     every = itertools.chain([first], rest)
-    if first.lstrip().startswith("{"):
+    if first.lstrip().startswith(("{", "[")):
         yield from _json(every, name)
         return
     # Strict: an open quotation mark would hide all rows behind it.
