@@ -41,7 +41,7 @@ _COMMANDS = {
     "check": _Subcommand("Check settings, database, repository, mail server and ports.", "master"),
     "detect": _Subcommand("Detect changes of level in a database or in files."),
     "export": _Subcommand("Export documents as JSON."),
-    "follow": _Subcommand("Print events as they happen.", "status"),
+    "follow": _Subcommand("Print events as they happen, with times in UTC.", "status"),
     "guard": _Subcommand("Print the script that restricts an SSH key.", "service", extra="worker"),
     "health": _Subcommand("Report the sensitivity of series and the accuracy of alerts."),
     "import": _Subcommand("Import measurements made elsewhere.", "import_measurements"),

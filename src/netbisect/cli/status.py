@@ -42,7 +42,7 @@ def status(folder: Path, *, everything: bool, as_json: bool) -> None:
     "--until-idle", is_flag=True, help="Exit when the queue is empty, and no mail is being sent."
 )
 def follow(folder: Path, from_start: bool, until_idle: bool) -> None:
-    """Print events as they happen."""
+    """Print events as they happen, with times in UTC."""
     ledger = open_service_ledger(load_settings(folder / SETTINGS))
     marker = 0 if from_start else ledger.events.last()
     while True:
