@@ -69,9 +69,12 @@ def read_maildir(ledger: Ledger, settings: Settings) -> list[str]:
         return []
     lines = []
     for path in sorted((folder / "new").glob("*")):
-        with path.open("rb") as mail:
-            lines.append(_execute_safely(ledger, settings, mail.read(MAIL_MAX)))
-        path.rename(folder / "cur" / f"{path.name}:2,S")
+        try:
+            with path.open("rb") as mail:
+                lines.append(_execute_safely(ledger, settings, mail.read(MAIL_MAX)))
+            path.rename(folder / "cur" / f"{path.name}:2,S")
+        except OSError as error:  # it delays no other mail
+            lines.append(f"a mail is read again: {error}")
     return lines
 
 

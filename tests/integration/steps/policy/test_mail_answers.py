@@ -68,13 +68,14 @@ def reply(settings: Settings, ledger: Ledger, text: str, **headers: str) -> Emai
 
 
 def test_a_reply_in_the_maildir_changes_the_alert(settings: Settings, ledger: Ledger) -> None:
-    """The sender gets an answer."""
+    """The sender gets an answer; a file that cannot be read delays no mail."""
     maildir = settings.mail.answers_maildir
     assert maildir is not None
     Maildir(maildir).add(reply(settings, ledger, "Seen.\n\nack the price of SA-26:03"))
+    (maildir / "new" / "0").mkdir()
+    unread, line = read_maildir(ledger, settings)
 
-    [line] = read_maildir(ledger, settings)
-
+    assert unread.startswith("a mail is read again: [Errno 21]")
     assert line == f"a mail of '{ANN}' about alert 1: acknowledged: the price of SA-26:03"
     assert ledger.alerts.get(1).state is AlertState.ACKNOWLEDGED
     change = ledger.alerts.changes(1)[-1]
@@ -84,7 +85,7 @@ def test_a_reply_in_the_maildir_changes_the_alert(settings: Settings, ledger: Le
     answer = ledger.mails.waiting()[-1]
     assert (answer.recipients, answer.in_reply_to) == ((ANN,), "<1@example.org>")
     assert answer.body == "Alert 1 is acknowledged; the new level is the baseline.\n"
-    assert read_maildir(ledger, settings) == []
+    assert read_maildir(ledger, settings) == [unread]
     assert [path.name[-4:] for path in (maildir / "cur").iterdir()] == [":2,S"]
 
 
