@@ -31,7 +31,10 @@ class CostRepository(LedgerRepository):
         booted = select(BootRow.kernel).where(BootRow.testbed == testbed)
         builds = select(KernelRow.seconds).where(KernelRow.key.in_(booted))
         boots = select(BootRow.seconds).where(BootRow.testbed == testbed)
-        runs = select(SampleRow.seconds).where(SampleRow.testbed == testbed)
+        # Of the latest boots, because a search among all samples is slow in a large ledger.
+        latest = select(BootRow.id).where(BootRow.testbed == testbed)
+        latest = latest.order_by(BootRow.at.desc()).limit(_RECENT)
+        runs = select(SampleRow.seconds).where(SampleRow.boot.in_(latest))
         default = Prices()
         with self.reading() as session:
             return Prices(
