@@ -23,7 +23,7 @@ from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 
 T = TypeVar("T")
-Purpose = Literal["", "requests", "revisions", "digest"]
+Purpose = Literal["", "reads", "revisions", "requests", "digest"]
 
 _open: dict[tuple[str, Purpose], DatabaseThread] = {}
 _DIGEST_LIMIT = 3600.0
@@ -106,9 +106,9 @@ def database_thread(settings: Settings, purpose: Purpose = "") -> DatabaseThread
 
     Args:
         settings: Settings of the service.
-        purpose: `requests` for calls that may fetch a review, `revisions` for searches in the tree,
-            `digest` for the digest, which takes minutes in a large lab; other calls do not wait
-            for these.
+        purpose: `reads` for web clients, `revisions` for their searches in the tree, `requests` for
+            calls that may fetch a review, `digest` for the digest, which takes minutes in a large
+            lab; the scheduler does not wait for these.
     """
     key = settings.database, purpose
     if key not in _open:

@@ -88,7 +88,7 @@ class ApiResource(ProtectedResource):
         query = _query(request)
         found = await self._run(
             lambda ledger: read(self._service(ledger), user, path, query),
-            "revisions" if path == ["revisions"] else "",
+            "revisions" if path == ["revisions"] else "reads",
         )
         return json_schema.as_plain(found), 200
 

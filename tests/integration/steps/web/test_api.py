@@ -59,10 +59,12 @@ class ApiTest(ApiMaster):
         assert "ann@lab.invalid" not in json.dumps([log, created])
 
     async def check_revisions(self) -> None:
-        async with database_thread(self.settings)._lock:  # the scheduler does not wait for git
-            call = defer.ensureDeferred(self.get(200, "revisions?name=main~1"))
-            found = await call.addTimeout(60, self.master.reactor)
-        assert found["commit"]["subject"] == "Change 2"
+        found = {}
+        async with database_thread(self.settings)._lock:  # the scheduler does not wait for readers
+            for path in ("revisions?name=main~1", "requests/1"):
+                call = defer.ensureDeferred(self.get(200, path))
+                found[path] = await call.addTimeout(60, self.master.reactor)
+        assert found["revisions?name=main~1"]["commit"]["subject"] == "Change 2"
         assert (await self.get(200, "revisions?name=main~2..main"))["commits"] == 2
         answered = await self.get(422, "revisions?name=nosuch")
         assert "nosuch" in answered["faults"]["name"]
