@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import os
 import re
 from email import message_from_bytes
 from email.message import Message
@@ -69,10 +70,14 @@ def read_maildir(ledger: Ledger, settings: Settings) -> list[str]:
         return []
     lines = []
     for path in sorted((folder / "new").glob("*")):
+        seen = folder / "cur" / f"{path.name}:2,S"
         try:
+            for place in (path.parent, seen.parent):
+                if not os.access(place, os.W_OK):  # the mail would be executed at every tick
+                    raise PermissionError(f"{place} is not writable")
             with path.open("rb") as mail:
                 lines.append(_execute_safely(ledger, settings, mail.read(MAIL_MAX)))
-            path.rename(folder / "cur" / f"{path.name}:2,S")
+            path.rename(seen)
         except OSError as error:  # it delays no other mail
             lines.append(f"a mail is read again: {error}")
     return lines

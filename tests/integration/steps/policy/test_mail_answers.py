@@ -68,11 +68,19 @@ def reply(settings: Settings, ledger: Ledger, text: str, **headers: str) -> Emai
 
 
 def test_a_reply_in_the_maildir_changes_the_alert(settings: Settings, ledger: Ledger) -> None:
-    """The sender gets an answer; a file that cannot be read delays no mail."""
+    """The sender gets an answer; a file that cannot be read delays no mail.
+
+    Nothing is executed while mails cannot be marked as seen.
+    """
     maildir = settings.mail.answers_maildir
     assert maildir is not None
     Maildir(maildir).add(reply(settings, ledger, "Seen.\n\nack the price of SA-26:03"))
     (maildir / "new" / "0").mkdir()
+    (maildir / "cur").rename(maildir / "absent")
+    assert set(read_maildir(ledger, settings)) == {
+        f"a mail is read again: {maildir}/cur is not writable"
+    }
+    (maildir / "absent").rename(maildir / "cur")
     unread, line = read_maildir(ledger, settings)
 
     assert unread.startswith("a mail is read again: [Errno 21]")
