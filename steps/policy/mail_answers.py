@@ -76,25 +76,15 @@ def read_maildir(ledger: Ledger, settings: Settings) -> list[str]:
                 if not os.access(place, os.W_OK):  # the mail would be executed at every tick
                     raise PermissionError(f"{place} is not writable")
             with path.open("rb") as mail:
-                lines.append(_execute_safely(ledger, settings, mail.read(MAIL_MAX)))
+                lines.append(execute(ledger, settings, mail.read(MAIL_MAX)))
             path.rename(seen)
         except OSError as error:  # it delays no other mail
             lines.append(f"a mail is read again: {error}")
     return lines
 
 
-def _execute_safely(ledger: Ledger, settings: Settings, mail: bytes) -> str:
-    """As `execute`; a mail that cannot be parsed blocks no other."""
-    try:
-        return execute(ledger, settings, mail)
-    except UserError:
-        raise
-    except Exception as error:  # noqa: BLE001 - what the email package may raise is not documented
-        return f"a mail was ignored: {error!r}"
-
-
 def execute(ledger: Ledger, settings: Settings, mail: bytes) -> str:
-    """Executes the command in a mail, and answers it; ignores automatic mails.
+    """Executes the command in a mail, and answers it; ignores automatic and invalid mails.
 
     Returns:
         A line for the log.
@@ -103,6 +93,15 @@ def execute(ledger: Ledger, settings: Settings, mail: bytes) -> str:
         StoreError: The database cannot be used.
         FileError: The key cannot be read.
     """
+    try:
+        return _execute(ledger, settings, mail)
+    except UserError:
+        raise
+    except Exception as error:  # noqa: BLE001 - what the email package may raise is not documented
+        return f"a mail was ignored: {error!r}"
+
+
+def _execute(ledger: Ledger, settings: Settings, mail: bytes) -> str:
     message = message_from_bytes(mail)
     sender = parseaddr(_header(message, "From"))[1]
     alert = _authorised_alert(message, settings.mail)

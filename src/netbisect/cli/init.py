@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import socket
 from pathlib import Path
@@ -70,7 +71,8 @@ def init(folder: Path, to: str, repository: str, lab: Path | None) -> None:
         "settings": folder / control.SETTINGS,
         "passwords": folder / _PASSWORDS,
     }
-    click.echo(_NEXT.format(**paths), nl=False)
+    words = {name: shlex.quote(str(path)) for name, path in paths.items()}
+    click.echo(_NEXT.format(**words), nl=False)
 
 
 def write(folder: Path, *, to: str, repository: str, lab: Path | None = None) -> None:

@@ -56,6 +56,11 @@ def test_new_settings_are_valid_and_commented_ones_are_the_defaults(folder: Path
     assert load(path)[0] == before
 
 
+def test_paths_in_the_printed_commands_are_quoted(tmp_path: Path) -> None:
+    folder = tmp_path / "my service"
+    assert f"netbisect check '{folder}'\n" in run("init", folder).output
+
+
 def test_secrets_are_private(folder: Path) -> None:
     """Each worker has its own password."""
     _, lab = load(folder / control.SETTINGS)
