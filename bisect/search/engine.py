@@ -33,7 +33,7 @@ from netbisect.bisect.model.results import (
 )
 from netbisect.bisect.search import link_order
 from netbisect.bisect.search.information_gain import information_gain
-from netbisect.bisect.search.kernel_comparison import RUNS, max_boots
+from netbisect.bisect.search.kernel_comparison import RUNS, VERIFIES, max_boots
 from netbisect.bisect.search.posterior import JointPosterior, infer
 from netbisect.bisect.search.search_space import SearchSpace, Target, build_search_space
 from netbisect.bisect.search.verification import (
@@ -62,6 +62,9 @@ _ANOTHER, _ANOTHER_CHEAP = 0.07, 0.015
 """Probability of a second step at which a search continues after its first verified culprit, if
 the next trial needs a build. It falls in proportion to the cost of the trial, down to the second
 value. With image noise, which hides small second steps, it is always the first."""
+_ANOTHER_BOOTS = 8
+"""Boots after a verification in which a second step has to become likelier than not. Without the
+limit, levels that wander keep a search at a second step that is never found."""
 _LEAST_GAIN, _LEAST_SHARE = 0.002, 0.005
 """Minimum gain of a boot: bits, and share of the missing bits. Only image noise makes the gain so
 small, because boots do not average it out."""
@@ -180,6 +183,10 @@ def _seek_second_step(
     """Whether to look for a second step after the first verified culprit."""
     if not isinstance(move, Trial):
         return isinstance(move, Wait)
+    orders = [r.order for r in space.evidence.observations[-_ANOTHER_BOOTS:]]
+    likely = joint.posterior.two > 0.5  # noqa: PLR2004 - likelier than not
+    if not likely and not any(why.startswith(VERIFIES) for why in orders):
+        return False
     share = 1.0
     if not space.job.noise.image:
         name = kernel_name(move.revision, move.layout)

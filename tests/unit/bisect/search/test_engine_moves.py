@@ -127,6 +127,19 @@ def test_failed_verification_names_no_culprit() -> None:
     assert single.why == "boots of r1 and of its parent do not differ as the search expects"
 
 
+@pytest.mark.parametrize(
+    ("level", "boots", "ended"), [(14.015, 7, False), (14.015, 8, True), (14.02, 8, False)]
+)
+def test_second_step_has_to_become_likely_soon(level: float, boots: int, *, ended: bool) -> None:
+    """The good end is faster than the parent of a verified culprit."""
+    known = evidence_of({"r0": [level, level + 1e-3], "r16": [13.95, 13.951]}).observations
+    later = evidence_of({"r0": [level + 1e-3 * (i % 3) for i in range(boots)]}).observations
+    ordered = proof("r2", "r3", (14.0, 13.95))
+    move = next_move(bisection(16), Evidence((*known, *ordered, *later)), PRICES)
+
+    assert isinstance(move, Culprit) == ended
+
+
 def test_boots_of_a_search_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """The noise is five times the drop."""
     monkeypatch.setattr(kernel_comparison, "_MOST_BOOTS", 60)
