@@ -10,6 +10,7 @@ import pytest
 import report_cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ledger_facts import COMPARISON, NIGHT
 from report_cases import make
 
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
@@ -165,10 +166,6 @@ def test_quoted_arguments_are_not_split() -> None:
     assert "'one two  three'" in shown
     assert shown.endswith("# not a comment")
     assert plaintext.shell("echo 'open " + "a " * 50).count("\n") == 0
-
-
-NIGHT = NightlyJob("main", "c2558", "a", ("inet4",), 5)
-COMPARISON = CompareJob("main", "c2558", "a", "b", (), "inet4", -0.1, commits=30)
 
 
 @pytest.mark.parametrize(("job", "word"), [(NIGHT, "night"), (COMPARISON, "confirmation")])

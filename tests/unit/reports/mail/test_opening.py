@@ -19,13 +19,18 @@ def with_subject(case: BisectionDocument, subject: str) -> BisectionDocument:
     return replace(case, candidates=candidates)
 
 
-def test_subject_names_a_verified_commit() -> None:
+def test_subject_names_a_verified_commit_and_truncates_long_names() -> None:
     case = with_subject(make("culprit_case"), "e1000: Migrate igb(4) to iflib")
     several = replace(case, outcome="several", culprits=case.culprits * 3)
     start = "[netbisect] main: 84363a3ebf e1000: Migrate igb(4) to iflib"
 
     assert alerts.mail(case).subject == f"{start}: forwarding, inet4 -10.9 % on c2558"
     assert alerts.mail(several).subject.startswith(f"{start} (and 2 more): forwarding")
+
+    case = with_subject(case, "e1000: " + "x" * 300)
+    assert f"{'x' * 50}...: forwarding, inet4 -10.9 % on c2558" in alerts.mail(case).subject
+    case = replace(case, titles={"fwd4": "forwarding " * 90})
+    assert 150 < len(alerts.mail(case).subject) <= 160
 
 
 def test_gain_besides_the_drop_is_in_the_first_lines() -> None:
@@ -36,15 +41,6 @@ def test_gain_besides_the_drop_is_in_the_first_lines() -> None:
 
     assert "  but           +7.3 % (+5.1 to +9.4), forwarding, inet6\n" in alerts.mail(case).text
     assert "  but  " not in alerts.mail(make("culprit_case")).text
-
-
-def test_long_commits_and_scenarios_are_truncated_in_the_subject() -> None:
-    case = with_subject(make("culprit_case"), "e1000: " + "x" * 300)
-    subject = alerts.mail(case).subject
-
-    assert f"{'x' * 50}...: forwarding, inet4 -10.9 % on c2558" in subject
-    case = replace(case, titles={"fwd4": "forwarding " * 90})
-    assert 150 < len(alerts.mail(case).subject) <= 160
 
 
 def test_only_commit_of_a_range_is_not_named_before_verification() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -30,21 +31,48 @@ POSTERIOR = Posterior({"a" * 40: 0.996, "b" * 40: 0.003}, 0.001)
 
 
 @pytest.mark.parametrize(
-    ("rate", "text"),
+    ("show", "texts"),
     [
-        (0, "0 pps"),
-        (1.496, "1 pps"),
-        (999.6, "1.00 kpps"),
-        (12_345, "12.3 kpps"),
-        (999_499, "999 kpps"),
-        (999_500, "1.000 Mpps"),
-        (1_488_095, "1.488 Mpps"),
-        (148_809_523, "148.8 Mpps"),
-        (1_488_095_238, "1488 Mpps"),
+        (
+            words.pps,
+            {
+                0: "0 pps",
+                1.496: "1 pps",
+                999.6: "1.00 kpps",
+                12_345: "12.3 kpps",
+                999_499: "999 kpps",
+                999_500: "1.000 Mpps",
+                1_488_095: "1.488 Mpps",
+                148_809_523: "148.8 Mpps",
+                1_488_095_238: "1488 Mpps",
+            },
+        ),
+        (
+            words.duration,
+            {0: "0 s", 59.7: "1 min", 720: "12 min", 3599: "1 h 00 min", 86399: "1 d 00 h"},
+        ),
+        (
+            words.certainty,
+            {
+                1.0: "more than 99.9 %",
+                0.99951: "more than 99.9 %",
+                0.9989: "99.9 %",
+                0.31: "31.0 %",
+                0.0004: "less than 0.1 %",
+                0.0: "less than 0.1 %",
+            },
+        ),
+        (
+            words.probability_by_chance,
+            {0: "below 1 in a million", 0.0003: "1 in 3,000", 0.05: "1 in 20", 0.3: "30 %"},
+        ),
     ],
 )
-def test_rates_have_a_unit_and_significant_digits(rate: float, text: str) -> None:
-    assert words.pps(rate) == text
+def test_numbers_have_a_unit_and_significant_digits(
+    show: Callable[[float], str], texts: dict[float, str]
+) -> None:
+    """Durations round up to hours, and probabilities are never 0 or 100 %."""
+    assert {number: show(number) for number in texts} == texts
 
 
 @pytest.mark.parametrize(
@@ -62,48 +90,6 @@ def test_effect_and_interval_have_the_same_digits(
     effect = Effect("fwd4", math.log(middle), math.log(low), math.log(high), 0.01, 5, 5)
 
     assert words.change(effect) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 s"),
-        (59.7, "1 min"),
-        (720, "12 min"),
-        (3599, "1 h 00 min"),
-        (86399, "1 d 00 h"),
-    ],
-)
-def test_durations_round_up_to_hours(seconds: float, text: str) -> None:
-    assert words.duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("chance", "text"),
-    [
-        (1.0, "more than 99.9 %"),
-        (0.99951, "more than 99.9 %"),
-        (0.9989, "99.9 %"),
-        (0.31, "31.0 %"),
-        (0.0004, "less than 0.1 %"),
-        (0.0, "less than 0.1 %"),
-    ],
-)
-def test_probabilities_are_never_0_or_100_percent(chance: float, text: str) -> None:
-    assert words.certainty(chance) == text
-
-
-@pytest.mark.parametrize(
-    ("p", "text"),
-    [
-        (0, "below 1 in a million"),
-        (0.0003, "1 in 3,000"),
-        (0.05, "1 in 20"),
-        (0.3, "30 %"),
-    ],
-)
-def test_p_value_is_a_probability_by_chance(p: float, text: str) -> None:
-    assert words.probability_by_chance(p) == text
 
 
 @settings(deadline=None)

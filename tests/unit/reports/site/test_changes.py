@@ -26,8 +26,10 @@ def culprit() -> str:
     return page(make("culprit_case"))
 
 
-def test_sections_are_complete_and_in_order(culprit: str) -> None:
-    assert Page(culprit).headings == [
+def test_page_of_a_culprit_has_all_sections_author_trailers_and_links(culprit: str) -> None:
+    outline = Page(culprit)
+
+    assert outline.headings == [
         "Alert 3: a drop, forwarding, inet4 on c2558",
         "Measurements",
         "forwarding, inet4",
@@ -47,11 +49,6 @@ def test_sections_are_complete_and_in_order(culprit: str) -> None:
         "To reproduce",
         "Acknowledge or mute",
     ]
-
-
-def test_culprit_has_author_trailers_and_links(culprit: str) -> None:
-    outline = Page(culprit)
-
     for words in (
         "Commit n40-84363a3ebf40 made forwarding, inet4 slower: -10.9 %",
         "net: tidy up the route lookup, part 40",
