@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from programs import git
+from revision_tree import Tree
 
 from netbisect.bisect.commit_trailers import merge_status, parse_trailers
 from netbisect.bisect.model.entities import Commit
@@ -46,39 +45,31 @@ def test_mfc_after_period(period: str, days: float | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "names"),
+    ("text", "fixes", "picked"),
     [
-        (f"Fixes:\t{A}", (A,)),
-        ('Fixes: 0a1b2c3d4e5f ("igb: Convert to iflib")', ("0a1b2c3d4e5f",)),
-        ("Fixes:\t0a1b2c3d4e5f igb: Convert deadbeef to iflib", ("0a1b2c3d4e5f",)),
-        ("Fixes: 0a1b2c3d4e5f, 1a1b2c3d4e5f", ("0a1b2c3d4e5f", "1a1b2c3d4e5f")),
-        ("Fixes:  r311849\nFixes:  0a1b2c3d4e5f", ("r311849", "0a1b2c3d4e5f")),
-        ("Fixes: the previous commit", ()),
-        (f"This reverts commit {A}.", (A,)),
-        ("This fixes: nothing", ()),
+        (f"pf: Repair\n\nFixes:\t{A}\n", (A,), ()),
+        ('x\n\nFixes: 0a1b2c3d4e5f ("igb: Convert to iflib")', ("0a1b2c3d4e5f",), ()),
+        ("x\n\nFixes:\t0a1b2c3d4e5f igb: Convert deadbeef to iflib", ("0a1b2c3d4e5f",), ()),
+        ("x\n\nFixes: 0a1b2c3d4e5f, 1a1b2c3d4e5f", ("0a1b2c3d4e5f", "1a1b2c3d4e5f"), ()),
+        ("x\n\nFixes:  r311849\nFixes:  0a1b2c3d4e5f", ("r311849", "0a1b2c3d4e5f"), ()),
+        ("x\n\nFixes: the previous commit", (), ()),
+        (f"x\n\nThis reverts commit {A}.", (A,), ()),
+        ("x\n\nThis fixes: nothing", (), ()),
+        (f"igb: Count\n\n(cherry picked from commit {A})", (), (A,)),
+        (f"x\n\n(cherry picked from commit {A})\n(cherry picked from commit {B})", (), (A, B)),
+        ("MFC r311849:", (), ("r311849",)),
+        ("MFC: 311849", (), ("r311849",)),
+        ("MFC: r311849-r311851", (), ("r311849", "r311850", "r311851")),
+        ("MFC r311849 through r311850:", (), ("r311849", "r311850")),
+        ("MFC 0a1b2c3d4e5f: igb: Count", (), ("0a1b2c3d4e5f",)),
+        ("MFC after: 311849", (), ()),
+        ("MFC the driver", (), ()),
+        ("MFC: r1-r99999999", (), ()),
     ],
 )
-def test_fixes(line: str, names: tuple[str, ...]) -> None:
-    assert parse_trailers(f"pf: Repair\n\n{line}\n").fixes == names
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        (f"igb: Count\n\n(cherry picked from commit {A})", (A,)),
-        (f"x\n\n(cherry picked from commit {A})\n(cherry picked from commit {B})", (A, B)),
-        ("MFC r311849:", ("r311849",)),
-        ("MFC: 311849", ("r311849",)),
-        ("MFC: r311849-r311851", ("r311849", "r311850", "r311851")),
-        ("MFC r311849 through r311850:", ("r311849", "r311850")),
-        ("MFC 0a1b2c3d4e5f: igb: Count", ("0a1b2c3d4e5f",)),
-        ("MFC after: 311849", ()),
-        ("MFC the driver", ()),
-        ("MFC: r1-r99999999", ()),
-    ],
-)
-def test_cherry_picks(text: str, names: tuple[str, ...]) -> None:
-    assert parse_trailers(text).picked == names
+def test_fixes_and_cherry_picks(text: str, fixes: tuple[str, ...], picked: tuple[str, ...]) -> None:
+    found = parse_trailers(text)
+    assert (found.fixes, found.picked) == (fixes, picked)
 
 
 def commit(revision: str, body: str = "", subject: str = "igb: Change", day: float = 0) -> Commit:
@@ -131,38 +122,21 @@ def test_fix_and_branches_without_it() -> None:
     ]
 
 
-def dated(day: float) -> dict[str, str]:
-    date = f"@{int(NOVEMBER + day * DAY)} +0000"
-    return {**os.environ, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-
-
-def change(repository: Path, message: str, day: float) -> str:
-    with (repository / "file").open("a") as stream:
-        stream.write(f"{message}\n")
-    git(repository, "add", "file")
-    git(repository, "commit", "-qm", message, env=dated(day))
-    return git(repository, "rev-parse", "HEAD")
-
-
 def test_merge_status_from_a_repository(tmp_path: Path) -> None:
-    repository = tmp_path / "src"
-    repository.mkdir()
-    git(repository, "init", "-q", "--initial-branch=main")
-    change(repository, "Begin", -30)
-    git(repository, "branch", "stable/14")
-    culprit = change(repository, "igb: Change\n\nMFC after:\t2 weeks", 0)
-    git(repository, "checkout", "-q", "stable/14")
-    git(repository, "cherry-pick", "-x", culprit, env=dated(10))
-    pick = git(repository, "rev-parse", "HEAD")
-    git(repository, "checkout", "-q", "main")
-    fix = change(repository, f"igb: Correct it\n\nFixes:\t{culprit[:12]}", 12)
-    history = History(tmp_path / "clone.git", str(repository))
+    tree = Tree(tmp_path / "src")
+    [begin] = tree.grow("main", "Begin")
+    [culprit] = tree.grow("main", "igb: Change\n\nMFC after:\t2 weeks")
+    at = tree.time
+    text = f"igb: Change\n\n(cherry picked from commit {culprit})"
+    [pick] = tree.grow("stable/14", text, upon=begin)
+    [fix] = tree.grow("main", f"igb: Correct it\n\nFixes:\t{culprit[:12]}")
+    history = History(tmp_path / "clone.git", str(tree.directory))
     history.update()
     found = merge_status_of(history, culprit, "main", ["stable/14"])
-    assert found.due == NOVEMBER + 14 * DAY
+    assert found.due == at + 14 * DAY
     assert {name: one.revision for name, one in found.landed.items()} == {"stable/14": pick}
     assert [one.revision for one in found.fixes] == [fix]
     assert found.landed["stable/14"].number == 2
-    assert history.since("main", NOVEMBER + DAY)[0].revision == fix
+    assert history.since("main", at + 1.0)[0].revision == fix
     with pytest.raises(HistoryError, match="there is no branch 'stable/15'"):
         merge_status_of(history, culprit, "main", ["stable/15"])
