@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import stat
 import subprocess
 from datetime import timedelta
 from pathlib import Path
@@ -23,10 +22,6 @@ from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import load
 from netbisect.workers.cli.main import main as lab_main
 from netbisect.workers.config.toml import FileError
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 @pytest.fixture
@@ -59,17 +54,6 @@ def test_new_settings_are_valid_and_commented_ones_are_the_defaults(folder: Path
 def test_paths_in_the_printed_commands_are_quoted(tmp_path: Path) -> None:
     folder = tmp_path / "my service"
     assert f"netbisect check '{folder}'\n" in run("init", folder).output
-
-
-def test_secrets_are_private(folder: Path) -> None:
-    """Each worker has its own password."""
-    _, lab = load(folder / control.SETTINGS)
-    passwords = {path.name: path for path in (folder / "workers").iterdir()}
-
-    assert set(passwords) == set(lab.hosts_by_worker)
-    assert {mode(path) for path in passwords.values()} == {0o600}
-    assert min(len(path.read_text().strip()) for path in passwords.values()) > 30
-    assert len({path.read_text() for path in passwords.values()}) == len(passwords) > 1
 
 
 @pytest.mark.parametrize("to", ["nobody", 'a"b', "two words@lab.invalid"])

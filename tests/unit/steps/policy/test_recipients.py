@@ -16,14 +16,13 @@ def settings(*rules: MailRule, committers: bool = False) -> MailSettings:
     )
 
 
-def test_rule_adds_recipients_to_the_list() -> None:
+def test_rules_add_recipients_to_the_list() -> None:
+    """A rule for paths needs a verified culprit."""
     rule = MailRule(to=(STABLE, LIST), branch="stable/*")
 
     assert recipients(settings(rule), "main", "c2558") == (LIST,)
     assert recipients(settings(rule), "stable/15", "c2558") == (LIST, STABLE)
 
-
-def test_rule_for_paths_needs_a_verified_culprit() -> None:
     rule = MailRule(to=(IGB,), path="sys/dev/e1000/*")
 
     assert recipients(settings(rule), "main", "c2558") == (LIST,)

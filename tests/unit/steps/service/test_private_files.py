@@ -16,7 +16,7 @@ from sqlalchemy import text
 from netbisect.cli.init import write
 from netbisect.steps.service import private_files
 from netbisect.steps.service.control import check_folder
-from netbisect.steps.service.settings import load_settings
+from netbisect.steps.service.settings import load, load_settings
 from netbisect.store.db.database import open_database
 from netbisect.store.db.schema import migrate
 
@@ -46,9 +46,16 @@ def check(folder: Path) -> tuple[bool, str]:
 
 
 def test_new_service_is_private(folder: Path) -> None:
+    """Each worker has its own password."""
+    settings, lab = load(folder / "netbisect.toml")
+    passwords = {path.name: path.read_text().strip() for path in (folder / "workers").iterdir()}
+    assert set(passwords) == set(lab.hosts_by_worker)
+    assert min(map(len, passwords.values())) > 30
+    assert len(set(passwords.values())) == len(passwords) > 1
+    assert {mode(folder / "workers" / name) for name in passwords} == {0o600}
     assert check(folder) == (True, f"{folder} is private")
     assert (mode(folder), mode(folder / "workers")) == (0o700, 0o700)
-    engine = open_database(load_settings(folder / "netbisect.toml").database)
+    engine = open_database(settings.database)
     migrate(engine)
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE x (y)")
