@@ -7,7 +7,7 @@ import math
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,23 +39,25 @@ def rows(metric: str, factor: float, unit: str, direction: str) -> Iterator[str]
 CPU = list(rows("cpu", 1.2, "%", "lower"))
 CPU_OF_BOOT = "boot~cpu.percent.lower"
 RATE = list(rows("rate", 0.9, "Mbit/s", "higher"))
-TIMED = [f"{line},2026-03-{1 + int(line.split(',')[2][1:]):02}" for line in CPU]
 
 
-def csv(*lines: str) -> str:
-    return "\n".join([HEADER, *lines, ""])
+def timed(lines: list[str]) -> list[str]:
+    return [f"{line},2026-03-{1 + int(line.split(',')[2][1:]):02}" for line in lines]
 
 
-def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
-    return "".join(json.dumps(row) + "\n" for row in rows)
+def csv(*lines: str, header: str = HEADER) -> str:
+    return "\n".join([header, *lines, ""])
 
 
-def as_json(lines: list[str]) -> str:
-    keys = HEADER.split(",")
-    return json_lines(dict(zip(keys, line.split(","), strict=True)) for line in lines)
+def as_json(lines: list[str], header: str = HEADER, value: type = float) -> str:
+    found = [dict(zip(header.split(","), line.split(","), strict=True)) for line in lines]
+    return "".join(json.dumps(row | {"value": value(row["value"])}) + "\n" for row in found)
 
 
-@pytest.mark.parametrize("text", [csv(*CPU), as_json(CPU)])
+TIMED, TIMED_HEADER = timed(CPU), f"{HEADER},time"
+
+
+@pytest.mark.parametrize("text", [csv(*CPU), as_json(CPU), as_json(CPU, value=str)])
 def test_an_increase_of_a_metric_with_direction_lower_is_a_rise(text: str) -> None:
     result = run("-", "--json", text=text)
 
@@ -82,14 +84,14 @@ def test_a_change_of_several_metrics_is_one_event() -> None:
 
 def test_rows_may_have_times(database: str) -> None:
     """An option selects by them, and the newest revision is expected last."""
-    text = "\n".join([f"{HEADER},time", *TIMED, ""])
+    text = csv(*TIMED, header=TIMED_HEADER)
     early, late = (run("-", "--since", f"2026-03-{day}", text=text) for day in (10, 20))
     message = "branch main: the newest revision is first; expected the oldest first"
 
     assert "c14..c15" in early.stdout
     assert "No change" in late.stdout
     assert message not in early.stderr
-    reverse = "\n".join([f"{HEADER},time", *TIMED[::-1], ""])
+    reverse = csv(*TIMED[::-1], header=TIMED_HEADER)
     for result in (run("-", text=reverse), imported("-", "--database", database, text=reverse)):
         assert message in result.stderr
 
@@ -113,7 +115,7 @@ def test_rows_may_have_times(database: str) -> None:
     ],
 )
 def test_invalid_rows_are_reported_and_skipped(line: str, message: str) -> None:
-    result = run("-", text="\n".join([f"{HEADER},time", *TIMED, line, ""]))
+    result = run("-", text=csv(*TIMED, line, header=TIMED_HEADER))
 
     assert result.exit_code == 1
     assert message.replace("-:92", "standard input:92") in result.stderr
@@ -131,7 +133,7 @@ def test_deeply_nested_json_is_reported_as_invalid() -> None:
 
 
 def test_rows_may_have_a_scenario_and_blanks_after_commas() -> None:
-    text = "\n".join([f"{HEADER},scenario", *(f"{line},boot" for line in CPU), ""])
+    text = csv(*(f"{line},boot" for line in CPU), header=f"{HEADER},scenario")
     table = run("-", text=text.replace(",", ", ")).stdout
     assert "ci/boot~cpu.percent.lower" in table == run("-", text=text).stdout
     (event,) = json.loads(run("-", "--json", "--series", f"*/{CPU_OF_BOOT}/*", text=text).stdout)
@@ -245,7 +247,8 @@ def test_documented_recipes_convert_exports_of_other_tools(
     assert [f"{row['testbed']}/{row['scenario']}" for row in event["series"]] == [series]
 
 
-SERIES = "compiler~time.seconds.lower"
+SERIES = "default~time.seconds.lower"
+HISTORY = timed(list(rows("time", 1.1, "seconds", "lower")))
 
 
 @pytest.fixture
@@ -253,27 +256,14 @@ def database(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'external.sqlite'}"
 
 
-def row(number: int, seconds: float, **changes: object) -> dict[str, Any]:
-    return {
-        "scenario": "compiler",
-        "metric": "time",
-        "revision": f"c{number}",
-        "time": f"2026-03-{number + 1:02}",
-        "value": seconds,
-        "unit": "seconds",
-        "direction": "lower",
-        **changes,
-    }
+def of_time(*lines: str) -> str:
+    """Rows of an import, without testbed and scenario."""
+    return as_json([line.removeprefix("ci,") for line in lines], TIMED_HEADER.partition(",")[2])
 
 
-def history(length: int = 30) -> list[dict[str, Any]]:
-    """Three runs of each revision; the 16th is 10 % slower."""
-    rng = np.random.default_rng(5)
-    return [
-        row(number, 40 * (1.1 if number >= 15 else 1) * math.exp(rng.normal(0, 0.004)))
-        for number in range(length)
-        for _ in range(3)
-    ]
+def row(number: int, seconds: float, revision: str = "") -> str:
+    [line] = timed([f"ci,time,c{number},{seconds},seconds,lower"])
+    return line.replace(f"c{number}", revision or f"c{number}")
 
 
 def events(database: str, *arguments: str) -> list[dict[str, Any]]:
@@ -283,7 +273,7 @@ def events(database: str, *arguments: str) -> list[dict[str, Any]]:
 
 
 def test_an_increase_of_seconds_is_a_rise(database: str) -> None:
-    result = imported("-", "--database", database, text=json_lines(history()))
+    result = imported("-", "--database", database, text=of_time(*HISTORY))
     assert result.stdout == "1 series; 90 boots and 90 samples are new, 0 were known\n"
 
     (event,) = events(database, "--series", f"*/{SERIES}/*")
@@ -293,28 +283,28 @@ def test_an_increase_of_seconds_is_a_rise(database: str) -> None:
     assert f"rise default/{SERIES} +" in " ".join(table.split())
     for image in of_ledger(database):
         assert image.scenario == SERIES
-        assert image.pps == pytest.approx([42.0] * 3, rel=0.1)
+        assert image.pps == pytest.approx([52.5] * 3, rel=0.1)
 
 
 def test_new_revisions_follow_known_ones(database: str) -> None:
     command = ["-", "--database", database]
-    imported(*command, text=json_lines(history()[:60]))
-    result = imported(*command, text=json_lines(history()[45:]))
+    imported(*command, text=of_time(*HISTORY[:60]))
+    result = imported(*command, text=of_time(*HISTORY[45:]))
 
     assert result.stdout == "1 series; 30 boots and 30 samples are new, 15 were known\n"
     (event,) = events(database)
     assert (event["before"], event["at"]) == ("c14", "c15")
 
-    early = imported(*command, text=json_lines([row(9, 40.0, revision="c99"), *history()]))
+    early = imported(*command, text=of_time(row(9, 40.0, "c99"), *HISTORY))
     assert early.exit_code == 1
     assert "c99 is before c0, but after it in an earlier import" in early.stderr
 
 
 def test_other_values_of_known_rows_are_reported(database: str) -> None:
     command = ["-", "--database", database]
-    imported(*command, text=json_lines(history()))
-    again = imported(*command, text=json_lines([*history(), row(29, 41.0)]))
-    other = imported(*command, text=json_lines([row(3, 39.0), row(29, 41.0)]))
+    imported(*command, text=of_time(*HISTORY))
+    again = imported(*command, text=of_time(*HISTORY, row(29, 41.0)))
+    other = imported(*command, text=of_time(row(3, 39.0), row(29, 41.0)))
 
     assert again.stderr == ""
     assert other.stdout == "1 series; 0 boots and 0 samples are new, 2 were known\n"
@@ -324,7 +314,7 @@ def test_other_values_of_known_rows_are_reported(database: str) -> None:
 
 
 def test_an_invalid_row_or_a_watched_branch_imports_nothing(database: str) -> None:
-    text = json_lines([*history(), row(5, 0.0)])
+    text = of_time(*HISTORY, row(5, 0.0))
     result = imported("-", "--database", database, text=text)
 
     assert result.exit_code == 1
@@ -334,7 +324,7 @@ def test_an_invalid_row_or_a_watched_branch_imports_nothing(database: str) -> No
 
     commit = Commit("a" * 40, 1, "Initial import", "", "Ann", "ann@example.org", 0.0)
     open_ledger(database).commits.learn([commit], "main")
-    result = imported("-", "--database", database, text=json_lines(history()))
+    result = imported("-", "--database", database, text=of_time(*HISTORY))
 
     assert result.exit_code == 1
     assert "branch 'main' is watched in this database" in result.stderr
@@ -354,23 +344,24 @@ def asv(folder: Path) -> Path:
         "sort.time_sort": {"type": "time", "unit": "seconds", "param_names": ["n"]},
     }
     (results / "benchmarks.json").write_text(json.dumps(benchmarks))
-    for number, measured in enumerate(history()[::3]):
+    for number, line in enumerate(HISTORY[::3]):
+        _, _, revision, value, *_ = line.split(",")
         result = {
-            "commit_hash": measured["revision"],
+            "commit_hash": revision,
             "date": 1772000000000 + number * 86_400_000,
             "result_columns": ["result", "params", "version"],
             "results": {
                 "sort.time_sort": [
-                    [None if number % 2 else 0, measured["value"]],
+                    [None if number % 2 else 0, float(value)],
                     [["10", "20"]],
                     "1",
                 ]
             },
         }
-        (results / "ci-1" / f"{measured['revision']}-py3.json").write_text(json.dumps(result))
+        (results / "ci-1" / f"{revision}-py3.json").write_text(json.dumps(result))
         result |= {"results": {"sort.time_sort": {"result": [1, 20], "params": [["10", "20"]]}}}
         if number > 8:
-            (results / "ci-1" / f"{measured['revision']}-pypy.json").write_text(json.dumps(result))
+            (results / "ci-1" / f"{revision}-pypy.json").write_text(json.dumps(result))
     return results
 
 
