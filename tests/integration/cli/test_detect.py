@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import Result
-from ledger_facts import sample
+from ledger_facts import measured
 from programs import netbisect
 
-from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kernel
+from netbisect.bisect.model.entities import Commit, Conditions, Fact, Kernel
 from netbisect.steps.service.database_thread import open_ledger
 
 HISTORIES = Path(__file__).parents[4] / "shared" / "netbenches" / "histories.jsonl"
@@ -71,7 +71,8 @@ def listed(result: Result) -> list[tuple[str, str, str, int]]:
     ]
 
 
-def test_a_file_needs_no_database(file: Path) -> None:
+def test_events_of_a_file_are_a_table_or_json_with_the_documented_keys(file: Path) -> None:
+    """A file needs no database."""
     result = run(file)
 
     assert result.exit_code == 0
@@ -80,8 +81,6 @@ def test_a_file_needs_no_database(file: Path) -> None:
     assert row.split()[:4] == ["head", "r301400..r301500", "drop", SERIES]
     assert sorted(path.name for path in file.parent.iterdir()) == [file.name]
 
-
-def test_json_has_the_documented_keys(file: Path) -> None:
     (event,) = json.loads(run(file, "--json").stdout)
     (series,) = event["series"]
 
@@ -210,20 +209,16 @@ def test_points_are_sorted_and_the_first_of_a_revision_counts(file: Path) -> Non
 def facts(revision: str, night: int, pps: float, conditions: str = "c1") -> list[Fact]:
     """A kernel and four boots of it in a night."""
     at = 1.7e9 + 86400 * night
+    key, scenario = f"key {revision}", "inet4-forwarding"
     made: list[Fact] = [
-        Kernel(revision, "ROUTER", "amd64", f"id {revision}", f"key {revision}", "", 1, at, 1.0),
-        Conditions(conditions, "apu2", "inet4-forwarding", {"generator": conditions}),
+        Kernel(revision, "ROUTER", "amd64", f"id {revision}", key, "", 1, at, 1.0),
+        Conditions(conditions, "apu2", scenario, {"generator": conditions}),
     ]
     rng = np.random.default_rng(night)
     for i in range(4):
         boot = f"{revision} {i} {conditions}"
-        made += [
-            Boot(boot, "apu2", f"key {revision}", revision, at + i, 1.0),
-            sample(
-                *(boot, "apu2", "inet4-forwarding", pps * math.exp(rng.normal(0, 0.006)), at + i),
-                conditions=conditions,
-            ),
-        ]
+        rates = {scenario: pps * math.exp(rng.normal(0, 0.006))}
+        made += measured(boot, "apu2", key, revision, at + i, rates, conditions=conditions)
     return made
 
 

@@ -38,7 +38,7 @@ def test_facts_are_read_as_written(ledger: Ledger, text: str, number: float) -> 
         SAMPLE, **texts, **numbers, pps=number, offered=(number, 1 / 3), problems=(text, "x")
     )
     failure = dataclasses.replace(FAILURE, **texts, **numbers, why=text, log=text)
-    decision = decide(ledger, ledger.jobs.add(NIGHT, key="night").id)
+    decision = decide(ledger, ledger.jobs.add(NIGHT, key="night"))
     ledger.facts.record(BOOT)
 
     ledger.facts.record(sample, decision.id)
@@ -181,7 +181,7 @@ def test_two_processes_close_a_job_once(ledger: Ledger, url: str) -> None:
 
 def test_events_are_in_order_and_unique(ledger: Ledger) -> None:
     record = ledger.jobs.add(NIGHT, key="night")
-    decision = decide(ledger, record.id)
+    decision = decide(ledger, record)
     ledger.actions.submitted(decision.id, 17)
     first, marker = ledger.events.since(0)
     for fact in FACTS:

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ledger_facts import intend, measured
 from sqlalchemy import text
 
 from netbisect.bisect.model.alert_state import AlertKind
-from netbisect.bisect.model.entities import Boot, Conditions, Sample
+from netbisect.bisect.model.entities import Conditions
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Confirmed, Effect, NightlyResult
@@ -28,7 +29,7 @@ from netbisect.store.db.database import (
     open_database,
     retried_while_unavailable,
 )
-from netbisect.store.db.records import ActionStage, Outcome
+from netbisect.store.db.records import Outcome
 from netbisect.store.ledger import Ledger
 
 pytestmark = pytest.mark.xdist_group("postgresql")
@@ -133,18 +134,14 @@ def night(ledger: Ledger, name: str, step: Step) -> None:
     """All transactions from a nightly job to an alert."""
     job = NightlyJob("main", "c2558", "b", (SCENARIO,), 1)
     record = step(lambda: ledger.jobs.add(job, key=f"night {name}"))
-    intend = partial(
-        ledger.actions.intend, stage=ActionStage.TRIAL, target="c2558", config="G", arch="amd64"
-    )
-    decision = step(lambda: intend(record.id, revision="b", why="w"))
+    decision = step(lambda: intend(ledger, record, "b"))
     step(lambda: ledger.actions.submitted(decision.id, 7))
     conditions = Conditions.of("c2558", SCENARIO, {"nic": name})
-    boot = Boot(f"boot {name}", "c2558", "k", "b", 1.0, 60.0)
-    sample = Sample(
-        f"sample {name}", boot.id, "c2558", SCENARIO, 1e6, 2e6, (), (), (), conditions.digest,
-        1.0, 30.0,
-    )  # fmt: skip
-    for fact in (boot, conditions, sample):
+    more = {"conditions": conditions.digest, "id": f"sample {name}"}
+    for fact in (
+        conditions,
+        *measured(f"boot {name}", "c2558", "k", "b", 1.0, {SCENARIO: 1e6}, **more),
+    ):
         step(partial(ledger.facts.record, fact, decision.id))
     step(lambda: ledger.actions.finish(decision.id, Outcome.OK))
 

@@ -42,19 +42,14 @@ class Repository:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
+def tree(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "tree")
 
 
-@pytest.fixture
-def history(repository: Repository, tmp_path: Path) -> History:
-    return History(tmp_path / "clone", str(repository.directory))
-
-
-def test_the_first_fetch_reports_its_progress(repository: Repository, tmp_path: Path) -> None:
+def test_the_first_fetch_reports_its_progress(tree: Repository, tmp_path: Path) -> None:
     """Later fetches report nothing."""
-    repository.commit("first", a="1\n")
-    url = f"file://{repository.directory}"
+    tree.commit("first", a="1\n")
+    url = f"file://{tree.directory}"
     messages: list[str] = []
     history = History(tmp_path / "clone", url, progress=messages.append)
     history.update()
@@ -79,17 +74,15 @@ def test_git_is_killed_after_its_time_limit(
             history.update()
 
 
-def test_a_commit_has_author_files_position_and_diff(
-    repository: Repository, history: History
-) -> None:
-    first = repository.commit("first", a="1\n2\n")
-    revision = repository.commit(
+def test_a_commit_has_author_files_position_and_diff(tree: Repository, history: History) -> None:
+    first = tree.commit("first", a="1\n2\n")
+    revision = tree.commit(
         "net: forward faster\n\nLonger text\nin two lines.\n\nReviewed by: b\n",
         a="1\n3\n",
         sys__net__if_DOT_c="x\n",
         logo=b"\0\1\2",
     )
-    at = float(repository.git("log", "-1", "--format=%ct"))
+    at = float(tree.git("log", "-1", "--format=%ct"))
     history.update()
 
     commit = history.commit("main")
@@ -107,10 +100,8 @@ def test_a_commit_has_author_files_position_and_diff(
     assert history.diff(revision, ["b"]) == ""
 
 
-def test_between_lists_commits_after_good_up_to_bad(
-    repository: Repository, history: History
-) -> None:
-    revisions = [repository.commit(f"change {i}", **{f"f{i}": "x\n"}) for i in range(6)]
+def test_between_lists_commits_after_good_up_to_bad(tree: Repository, history: History) -> None:
+    revisions = [tree.commit(f"change {i}", **{f"f{i}": "x\n"}) for i in range(6)]
     history.update()
 
     commits = history.between(revisions[1], revisions[4])
@@ -122,10 +113,10 @@ def test_between_lists_commits_after_good_up_to_bad(
     assert history.between(revisions[1], revisions[1]) == []
 
 
-def test_a_stretch_includes_both_ends(repository: Repository, history: History) -> None:
-    one, two, three = (repository.commit(name, a=name) for name in ("one", "two", "three"))
-    repository.git("checkout", "--quiet", "-b", "side", one)
-    other = repository.commit("aside", b="b")
+def test_a_stretch_includes_both_ends(tree: Repository, history: History) -> None:
+    one, two, three = (tree.commit(name, a=name) for name in ("one", "two", "three"))
+    tree.git("checkout", "--quiet", "-b", "side", one)
+    other = tree.commit("aside", b="b")
     history.update()
 
     assert history.stretch(one, three) == [three, two, one]
@@ -135,17 +126,15 @@ def test_a_stretch_includes_both_ends(repository: Repository, history: History) 
             history.stretch(first, last)
 
 
-def test_a_merge_is_one_commit_with_all_its_changes(
-    repository: Repository, history: History
-) -> None:
-    base = repository.commit("base", a="1\n")
-    repository.git("checkout", "--quiet", "-b", "side")
-    side = [repository.commit(f"side {i}", **{f"s{i}": "1\n2\n"}) for i in range(3)]
-    repository.git("checkout", "--quiet", "main")
-    before = repository.commit("on main", b="1\n")
-    repository.git("merge", "--quiet", "--no-ff", "--message", "merge side", "side")
-    merge = repository.git("rev-parse", "HEAD")
-    after = repository.commit("empty")
+def test_a_merge_is_one_commit_with_all_its_changes(tree: Repository, history: History) -> None:
+    base = tree.commit("base", a="1\n")
+    tree.git("checkout", "--quiet", "-b", "side")
+    side = [tree.commit(f"side {i}", **{f"s{i}": "1\n2\n"}) for i in range(3)]
+    tree.git("checkout", "--quiet", "main")
+    before = tree.commit("on main", b="1\n")
+    tree.git("merge", "--quiet", "--no-ff", "--message", "merge side", "side")
+    merge = tree.git("rev-parse", "HEAD")
+    after = tree.commit("empty")
     history.update()
 
     commits = history.between(base, "main")
@@ -160,20 +149,18 @@ def test_a_merge_is_one_commit_with_all_its_changes(
         history.between(side[0], "main")
 
 
-def test_updates_follow_rewritten_and_removed_branches(
-    repository: Repository, history: History
-) -> None:
-    first = repository.commit("first", a="1\n")
-    repository.git("branch", "stable/15")
+def test_updates_follow_rewritten_and_removed_branches(tree: Repository, history: History) -> None:
+    first = tree.commit("first", a="1\n")
+    tree.git("branch", "stable/15")
     history.update()
     assert (history.branches(), history.head("main")) == (["main", "stable/15"], first)
 
-    repository.commit("to be rewritten", a="2\n")
+    tree.commit("to be rewritten", a="2\n")
     history.update()
-    repository.git("reset", "--quiet", "--hard", first)
-    second = repository.commit("second", a="3\n")
-    repository.git("branch", "--quiet", "-D", "stable/15")
-    repository.git("tag", "release/1.0")
+    tree.git("reset", "--quiet", "--hard", first)
+    second = tree.commit("second", a="3\n")
+    tree.git("branch", "--quiet", "-D", "stable/15")
+    tree.git("tag", "release/1.0")
     history.update()
 
     assert (history.branches(), history.head("main")) == (["main"], second)
@@ -182,11 +169,11 @@ def test_updates_follow_rewritten_and_removed_branches(
     assert history.resolve("main~1") == first
 
 
-def test_old_locks_of_a_killed_git_are_removed(repository: Repository, history: History) -> None:
+def test_old_locks_of_a_killed_git_are_removed(tree: Repository, history: History) -> None:
     """A young one may be that of a git that runs."""
-    repository.commit("first")
+    tree.commit("first")
     history.update()
-    second = repository.commit("second")
+    second = tree.commit("second")
     lock = history.directory / "refs" / "heads" / "main.lock"
     lock.touch()
     with pytest.raises(HistoryError, match="File exists"):
@@ -196,16 +183,16 @@ def test_old_locks_of_a_killed_git_are_removed(repository: Repository, history: 
     assert history.head("main") == second
 
 
-def test_unknown_names_are_reported(repository: Repository, history: History) -> None:
-    first = repository.commit("first", a="1\n")
-    second = repository.commit("second", a="2\n")
-    repository.git("branch", "stable/15")
+def test_unknown_names_are_reported(tree: Repository, history: History) -> None:
+    first = tree.commit("first", a="1\n")
+    second = tree.commit("second", a="2\n")
+    tree.git("branch", "stable/15")
     history.update()
 
     with pytest.raises(HistoryError) as caught:
         history.head("stable/14")
     assert str(caught.value) == (
-        f"there is no branch 'stable/14' in {repository.directory}; there is main, stable/15"
+        f"there is no branch 'stable/14' in {tree.directory}; there is main, stable/15"
     )
     for name in ("nothing", "0" * 40, "-x", "main..main", ""):
         with pytest.raises(HistoryError, match=r"is no branch, tag or commit|cannot be read"):
@@ -215,7 +202,7 @@ def test_unknown_names_are_reported(repository: Repository, history: History) ->
 
 
 def test_an_unreadable_or_empty_repository_and_a_full_folder_are_reported(
-    repository: Repository, tmp_path: Path
+    tree: Repository, tmp_path: Path
 ) -> None:
     """A failed first update can be repeated."""
     history = History(tmp_path / "clone", str(tmp_path / "nowhere"))
@@ -227,13 +214,13 @@ def test_an_unreadable_or_empty_repository_and_a_full_folder_are_reported(
     assert "\n" not in str(caught.value)
     with pytest.raises(HistoryError, match="is not the URL of a repository"):
         History(tmp_path / "clone", "--upload-pack=true").update()
-    history.url = str(repository.directory)
+    history.url = str(tree.directory)
     with pytest.raises(HistoryError, match=r"has no commits yet$"):
         history.update()
     with pytest.raises(HistoryError, match="has not been fetched into"):
         history.head("main")
 
-    revision = repository.commit("first", a="1\n")
+    revision = tree.commit("first", a="1\n")
     history.update()
     assert history.head("main") == revision
 
@@ -242,16 +229,16 @@ def test_an_unreadable_or_empty_repository_and_a_full_folder_are_reported(
     (directory / "notes").write_text("mine")
 
     with pytest.raises(HistoryError, match="is neither empty nor a clone of"):
-        History(directory, str(repository.directory)).update()
+        History(directory, str(tree.directory)).update()
 
     assert [path.name for path in directory.iterdir()] == ["notes"]
 
 
-def test_a_clone_inside_a_checkout_is_read(repository: Repository, tmp_path: Path) -> None:
-    revision = repository.commit("the tree", a="1\n")
+def test_a_clone_inside_a_checkout_is_read(tree: Repository, tmp_path: Path) -> None:
+    revision = tree.commit("the tree", a="1\n")
     checkout = Repository(tmp_path / "checkout")
     checkout.commit("something else", b="1\n")
-    history = History(checkout.directory / "clone", str(repository.directory))
+    history = History(checkout.directory / "clone", str(tree.directory))
 
     history.update()
 

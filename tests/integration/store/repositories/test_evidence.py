@@ -8,24 +8,23 @@ import math
 
 import pytest
 from evidence_lab import (
+    BISECTION,
     FORWARDING,
-    OTHER,
     PF,
     Lab,
-    bisection,
     boots_of,
     comparison,
-    group,
     learn,
-    night,
 )
-from ledger_facts import sample
+from ledger_facts import NIGHT, sample
 
-from netbisect.bisect.model.entities import Boot, Reaction, Sample, Stage
+from netbisect.bisect.model.entities import Boot, Noise, Reaction, Sample, Stage
+
+OTHER = "c2558-2"
 
 
 def test_evidence_of_a_night_has_only_its_own_boots(lab: Lab) -> None:
-    earlier, tonight = lab.add_job(night()), lab.add_job(night())
+    earlier, tonight = lab.add_job(NIGHT), lab.add_job(NIGHT)
     lab.boot(earlier, "r1", {FORWARDING: 1e5})
     lab.boot(None, "r1", {FORWARDING: 1e5})
     lab.boot(tonight, "r1", {FORWARDING: 1e5})
@@ -39,7 +38,7 @@ def test_a_bisection_inherits_earlier_measurements(lab: Lab) -> None:
     before = lab.add_job(comparison())
     lab.boot(before, "r1", {FORWARDING: 1e5})
     lab.boot(before, "r9", {FORWARDING: 1e5})
-    record = lab.add_job(bisection(), parent=before.id)
+    record = lab.add_job(BISECTION, parent=before.id)
     lab.boot(record, "r5", {FORWARDING: 1e5})
     lab.boot(record, "r0", {FORWARDING: 1e5})
 
@@ -67,7 +66,7 @@ def test_conditions_of_a_clock_that_was_ahead_are_not_the_newest(lab: Lab) -> No
     lab.boot(None, "r0", {FORWARDING: 1e5})
     lab.count = itertools.count(1)
     lab.conditions = "a new generator"
-    record = lab.add_job(night())
+    record = lab.add_job(NIGHT)
     lab.boot(record, "r1", {FORWARDING: 1e5})
 
     assert boots_of(lab.evidence(record)) == [("r1", True)]
@@ -116,8 +115,8 @@ def test_evidence_is_independent_of_the_order_of_facts(lab: Lab) -> None:
 @pytest.mark.both_databases
 def test_layouts_of_a_revision_are_visible_to_its_search_only(lab: Lab) -> None:
     """Other jobs and queries ignore them."""
-    searching = lab.add_job(dataclasses.replace(bisection(), layouts=3))
-    plain, comparing = lab.add_job(bisection()), lab.add_job(comparison("r1", "r5"))
+    searching = lab.add_job(dataclasses.replace(BISECTION, layouts=3))
+    plain, comparing = lab.add_job(BISECTION), lab.add_job(comparison("r1", "r5"))
     ordinary, relinked = lab.build("r5", "five"), lab.build("r5#2", "five again")
     lab.boot(searching, "r5", {FORWARDING: 100.0}, kernel=ordinary.key)
     lab.boot(searching, "r5#2", {FORWARDING: 90.0}, kernel=relinked.key)
@@ -147,7 +146,7 @@ def test_layouts_of_a_revision_are_visible_to_its_search_only(lab: Lab) -> None:
 @pytest.mark.parametrize("first", [True, False])
 def test_a_revision_that_boots_on_another_testbed_is_not_skipped(lab: Lab, *, first: bool) -> None:
     """The order does not matter, and a failure on the only testbed of a revision counts."""
-    record = lab.add_job(group())
+    record = lab.add_job(dataclasses.replace(BISECTION, others={OTHER: Noise()}))
     places = [("r1", "c2558", OTHER), ("r5", OTHER, "c2558")]
     for revision, success, failure in places:
         if first:
@@ -162,7 +161,7 @@ def test_a_revision_that_boots_on_another_testbed_is_not_skipped(lab: Lab, *, fi
 
 def test_last_recorded_kernel_counts_independent_of_the_clocks_of_builders(lab: Lab) -> None:
     """An earlier kernel may have been removed, and would be rebuilt repeatedly."""
-    record = lab.add_job(night())
+    record = lab.add_job(NIGHT)
     lab.count = itertools.count(2_000_000_000)
     lab.build("r1")
     lab.count = itertools.count(1000)
@@ -208,8 +207,8 @@ def test_a_build_failure_is_skipped_by_all_testbeds_and_a_boot_failure_on_its_ow
     lab: Lab, stage: Stage
 ) -> None:
     """Later jobs of the same configuration and architecture also skip the revision."""
-    record, later = lab.add_job(bisection()), lab.add_job(comparison("r5", "r9"))
-    other_testbed = lab.add_job(dataclasses.replace(bisection(), testbed="c2558-2"))
+    record, later = lab.add_job(BISECTION), lab.add_job(comparison("r5", "r9"))
+    other_testbed = lab.add_job(dataclasses.replace(BISECTION, testbed=OTHER))
     lab.failure(record, "r5", stage)
     skipped, built = {"r5": f"{stage.value} trouble"}, stage in (Stage.DEPLOY, Stage.BOOT)
 
@@ -234,7 +233,7 @@ def test_a_crash_after_the_leading_scenario_was_measured_does_not_skip(lab: Lab)
 
 
 def test_a_night_skips_revisions_that_fail_all_its_scenarios(lab: Lab) -> None:
-    record = lab.add_job(night())
+    record = lab.add_job(NIGHT)
     lab.failure(record, "r1", Stage.BENCH, scenario=PF)
     assert lab.skipped(record) == {}
 
@@ -244,7 +243,7 @@ def test_a_night_skips_revisions_that_fail_all_its_scenarios(lab: Lab) -> None:
 
 @pytest.mark.both_databases
 def test_temporary_failures_skip_after_three_trials_for_one_job(lab: Lab) -> None:
-    record, other = lab.add_job(bisection()), lab.add_job(bisection())
+    record, other = lab.add_job(BISECTION), lab.add_job(BISECTION)
     lab.failure(other, "r5", Stage.BOOT, Reaction.RETRY)
     lab.failure(record, "r5", Stage.CHECKOUT, Reaction.RETRY)
     trial = lab.decide(record, "r5")

@@ -33,17 +33,17 @@ def test_a_job_waits_for_one_decision_on_each_testbed(ledger: Ledger) -> None:
         ledger.jobs.add(NIGHT, key="night"),
         ledger.jobs.add(NIGHT, key="another night"),
     )
-    first, second = decide(ledger, record.id), decide(ledger, record.id, "r2", "c2558-2")
-    other_job = decide(ledger, another.id)
+    first, second = decide(ledger, record), decide(ledger, record, "r2", "c2558-2")
+    other_job = decide(ledger, another)
 
     assert [first.external_id, second.external_id] == [f"nb:{record.id}:1:1", f"nb:{record.id}:2:1"]
     assert ledger.actions.all_open(record.id) == [first, second]
     assert ledger.actions.all_open() == [first, second, other_job]
     with pytest.raises(StoreError, match=f"still waits for nb:{record.id}:2:1; .* for c2558-2$"):
-        decide(ledger, record.id, "r3", "c2558-2")
+        decide(ledger, record, "r3", "c2558-2")
     ledger.actions.finish(second.id, Outcome.OK)
     assert ledger.actions.all_open(record.id) == [first]
-    third = decide(ledger, record.id, "r3", "c2558-2")
+    third = decide(ledger, record, "r3", "c2558-2")
     with pytest.raises(StoreError, match=f"gone on to {third.external_id}"):
         ledger.actions.retry(second.id)
     assert ledger.actions.retry(first.id).external_id == f"nb:{record.id}:1:2"
@@ -51,7 +51,7 @@ def test_a_job_waits_for_one_decision_on_each_testbed(ledger: Ledger) -> None:
 
 def test_a_decision_goes_from_intended_to_submitted_to_finished(ledger: Ledger) -> None:
     record = ledger.jobs.add(NIGHT, key="night")
-    decision = decide(ledger, record.id)
+    decision = decide(ledger, record)
 
     ledger.actions.submitted(decision.id, 17)
     ledger.actions.submitted(decision.id, 18)
@@ -69,7 +69,7 @@ def test_a_decision_goes_from_intended_to_submitted_to_finished(ledger: Ledger) 
 
 def test_an_attempt_has_one_successor(ledger: Ledger) -> None:
     record = ledger.jobs.add(NIGHT, key="night")
-    first = decide(ledger, record.id)
+    first = decide(ledger, record)
     ledger.actions.submitted(first.id, 17)
 
     second = ledger.actions.retry(first.id, "the master was shut down")
@@ -113,7 +113,7 @@ def test_result_and_follow_ups_are_one_transaction(ledger: Ledger) -> None:
     assert follow.parent == night.id
     assert ledger.jobs.all_open() == [follow]
     with pytest.raises(StoreError, match="is closed: nothing more is done for it"):
-        decide(ledger, night.id)
+        decide(ledger, night)
 
 
 def test_the_last_night_has_one_job_per_testbed_and_branch(ledger: Ledger) -> None:

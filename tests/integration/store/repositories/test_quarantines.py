@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ledger_facts import intend
+from ledger_facts import intend, measured
 
-from netbisect.bisect.model.entities import Boot, Sample
 from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.store.db.records import JobRecord, Outcome
@@ -44,11 +43,10 @@ def test_failed_trials_count_since_the_last_valid_sample_or_release(ledger: Ledg
     def trial(outcome: Outcome, *, valid: bool | None = None, job: JobRecord = record) -> None:
         decision = intend(ledger, job, REVISION)
         name = f"{decision.id}"
-        ledger.facts.record(Boot(name, "c2558", "k", REVISION, 1.0, 1.0), decision.id)
-        if valid is not None:
-            problems = () if valid else ("too slow",)
-            sample = Sample(name, name, "c2558", "s", 1.0, 2.0, (), (), problems, "", 1.0, 1.0)
-            ledger.facts.record(sample, decision.id)
+        rates = {} if valid is None else {"s": 1.0}
+        problems = () if valid else ("too slow",)
+        for fact in measured(name, "c2558", "k", REVISION, 1.0, rates, problems=problems):
+            ledger.facts.record(fact, decision.id)
         ledger.actions.finish(decision.id, outcome)
 
     trial(Outcome.UNMEASURABLE)
