@@ -147,27 +147,23 @@ def test_an_invalid_study_file_is_refused(old: str, new: str, words: str) -> Non
     assert words in refused("study.toml")
 
 
-def test_a_folder_of_results_is_compared() -> None:
-    folder = Path("fbsd11-stable.r320897")
-    folder.mkdir()
-    for family in ("inet4", "inet6"):
-        (folder / f"320896.{family}.pps").write_text(lines(OLD))
-        (folder / f"320897.{family}.pps").write_text(lines(NEW))
-    text = written(str(folder))
+def test_folders_of_results_are_compared() -> None:
+    """In netbenches, files of a study of one revision have the names of the settings."""
+    revisions, settings = Path("fbsd11-stable.r320897"), Path("fbsd11.1")
+    for folder, old, new in (
+        (revisions, "320896.inet4", "320897.inet4"),
+        (revisions, "320896.inet6", "320897.inet6"),
+        (settings, "disabled", "enabled"),
+    ):
+        folder.mkdir(exist_ok=True)
+        (folder / f"{old}.pps").write_text(lines(OLD))
+        (folder / f"{new}.pps").write_text(lines(NEW))
+    text = written(str(revisions))
 
     assert text.startswith("r320897 compared with r320896\n  - testbed 11-stable-r320897\n")
     assert "  - inet4-forwarding: -1.7% +/- 0.9%\n  - inet6-forwarding: -1.7%" in text
     assert ministat([("r320896", OLD), ("r320897", NEW)]) in text
-
-
-def test_settings_of_one_revision_in_a_folder_are_compared() -> None:
-    """In netbenches, files of such a study have the names of the settings."""
-    folder = Path("fbsd11.1")
-    folder.mkdir()
-    (folder / "disabled.pps").write_text(lines(OLD))
-    (folder / "enabled.pps").write_text(lines(NEW))
-    text = written(str(folder))
-
+    text = written(str(settings), "--force")
     assert text.startswith("inet4-enabled compared with inet4-disabled\n")
     assert ministat([("inet4-disabled", OLD), ("inet4-enabled", NEW)]) in text
 

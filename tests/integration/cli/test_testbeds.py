@@ -30,7 +30,8 @@ def listed(folder: Path) -> dict[str, dict[str, Any]]:
     return {row["testbed"]: row for row in json.loads(result.output)}
 
 
-def test_the_list_shows_quarantines(folder: Path) -> None:
+def test_a_quarantine_is_listed_and_ends_with_a_release(folder: Path) -> None:
+    """The master checks the testbed before it is in use again."""
     name = next(iter(listed(folder)))
     assert listed(folder)[name]["state"] == "in use"
     done = run("quarantine", name, "--why", "new fans", "--folder", folder)
@@ -47,11 +48,6 @@ def test_the_list_shows_quarantines(folder: Path) -> None:
     assert "is in quarantine already, since " in again.output
     assert listed(folder)[name]["why"] == "new fans"
 
-
-def test_a_release_is_requested_and_stays_in_the_history(folder: Path) -> None:
-    """The master checks the testbed before it is in use again."""
-    name = next(iter(listed(folder)))
-    run("quarantine", name, "--why", "new fans", "--folder", folder)
     record = run("release", name, "--note", "all are in", "--folder", folder)
     assert record.exit_code == 0
     assert listed(folder)[name]["state"] == "being checked"
