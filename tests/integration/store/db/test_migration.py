@@ -12,7 +12,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, MetaData, Table, inspect, text
+from sqlalchemy import Engine, MetaData, inspect, text
 
 from netbisect.store.db.database import StoreError, open_database, writer
 from netbisect.store.db.schema import (
@@ -132,12 +132,6 @@ SCRIPTS = ScriptDirectory.from_config(alembic_config())
 RELEASED = sorted(script.revision for script in SCRIPTS.walk_revisions())
 
 
-def row_of(table: Table) -> dict[str, object]:
-    """A value for every column; values of foreign keys match."""
-    values: dict[type, object] = {int: 1, float: 1.5, str: "text", bool: True, object: {}}
-    return {column.name: values[column.type.python_type] for column in table.columns}
-
-
 def rows_in(engine: Engine) -> dict[str, dict[str, object]]:
     """The only row of each table, without empty tables."""
     metadata = MetaData()
@@ -161,6 +155,8 @@ def rows_in(engine: Engine) -> dict[str, dict[str, object]]:
     indirect=["database"],
 )
 def test_a_ledger_of_any_schema_keeps_all_values(engine: Engine, schema: str) -> None:
+    """Every column has a value; those of foreign keys match."""
+    values: dict[type, object] = {int: 1, float: 1.5, str: "text", bool: True, object: {}}
     migrate(engine)
     with writer(engine).begin() as connection:
         command.downgrade(alembic_config(connection), schema)
@@ -169,7 +165,8 @@ def test_a_ledger_of_any_schema_keeps_all_values(engine: Engine, schema: str) ->
     with writer(engine).begin() as connection:
         for table in metadata.sorted_tables:
             if table.name != VERSION_TABLE:
-                connection.execute(table.insert(), row_of(table))
+                row = {one.name: values[one.type.python_type] for one in table.columns}
+                connection.execute(table.insert(), row)
     before = rows_in(engine)
 
     migrate(engine)

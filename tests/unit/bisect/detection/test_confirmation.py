@@ -22,10 +22,6 @@ def effect(ln_ratio: float, scenario: str = "inet4") -> Effect:
     return Effect(scenario, ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 1e-6, 6, 6)
 
 
-def exceeds(ln_ratio: float, image_sd: float, min_effect: float = MIN_EFFECT) -> bool:
-    return exceeds_images(ln_ratio, 6, Noise(BOOT_SD, image_sd), min_effect)
-
-
 @pytest.mark.parametrize(
     ("ln_ratio", "image_sd", "min_effect", "shown"),
     [
@@ -45,7 +41,7 @@ def exceeds(ln_ratio: float, image_sd: float, min_effect: float = MIN_EFFECT) ->
 def test_one_pair_of_images_shows_a_change_beyond_their_noise(
     ln_ratio: float, image_sd: float, min_effect: float, shown: bool
 ) -> None:
-    assert exceeds(ln_ratio, image_sd, min_effect) is shown
+    assert exceeds_images(ln_ratio, 6, Noise(BOOT_SD, image_sd), min_effect) is shown
 
 
 def test_small_difference_needs_the_images_of_the_history() -> None:

@@ -7,11 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.stats import symmetry
-from netbisect.bisect.stats.robust import estimate
+from netbisect.bisect.stats.robust import Floats, estimate
 from netbisect.bisect.stats.sequential import (
     ALPHA,
     BlockBoot,
@@ -21,7 +20,6 @@ from netbisect.bisect.stats.sequential import (
     log_uniform_effects,
 )
 
-Floats = NDArray[np.float64]
 NoiseSampler = Callable[[np.random.Generator, int, float], Floats]
 EFFECTS = -log_uniform_effects(0.02)[::12]
 BOUND = -math.log(ALPHA)

@@ -27,13 +27,9 @@ PROFILES = st.dictionaries(
 )
 
 
-def parsed(svg: str | bytes) -> ET.Element:
-    return ET.fromstring(svg)  # noqa: S314 - trusted
-
-
 def boxes(svg: str | bytes) -> dict[str, ET.Element]:
     """The rectangles by title; raises ParseError for invalid XML."""
-    root = parsed(svg)
+    root = ET.fromstring(svg)  # noqa: S314 - trusted
     found = {}
     for group in root.iter(f"{SVG}g"):
         title, box = group.find(f"{SVG}title"), group.find(f"{SVG}rect")
@@ -49,10 +45,6 @@ def box_of(svg: str | bytes, name: str) -> ET.Element:
     return box
 
 
-def place(box: ET.Element) -> tuple[float, float, float]:
-    return float(box.attrib["x"]), float(box.attrib["y"]), float(box.attrib["width"])
-
-
 def flame(profile: Stacks, **more: int) -> str:
     return flamegraph.draw([profile], name="one", title="A profile", **more)
 
@@ -64,7 +56,10 @@ def difference(before: Stacks, after: Stacks) -> str:
 def test_width_of_a_box_is_its_share_and_callees_are_above_their_callers() -> None:
     """The outermost function is at the bottom."""
     svg = flame(BEFORE)
-    whole, caller, inner = (place(box_of(svg, name)) for name in ("all", "ether_input", "ip_input"))
+    whole, caller, inner = (
+        [float(box_of(svg, name).attrib[key]) for key in ("x", "y", "width")]
+        for name in ("all", "ether_input", "ip_input")
+    )
 
     assert whole[2] == 900
     assert caller[2] == pytest.approx(900 * 0.6, abs=0.1)
