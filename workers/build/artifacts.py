@@ -92,6 +92,12 @@ def key_of(archive: Path) -> str:
         raise ArtefactError(f"{archive}: {error}") from error
 
 
+def _is_sound(archive: Path, key: str) -> bool:
+    with contextlib.suppress(ArtefactError):
+        return key_of(archive) == key
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Pruned:
     """Result of `prune`."""
@@ -159,13 +165,13 @@ class ArtefactStore:
 
     def _publish(self, work: Path, key: str) -> None:
         place = self.directory / key
-        if (place / ARCHIVE).exists() and (place / FACT).exists():
+        if _is_sound(place / ARCHIVE, key) and (place / FACT).exists():
             # The same bytes again. The newest fact and log replace the old ones.
             for name in (LOG, FACT):
                 if (work / name).exists():
                     (work / name).replace(place / name)
         else:
-            shutil.rmtree(place, ignore_errors=True)  # what never became whole
+            shutil.rmtree(place, ignore_errors=True)  # never whole, or damaged since
             work.replace(place)
 
     # --------------------------------------------------------------------------------- using

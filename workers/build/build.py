@@ -5,6 +5,7 @@ The builder's directory contains:
     source/     clone, checked out at the revision
     obj/        MAKEOBJDIRPREFIX, kept between builds
     obj-layout/ the same for builds with a link layout
+    ccache/     cache of ccache if the home folder is read-only
     stage/      target of installkernel
     kernels/    artefact store
     patches/    submitted patches

@@ -50,7 +50,7 @@ class Checkout:
             lock.unlink()  # left by a killed git; no other process uses this tree
         if not self.has(revision):
             heads = "+refs/heads/*:refs/remotes/up/*"
-            self._git(revision, "fetch", "--force", self.source.repository, heads)
+            self._git(revision, "fetch", "--force", "--prune", self.source.repository, heads)
             if not self.has(revision):
                 why = f"revision {revision[:12]} is on no branch of {self.source.repository}"
                 raise LabFault(Fault.CHECKOUT, why)

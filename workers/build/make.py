@@ -59,6 +59,9 @@ class Make:
         Raises:
             LabFault: build failure.
         """
+        if self.objects.from_future:
+            self.commands.say("the clock was set back: building without the objects from before")
+            self.objects.wipe()
         self._toolchain()
         mark = self.objects.kernel
         compiler, config = self._compiler_state(), self._config_state()
@@ -221,6 +224,9 @@ class Make:
         """
         self.objects.place.mkdir(parents=True, exist_ok=True)
         environment = {"MAKEOBJDIRPREFIX": str(self.objects.place)}
+        if "CCACHE_DIR" not in os.environ and not os.access(Path.home(), os.W_OK):
+            # Services of rc(8) have HOME=/, and ccache fails without its folder.
+            environment["CCACHE_DIR"] = str(self.builder.directory / "ccache")
         if self.builder.cross_bindir is not None:
             environment["BROKEN_TESTS"] = _BROKEN_TESTS
         if kernel:

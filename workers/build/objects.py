@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import time
 from functools import cached_property
 from pathlib import Path
 
@@ -96,6 +97,12 @@ class Objects:
     def kernel_folders(self) -> list[Path]:
         """Object folders of the configuration; one at most, unless another tree was built here."""
         return self.folders(f"sys/{self._conf}")
+
+    @property
+    def from_future(self) -> bool:
+        """Whether the clock was set back: to make, the objects are newer than changed sources."""
+        marks = self.place.glob("netbisect-*.json")
+        return any(mark.stat().st_mtime > time.time() for mark in marks)
 
     def wipe_kernel(self) -> None:
         """Removes the objects of the configuration."""

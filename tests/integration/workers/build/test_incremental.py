@@ -117,7 +117,8 @@ def test_only_changed_objects_are_built(
 ) -> None:
     """Later builds skip the toolchain and the configuration step.
 
-    Objects of a killed build, which may be truncated, or of another compiler are not used.
+    Objects of a killed build, which may be truncated, of another compiler, or from before the clock
+    was set back are not used.
     """
     builds.kernel()
     assert builds.targets == ["kernel-toolchain", "buildkernel", "installkernel"]
@@ -129,6 +130,10 @@ def test_only_changed_objects_are_built(
     assert builds.targets == ["buildkernel", "installkernel"]
     assert builds.compiled(revision) == [FASTFWD]
     assert "KERNFAST=1" in builds.arguments("buildkernel")
+    for path in (builds.builder.directory / "obj").rglob("*"):
+        os.utime(path, (4e9, 4e9))
+    builds.kernel()
+    assert FASTFWD in builds.compiled()
 
     kill_in(builds, "buildkernel")
     builds.kernel()
@@ -138,6 +143,8 @@ def test_only_changed_objects_are_built(
     programs.mkdir()
     script(programs / "cc", "echo cc version 99")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", "/proc/none")  # no place for ccache
+    builds.before_make(f'test "$CCACHE_DIR" = {builds.builder.directory}/ccache || exit 1')
     builds.kernel(builds.next)
     assert builds.targets[0] == "kernel-toolchain"
     assert len(builds.compiled(builds.next)) > 10
@@ -158,6 +165,7 @@ def test_a_compile_error_is_retried_without_old_objects(builds: RecordedBuilds) 
     assert (failure.stage, failure.reaction) == (Stage.BUILD, Reaction.SKIP)
     assert f"{FASTFWD}:" in failure.why
     assert builds.targets == ["buildkernel", "kernel-toolchain", "buildkernel"]
+    builds.git("branch", "-m", f"b-{broken}", f"b-{broken}/old")
     fixed = builds.commit(FASTFWD, lambda text: text.removesuffix("}\n"), broken)
     builds.kernel(fixed)
     assert builds.compiled(fixed) == [FASTFWD]
@@ -200,7 +208,6 @@ def test_failing_tools_on_a_working_builder_are_a_failure_of_the_revision(
 
 
 def test_ccache_is_used_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An option of the lab file disables it."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert build_host.fast_options([]) == []
     ccache = script(tmp_path / "ccache", "")
