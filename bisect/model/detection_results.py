@@ -34,6 +34,8 @@ STALE_NIGHTS = 2
 """Nights without a level after which a series is stale."""
 STALE_DAYS = STALE_NIGHTS + 0.5
 """The same in days: the next night may be late."""
+GIVEN_UP_DAYS = 91
+"""Days without a level after which a series counts as ended."""
 
 
 @dataclass(frozen=True, slots=True)

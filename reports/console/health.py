@@ -9,6 +9,7 @@ from netbisect.bisect.detection.self_check import false_call_p
 from netbisect.bisect.model.detection_results import (
     ALPHA,
     DAYS,
+    GIVEN_UP_DAYS,
     MINISTAT_ALPHA,
     SCREEN_ALPHA_TWO_SIDED,
     STALE_DAYS,
@@ -31,8 +32,6 @@ _TAKEN_BACK = 0.1
 """Share of false alerts above which a warning is shown."""
 _BLIND = 0.1
 """Drop, as a share: a warning is shown for a series in which one night detects only larger ones."""
-_GIVEN_UP = 91
-"""Days without a level after which a series counts as ended."""
 _SMALL = 0.01
 """Smaller values of q are printed as less than this."""
 _TOO_MANY = 0.01
@@ -206,7 +205,9 @@ def _against_itself(health: LabHealth) -> Iterator[str]:
 
 
 def _stale(series: Sequence[SeriesReport]) -> Iterator[str]:
-    late = [one for one in series if one.days is not None and STALE_DAYS < one.days <= _GIVEN_UP]
+    late = [
+        one for one in series if one.days is not None and STALE_DAYS < one.days <= GIVEN_UP_DAYS
+    ]
     silent = {one.testbed for one in late} - {
         one.testbed for one in series if one.days is not None and one.days <= STALE_DAYS
     }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from netbisect.bisect.model.detection_results import STALE_DAYS, STALE_NIGHTS
+from netbisect.bisect.model.detection_results import GIVEN_UP_DAYS, STALE_DAYS, STALE_NIGHTS
 from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import AlertSummary, Difference
@@ -270,7 +270,7 @@ def requests(found: Sequence[RequestListing]) -> Page:
 
 def health(view: Overview) -> Page:
     """Conditions that hide changes from the service."""
-    since = view.at - STALE_DAYS * _DAY
+    ended, since = (view.at - days * _DAY for days in (GIVEN_UP_DAYS, STALE_DAYS))
     return make_page(
         "health.html",
         "Health",
@@ -278,7 +278,7 @@ def health(view: Overview) -> Page:
         changing=True,
         view=view,
         missing=_missing(view.night),
-        old=[one for one in view.series if one.latest.at < since],
+        old=[one for one in view.series if ended <= one.latest.at < since],
         blind=[one for one in view.series if _sees_little(one)],
         stale=STALE_NIGHTS,
         noisy=_NOISY_PERCENT,
