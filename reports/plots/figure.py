@@ -80,6 +80,7 @@ def draw(
     name: str,
     title: str,
     text: str,
+    overlay: str = "",
 ) -> Markup:
     """Draws one pair of axes as an `<svg>` element for a page.
 
@@ -90,6 +91,7 @@ def draw(
         name: Prefix of all ids in the element, unique in the page.
         title: Tooltip and accessible name.
         text: Accessible description.
+        overlay: SVG above the drawing, with its texts escaped.
     """
     with _lock, mpl.rc_context(_STYLE):
         figure = Figure(figsize=(WIDTH, height), layout=None if margins else "constrained")
@@ -99,14 +101,15 @@ def draw(
                 left / WIDTH, bottom / height, 1 - right / WIDTH, 1 - top / height
             )
         paint(figure.add_subplot())
-        body = _body(_saved(figure, "svg", {}).decode(), name)
+        attributes, content = _body(_saved(figure, "svg", {}).decode(), name)
+    content = content.replace("</svg>", f"{overlay}</svg>")
     # The children of an image are not accessible: links need a group.
-    role = "group" if "<a " in body[1] else "img"
+    role = "group" if "<a " in content else "img"
     return Markup(  # noqa: S704 - its texts are escaped
         f'<svg role="{role}" aria-labelledby="{name}-title {name}-text" stroke-linejoin="round" '
-        f'font-family="DejaVu Sans, Verdana, Arial, sans-serif" {body[0]}>\n'
+        f'font-family="DejaVu Sans, Verdana, Arial, sans-serif" {attributes}>\n'
         f'<title id="{name}-title">{escape(title)}</title>\n'
-        f'<desc id="{name}-text">{escape(text)}</desc>{body[1]}'
+        f'<desc id="{name}-text">{escape(text)}</desc>{content}'
     )
 
 

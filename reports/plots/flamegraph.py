@@ -127,7 +127,8 @@ def draw(profiles: Sequence[Stacks], *, name: str, title: str, most: int = MOST_
 
 def document(drawing: str) -> bytes:
     """The element as a separate file, in light or dark colours as the reader prefers."""
-    start, style, rest = drawing.partition("<style>\n")
+    # As plain text: Markup of MarkupSafe before 3 escapes what it looks for.
+    start, style, rest = str(drawing).partition("<style>\n")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{start}{style}{_ALONE}{rest}\n'.encode(
         "utf-8", "replace"
     )

@@ -49,7 +49,7 @@ def recent(
     `name` is the prefix of all ids in the element, unique in the page.
     """
     boots = sum(len(level.boots) for level in levels)
-    drawn = draw(
+    return draw(
         lambda axes: _recent(axes, view, levels, alerts),
         _RECENT_HEIGHT,
         _MARGINS,
@@ -60,9 +60,8 @@ def recent(
             f"{words.number(levels[0].pps, view.scenario)} on {when(levels[0].at)} to "
             f"{words.number(levels[-1].pps, view.scenario)} on {when(levels[-1].at)}."
         ),
+        overlay="".join(_tips(view, levels)),
     )
-    tips = "".join(_tips(view, levels))
-    return drawn.replace("</svg>", Markup(f"{tips}</svg>"))  # noqa: S704 - its texts are escaped
 
 
 def _tips(view: SeriesDocument, levels: Sequence[LevelDocument]) -> Iterator[str]:

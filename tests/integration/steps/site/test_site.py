@@ -188,6 +188,8 @@ def test_a_revision_has_the_intervals_of_its_series(whole_site: Site) -> None:
     files = {path.name: path.read_text() for path in whole_site.folder.glob("*.html")}
     compared = 0
     for name, text in files.items():
+        for svg in re.findall(r"<svg role=.*?</svg>", text, re.DOTALL):
+            assert ('role="group"' in svg) is ("<a " in svg), name  # an image hides its links
         for file, cells in re.findall(r'<a href="(series-[^"]*)">[^<]*</a></th>(.*)</tr>', text):
             if name.startswith("revision-"):
                 label = re.findall(r"<title>(.*?)( - netbisect)?</title>", text)[0][0]
