@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -67,7 +66,7 @@ def trend(document: ChangeDocument) -> Markup:
         lambda axes: _trend(axes, document, levels),
         3.3,
         _TREND_MARGINS,
-        name=f"trend-{_slug(document.lead)}",
+        name="trend",
         title=f"{title}: every night on {words.clean(document.testbed)}",
         text=text,
     )
@@ -119,7 +118,8 @@ def boxplot(document: ChangeDocument, scenario: str) -> Markup:
     fast = sum(not one.name.startswith(("culprit", "bad")) for one in sets)
     panel = ComparedScenario(document.title(scenario), sets, series=scenario)
     title = f"{words.clean(panel.name)}: boots of the kernels compared"
-    return boots(panel, f"boxes-{_slug(scenario)}", title, fast)
+    place = list(document.titles).index(scenario)
+    return boots(panel, f"boxes-{place}", title, fast)
 
 
 def _roles(document: ChangeDocument) -> dict[str, str]:
@@ -265,10 +265,6 @@ def _result(document: ChangeDocument, step: StepDocument) -> str:
 def notice(sentence: str) -> Markup:
     """A paragraph instead of a figure without data."""
     return Markup('<p class="soft">{}</p>').format(sentence)
-
-
-def _slug(scenario: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", scenario.lower())
 
 
 def short(document: ChangeDocument, revision: str) -> str:

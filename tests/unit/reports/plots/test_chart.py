@@ -37,6 +37,12 @@ def test_boxes_stand_in_the_order_of_the_branch_with_their_boots() -> None:
     assert roles == ["good", "parent", "culprit", "bad"]
     assert (marks.count("good"), marks.count("bad")) == (14 + 12, 14 + 14)
     assert described(svg).startswith("good n8-8a0e35afbcdc: 14 boots from 1.4")
+    case, names = make("culprit_case"), ("fwd4@net.isr.maxthreads=1", "fwd4@net.isr.maxthreads=-1")
+    case = replace(
+        case, titles={name: name for name in names}, pps=dict.fromkeys(names, case.pps["fwd4"])
+    )
+    ids = [set(re.findall(r'\bid="(.*?)"', chart.boxplot(case, name))) for name in names]
+    assert not ids[0] & ids[1]  # both are on one page
 
 
 def test_the_search_has_a_row_per_step_and_one_for_the_result() -> None:
