@@ -176,10 +176,10 @@ def load_lab(path: Path) -> Lab:
     for key, file in [("ssh.config", lab.ssh.config), *patches]:
         if file and not file.is_file():
             raise FileError(f"{path}: {key}: there is no file {file}")
-    if source.kernel_configs and not source.kernel_configs.is_dir():
-        raise FileError(
-            f"{path}: source.kernel_configs: there is no folder {source.kernel_configs}"
-        )
+    directories = [("scenario_directories", folder) for folder in lab.scenario_directories]
+    for key, folder in [("source.kernel_configs", source.kernel_configs), *directories]:
+        if folder and not folder.is_dir():
+            raise FileError(f"{path}: {key}: there is no folder {folder}")
     lab = replace(
         lab,
         testbeds=tuple(_with_vm_defaults(testbed, path) for testbed in lab.testbeds),

@@ -191,6 +191,8 @@ def test_builders_build_the_modules_of_testbeds(tmp_path: Path, text: str) -> No
 def test_paths_are_relative_to_the_lab_file(tmp_path: Path, text: str) -> None:
     with pytest.raises(FileError, match=r"ssh\.config: there is no file .*/ssh/cfg"):
         load(tmp_path, text.replace("ssh/config", "ssh/cfg", 1))
+    with pytest.raises(FileError, match=r"scenario_directories: there is no folder .*/own"):
+        load(tmp_path, f'scenario_directories = ["own"]\n{text}')
     text = text.replace("[source]", '[source]\nkernel_configs = "conf"', 1)
     with pytest.raises(FileError, match=r"source\.kernel_configs: there is no folder .*/conf"):
         load(tmp_path, text)
