@@ -163,19 +163,14 @@ def add_nights(ledger: Ledger) -> None:
     ledger.jobs.add(NightlyJob("main", "late", "x", names, 3), key="late")
 
 
-def test_a_bisection_shows_every_trial_with_its_reason(whole_site: Site) -> None:
+def test_a_bisection_shows_every_trial_and_a_series_its_smallest_drop(whole_site: Site) -> None:
     page = whole_site.page("bisection-2.html")
-
     assert page.text.count("most to learn for its price") == 6
     assert "24 commits, 4.1 % each" in page.text
     assert "Tested kernels by commit" in page.text
     titles = [title["id"] for title in page.all("title") if "id" in title]
     assert {"line-title", "search-title"} <= set(titles)
-
-
-def test_a_series_has_plots_alerts_and_its_smallest_detectable_drop(whole_site: Site) -> None:
     page = whole_site.page("series-testbed-00.inet4-path-00.main.html")
-
     for words in ("Smallest drop detected in one night", "Against baseline", "Noise between boots"):
         assert words in page.text
     assert {"recent-0-title", "history-title"} <= set(page.values("id"))

@@ -46,8 +46,8 @@ def test_boxes_stand_in_the_order_of_the_branch_with_their_boots() -> None:
 
 
 def test_the_search_has_a_row_per_step_and_one_for_the_result() -> None:
+    """A long one is condensed."""
     svg = chart.path(make("culprit_case"))
-
     shown = texts(svg)
     assert "1. n8" in shown
     assert "14. n36" in shown
@@ -55,18 +55,13 @@ def test_the_search_has_a_row_per_step_and_one_for_the_result() -> None:
     assert shown.count("no answer") == 1
     assert "culprit n40" in shown
     assert described(svg).startswith("17 steps;")
-
-
-def test_a_long_search_is_condensed() -> None:
     case = make("unfinished_case")
     candidates = tuple(
         replace(case.candidates[-1], commit=replace(case.bad, revision=f"{number:040x}"))
         for number in range(1000)
     )
     bad = candidates[-1].commit
-    long = replace(case, candidates=candidates, bad=bad, steps=case.steps * 10)
-
-    svg = chart.path(long)
+    svg = chart.path(replace(case, candidates=candidates, bad=bad, steps=case.steps * 10))
     assert described(svg).startswith("40 steps;")
     assert len(svg) < 120_000
 
