@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from dataclasses import replace
+from difflib import unified_diff
 from pathlib import Path
 
 import pytest
@@ -104,12 +105,8 @@ def test_version_with_an_overlay_may_be_dirty(
     version = "sys/conf/newvers.sh"
     old = git(sample_tree, "show", f"{revision}:{version}")
     new = old.replace('"n${count}-${hash}"', '"n${count}-${hash}-dirty"')
-    for side, text in (("a", old), ("b", new)):
-        (tmp_path / side / version).parent.mkdir(parents=True)
-        (tmp_path / side / version).write_text(text)
-    diff = ["git", "diff", "--no-index", f"a/{version}", f"b/{version}"]
-    patch = captured(diff, cwd=tmp_path).stdout
-    patch = patch.replace("a/a/", "a/").replace("b/b/", "b/")
+    sides = [text.splitlines(keepends=True) for text in (old, new)]
+    patch = "".join(unified_diff(*sides, f"a/{version}", f"b/{version}"))
     overlays = overlay(sample_tree, tmp_path / "mend.patch", patch)
     kernel = built(builder, sample_tree, revision, WITH_FIX, overlays)
 
