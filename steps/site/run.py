@@ -40,12 +40,12 @@ def write(
     Args:
         source: Source of the pages.
         folder: Empty folder.
-        pairs: Revisions to compare, each pair on a page.
+        pairs: Revisions to compare, each pair on a page if both were measured.
         pair: One more pair, by names of users.
         processes: Maximum number of processes; None to choose by the number of series.
 
     Returns:
-        All pairs.
+        The pairs on pages.
 
     Raises:
         SiteRevisionError: A revision of the pair was not measured.
@@ -53,6 +53,8 @@ def write(
         StoreError: The database cannot be used.
     """
     ledger = source.ledger()
+    measured = set(ledger.commits.booted())
+    pairs = [one for one in pairs if measured.issuperset(one)]  # a restored database may lack some
     if pair is not None:
         before, after = (revision_names.resolve(ledger, name).revision for name in pair)
         pairs = [*(one for one in pairs if one != (before, after)), (before, after)]

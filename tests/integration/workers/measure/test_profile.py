@@ -73,7 +73,7 @@ def test_the_difference_shows_the_functions_that_became_slower(
 def test_unknown_load_follows_from_an_earlier_run(take: Take) -> None:
     """An additional run determines the rate, and is not stored as a sample.
 
-    Of the events of a clock each one is a sample.
+    Each event of a clock is a sample.
     """
     profile, facts = take(0, pps=0.0, rate_percent=50.0, event="CLOCK.HARD")
 
