@@ -224,7 +224,7 @@ class Make:
         """
         self.objects.place.mkdir(parents=True, exist_ok=True)
         environment = {"MAKEOBJDIRPREFIX": str(self.objects.place)}
-        if "CCACHE_DIR" not in os.environ and not os.access(Path.home(), os.W_OK):
+        if "CCACHE_DIR" not in os.environ and not os.access(os.environ.get("HOME", "/"), os.W_OK):
             # Services of rc(8) have HOME=/, and ccache fails without its folder.
             environment["CCACHE_DIR"] = str(self.builder.directory / "ccache")
         if self.builder.cross_bindir is not None:

@@ -143,7 +143,7 @@ def test_only_changed_objects_are_built(
     programs.mkdir()
     script(programs / "cc", "echo cc version 99")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setenv("HOME", "/proc/none")  # no place for ccache
+    monkeypatch.setenv("HOME", "/proc/none")  # not writable, as HOME=/ of rc(8) is
     builds.before_make(f'test "$CCACHE_DIR" = {builds.builder.directory}/ccache || exit 1')
     builds.kernel(builds.next)
     assert builds.targets[0] == "kernel-toolchain"
@@ -208,6 +208,7 @@ def test_failing_tools_on_a_working_builder_are_a_failure_of_the_revision(
 
 
 def test_ccache_is_used_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An option of the lab file disables it."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert build_host.fast_options([]) == []
     ccache = script(tmp_path / "ccache", "")
