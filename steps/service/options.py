@@ -42,7 +42,7 @@ database_option = click.option(
     "--database",
     metavar="ADDRESS",
     default=_database_here,
-    help=f"SQLAlchemy address (default: that of the service here, or {_DATABASE}).",
+    help=f"SQLAlchemy address (default: of the service in the current folder, or {_DATABASE}).",
 )
 _address_option = click.option(
     "--database",

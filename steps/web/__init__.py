@@ -20,7 +20,7 @@ from netbisect.steps.web.request_files import RequestFiles
 
 NAME = "netbisect"
 _hook_passwords = FilePasswordDB(os.devnull)
-"""Those of `hook_file`. Buildbot keeps the checker of its start, also after SIGHUP."""
+"""Passwords in `hook_file`. Buildbot keeps its first checker after SIGHUP."""
 
 
 def www(settings: Settings) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class Objects:
 
     @property
     def from_future(self) -> bool:
-        """Whether the clock was set back: to make, the objects are newer than changed sources."""
+        """Whether the clock was set back, so that make takes old objects for newer than sources."""
         marks = self.place.glob("netbisect-*.json")
         return any(mark.stat().st_mtime > time.time() for mark in marks)
 

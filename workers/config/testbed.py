@@ -41,7 +41,7 @@ class TrafficHost:
     address: str
     port: PortSelector
     threads: int = 1
-    """Of pkt-gen (-p): at most the queues of the port; of a receiver 1, which reads all, or all."""
+    """Threads of pkt-gen (-p): at most the queues of the port; of a receiver, 1 or all of them."""
     first_cpu: int | None = None
     """Processor of the first thread (-a), the others follow; None: any."""
     dut_port: PortSelector | None = None

@@ -132,13 +132,13 @@ def mtu(interface: ports.Interface, largest: int) -> CheckResult:
 
 
 def threads(name: str, way: str, rings: int, number: int) -> CheckResult:
-    """Checks the threads of pkt-gen: with more than one, each has a ring, and others none.
+    """Checks the threads of pkt-gen against the rings of a port: each of several uses one ring.
 
     Args:
-        name: The port.
-        way: `rx` at a receiver, which then misses the packets of other rings, or `tx`.
-        rings: 0 if unknown.
-        number: Of threads, more than one.
+        name: Name of the port.
+        way: `tx`, or `rx` at a receiver, which misses packets on rings without a thread.
+        rings: Number of rings; 0 if unknown.
+        number: Number of threads, above one.
     """
     kind, wanted = ("receive", f"1 or {rings}") if way == "rx" else ("transmit", f"up to {rings}")
     good = not rings or number == rings or (way == "tx" and number < rings)

@@ -230,7 +230,7 @@ class _TestbedChecks:
                 self._try(f"transmit rings of {part}", functools.partial(look, machine, port.name))
 
     def _threads(self, connections: Connections) -> None:
-        """Checks that the ports have a ring for each thread of pkt-gen, and none besides."""
+        """Checks the threads of pkt-gen against the rings of the ports."""
 
         def look(machine: Machine, name: str, way: str, number: int) -> CheckResult:
             return checks.threads(name, way, rings(machine, name, way), number)

@@ -36,7 +36,7 @@ _UPON = {
         "ipdivert",
     ),
 }
-"""Modules to unload before the firewall; ipdivert refuses it unless forced."""
+"""Modules to unload before the firewall, by force: ipdivert refuses otherwise."""
 
 
 def switch_off(machine: Machine) -> None:
@@ -49,7 +49,7 @@ def switch_off(machine: Machine) -> None:
         machine.ask(*disable)  # already off is fine
         if upon := [one for one in _UPON[name] if one in loaded]:
             machine.run(*(["kldunload", "-f", one] for one in upon))
-            # A firewall that was only loaded because of them went with them.
+            # This also unloads a firewall that was loaded as their dependency.
             loaded = _loaded(machine, *machine.ask(["kldstat"]))
         if name in loaded:  # rules and states go with the module
             machine.run(["kldunload", name])

@@ -47,7 +47,7 @@ _LOST = 0.05
 _PLACE = "/var/tmp/netbisect-profile"  # noqa: S108 - root's own machine, and the name is removed first
 _LOST_SAMPLES = "kern.hwpmc.stats.intr_bufferfull"
 _TICKS = "CLOCK."
-"""Prefix of the events of the kernel's clocks, some hundred in a second."""
+"""Prefix of the clock events of the kernel, which occur hundreds of times per second."""
 _LEAST_COUNT = "kern.hwpmc.mincount"
 """Least number of events between two samples, 1000 after boot."""
 _READ_TIMEOUT = 900.0

@@ -48,7 +48,7 @@ def settings(logs: Path, scenario: str = "inet4-forwarding") -> dict[str, str]:
 
 
 def test_flows_on_one_queue_are_a_warning_of_the_sample(c2558: RunningLab, tmp_path: Path) -> None:
-    """The sample is valid, of two bound threads, too; the counters of the queues are logged."""
+    """The sample is valid, also with two bound threads; the counters of the queues are logged."""
     c2558.control("break", "c2558-dut", "one-queue")
     testbed = c2558.lab.testbed("c2558")
     generator = replace(testbed.generators[0], threads=2, first_cpu=2)
