@@ -155,9 +155,9 @@ def compare(  # noqa: PLR0917 - click hands over every option
     folder: Path,
     force: bool,
 ) -> None:
-    """Write a comparison as a folder of results, ready to commit.
+    """Write a comparison as a folder of results, as in netbenches.
 
-    The folder has a README.md, a box plot, and a .pps file for every set, as those of netbenches.
+    The folder has a README.md, a box plot, and a .pps file for every set.
 
     SOURCE is a study file (.toml), a folder of netbenches results, or a file of histories as JSON
     lines. Without SOURCE, the values are those of --set, or of the database. Of a single revision,
