@@ -8,7 +8,8 @@ PYTEST_OPTIONS =
 
 all: check test
 
-# Installs everything needed to run netbisect in .venv.
+# Installs everything needed to run netbisect in .venv. Python compiles the modules on all
+# processors; pip would use one, and compile the tests of each package.
 venv: $(VENV)/runtime
 
 # Runs a service with a simulated lab, from a commit to the mail about it.
@@ -90,19 +91,20 @@ $(VENV)/runtime: requirements.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.11")'
 	if [ "$$(uname)" = FreeBSD ]; then $(PYTHON) contrib/freebsd_venv.py $(VENV) demo postgres; \
 	else $(PYTHON) -m venv $(VENV) && \
-	    $(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt && \
+	    $(RUN) -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.txt && \
 	    $(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; fi
+	$(RUN) -m compileall -q -j 0 -x /tests/ $(VENV)/lib || :
 	$(RUN) -m compileall -q bisect reports steps store workers src
 	touch $@
 
 $(VENV)/crossbar/installed: $(VENV)/runtime tests/crossbar.txt
 	$(PYTHON) -m venv $(VENV)/crossbar
-	$(VENV)/crossbar/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/crossbar.txt
+	$(VENV)/crossbar/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -r tests/crossbar.txt
 	touch $@
 
 $(VENV)/development: $(VENV)/runtime tests/requirements.txt
 	if [ "$$(uname)" = FreeBSD ]; then $(PYTHON) contrib/freebsd_venv.py $(VENV) dev; \
-	else $(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.txt; fi
+	else $(RUN) -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r tests/requirements.txt; fi
 	touch $@
 
 .PHONY: all venv demo up down test test-long crossbar check size bench requirements audit manual screenshots schemas dist clean
