@@ -46,5 +46,5 @@ def _alert(one: AlertSummary) -> str:
         words.percent(one.ln_ratio, one.lead) if one.ln_ratio is not None else words.kind(one.kind)
     )
     place = words.clean(f"{one.branch} on {one.testbed}, {one.lead}")
-    day = words.day(one.opened_at)
+    day = words.day(one.since)
     return f"  alert {one.id}, {day}: {place} {change}, {one.state.value}{culprit}"

@@ -216,10 +216,16 @@ class AlertSummary:
         "Latest announced difference by scenario that moved on this testbed.",
     ]
     others: Annotated[int, "Number of further series that moved."]
+    series: Annotated[tuple[SeenIn, ...], "Latest announcement of each series that moved."]
     muted_until: Time | None
     recovery: Annotated[str, "First revision with the recovered level; empty if unknown."]
     merged_into: Annotated[int | None, "Number of the alert that replaces this one."]
     changed_at: Annotated[float, "Time of the last change."]
+
+    def is_on(self, *, testbed: str = "", branch: str = "") -> bool:
+        """Whether a series of this testbed and branch moved; "" for any."""
+        places = {(self.testbed, self.branch), *((one.testbed, one.branch) for one in self.series)}
+        return any(testbed in ("", on) and branch in ("", of) for on, of in places)
 
 
 @dataclass(frozen=True, slots=True)

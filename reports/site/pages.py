@@ -123,10 +123,11 @@ def grid(view: Overview, branch: str) -> dict[str, Any]:
     found = {(one.scenario, one.testbed): one for one in mine}
     titles = {one.scenario: one.title for one in mine}
     moved = {
-        (one.testbed, scenario): (one, effect)
-        for one in reversed(view.alerts)
-        if one.state.active and one.branch == branch
-        for scenario, effect in one.changes.items()
+        (one.testbed, one.scenario): (alert, one.difference)
+        for alert in reversed(view.alerts)
+        if alert.state.active
+        for one in alert.series
+        if one.branch == branch
     }
     return {
         "branch": branch,

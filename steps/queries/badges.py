@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.plots.badge import Condition
 from netbisect.reports.render import words
-from netbisect.store.db.records import Alert
+from netbisect.steps.queries.documents import alert_summaries
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.samples import Coverage
 
@@ -28,20 +29,24 @@ def conditions(ledger: Ledger, branches: Iterable[str] = ()) -> dict[Place, Cond
     covered = {
         (branch, testbed): one for (testbed, branch), one in ledger.samples.coverage().items()
     }
-    alerts = ledger.alerts.pending()
+    alerts = alert_summaries(ledger, ledger.alerts.pending())
     now = ledger.clock()
     names = dict.fromkeys([*branches, *sorted({branch for branch, _ in covered})])
     found: dict[Place, Condition] = {}
     for branch in names:
         mine = {testbed: one for (name, testbed), one in covered.items() if name == branch}
-        found[branch, ""] = _condition(mine, [one for one in alerts if _seen(one, branch)], now)
+        found[branch, ""] = _condition(
+            mine, [one for one in alerts if one.is_on(branch=branch)], now
+        )
         for testbed, one in mine.items():
-            about = [one for one in alerts if _seen(one, branch, testbed)]
+            about = [one for one in alerts if one.is_on(testbed=testbed, branch=branch)]
             found[branch, testbed] = _condition({testbed: one}, about, now)
     return found
 
 
-def _condition(covered: Mapping[str, Coverage], about: Sequence[Alert], now: float) -> Condition:
+def _condition(
+    covered: Mapping[str, Coverage], about: Sequence[AlertSummary], now: float
+) -> Condition:
     latest = max((one.latest for one in covered.values()), default=0.0)
     return Condition(
         drops=sum(one.kind is AlertKind.DROP and one.state.active for one in about),
@@ -49,13 +54,6 @@ def _condition(covered: Mapping[str, Coverage], about: Sequence[Alert], now: flo
         levels=max((one.revisions for one in covered.values()), default=0),
         days=(now - latest) / _DAY if latest >= words.FIRST_TIME else None,
     )
-
-
-def _seen(alert: Alert, branch: str, testbed: str = "") -> bool:
-    """Whether the alert concerns this branch, on this testbed or on any."""
-    places = {(one.testbed, one.branch) for one in alert.series if one.moved}
-    places.add((alert.testbed, alert.branch))
-    return any(place[1] == branch and testbed in ("", place[0]) for place in places)
 
 
 def named(name: str, found: Mapping[Place, Condition]) -> Place | None:

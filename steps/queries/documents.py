@@ -29,7 +29,7 @@ from netbisect.steps.service.numeric import health as series_health
 from netbisect.steps.service.numeric import histories
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.records import Alert, JobRecord
+from netbisect.store.db.records import Alert, AlertSeries, JobRecord
 from netbisect.store.db.tables import record_of
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.series import SeriesHistory
@@ -78,14 +78,7 @@ class DocumentQueries:
             culprit=self._revision(alert.culprit) if alert.culprit else None,
             differences=tuple(map(Difference.of, alert.effects)),
             basis=alert.change.basis,
-            series=tuple(
-                record_of(
-                    types.SeenIn,
-                    one,
-                    difference=Difference.of(one.effect) if one.effect else None,
-                )
-                for one in alert.series
-            ),
+            series=tuple(map(_seen_in, alert.series)),
             history=tuple(self.ledger.alerts.changes(alert.id)),
             address="" if self.url is None else f"{self.url}{alert_page(alert.id)}",
         )
@@ -266,7 +259,7 @@ def alert_summary(
         title: Returns the display name of a scenario.
     """
     latest = {(one.testbed, one.scenario, one.branch): one for one in alert.series}
-    moved = {place: one for place, one in latest.items() if one.moved}
+    moved = {place: _seen_in(one) for place, one in sorted(latest.items()) if one.moved}
     lead = Difference.of(alert.effects[0]) if alert.effects else None
     return record_of(
         types.AlertSummary,
@@ -279,10 +272,16 @@ def alert_summary(
         difference=lead,
         basis=alert.change.basis,
         changes={
-            one.scenario: Difference.of(one.effect) if one.effect else None
-            for _, one in sorted(moved.items())
+            one.scenario: one.difference
+            for one in moved.values()
             if (one.testbed, one.branch) == (alert.testbed, alert.branch)
         },
         others=len(moved.keys() - {(alert.testbed, alert.lead, alert.branch)}),
+        series=tuple(moved.values()),
         changed_at=changed_at,
     )
+
+
+def _seen_in(one: AlertSeries) -> types.SeenIn:
+    difference = Difference.of(one.effect) if one.effect else None
+    return record_of(types.SeenIn, one, difference=difference)

@@ -86,7 +86,8 @@ class IndexPages:
     def testbed(self, series: Sequence[SeriesDocument]) -> Page:
         """The page of a testbed, from its series."""
         name = series[0].testbed
-        return pages.testbed(series, [one for one in self.overview.alerts if one.testbed == name])
+        alerts = [one for one in self.overview.alerts if one.is_on(testbed=name)]
+        return pages.testbed(series, alerts)
 
     def revisions(self) -> dict[str, str]:
         """The latest revisions, and those named by alerts, by their page."""

@@ -24,9 +24,10 @@ from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Unfinished
 from netbisect.reports.console import status
 from netbisect.reports.mail import alerts, digest
-from netbisect.reports.site import changes
+from netbisect.reports.site import changes, pages
 from netbisect.steps.policy.alert_actions import change_mail
 from netbisect.steps.queries import progress
+from netbisect.steps.queries.badges import conditions
 from netbisect.steps.queries.changes import of_alert
 from netbisect.steps.queries.digest import gather
 from netbisect.steps.queries.documents import DocumentQueries
@@ -140,6 +141,9 @@ def test_unread_series_and_failed_mails_are_counted(live: LiveCase) -> None:
     live.pages.patience = 0.0
     empty = live.index()
     assert "6 series are still loading" in Page(empty).text
+    assert (
+        "1 series is still loading" in pages.index(replace(live.pages.overview(), unread=1)).html()
+    )
     assert '<meta http-equiv="refresh" content="5">' in empty
     live.pages.patience = math.inf
     assert "could not be sent" not in live.page("health.html")
@@ -226,6 +230,32 @@ def test_only_series_of_changed_alerts_are_read_again(live: LiveCase) -> None:
     changed = live.ledger.alerts.get(alert.id)
     assert (other.testbed, other.scenario) in stale
     assert stale == {(series.testbed, series.scenario) for series in changed.series}
+
+
+def test_an_alert_is_on_the_pages_of_all_its_testbeds(live: LiveCase) -> None:
+    """These are the testbeds whose badges count it."""
+    [*_, alert] = (one for one in live.ledger.alerts.all() if one.state.active)
+    [*_, own] = (one for one in alert.series if one.scenario == alert.lead)
+    with live.ledger.writing() as writing:
+        other = AlertSeries(
+            testbed="testbed-01", scenario=own.scenario, branch=own.branch, alert=alert.id,
+            good=own.good, bad=own.bad, effect=own.effect, at=writing.now,
+        )  # fmt: skip
+        writing.session.add(other)
+    live.ledger.alerts.change(alert.id, who="a", what="seen on the other testbed, too")
+    page = f"alert-{alert.id}.html"
+    counts = {
+        testbed: one.drops for (_, testbed), one in conditions(live.ledger).items() if testbed
+    }
+
+    assert alert.testbed == "testbed-00"
+    assert live.index().count(f"alert {alert.id}</small>") == 2
+    for testbed, drops in counts.items():
+        shown = set(Page(live.page(f"testbed-{testbed}.html")).values("href"))
+        assert page in shown
+        assert len([one for one in shown if one.startswith("alert-")]) == drops
+    [*rows] = re.findall(r"<tr>.*", live.page("testbeds.html"))[1:]
+    assert [page in row for row in rows] == [True, True]
 
 
 def test_all_links_of_live_pages_lead_to_pages(live: LiveCase) -> None:

@@ -15,7 +15,7 @@ from netbisect.bisect.model.entities import Level
 from netbisect.bisect.model.results import Effect
 from netbisect.reports.model.compared import ComparedScenario, Set
 from netbisect.reports.model.series import LevelDocument, SeriesDocument
-from netbisect.reports.model.types import AlertSummary, Difference
+from netbisect.reports.model.types import AlertSummary, Difference, SeenIn
 from netbisect.reports.site import pages, requests
 from netbisect.reports.site.overview import NightProgress, Overview
 from netbisect.reports.site.plots import first_changed
@@ -31,14 +31,17 @@ def summary(scenario: str) -> SeriesDocument:
 
 
 def test_each_cell_of_the_table_shows_the_change_of_its_series() -> None:
-    changes = {
-        name: Difference.of(Effect(name, change, change - 0.01, change + 0.01, 1e-9, 12, 12))
+    series = tuple(
+        SeenIn(
+            "c2558", name, "main", "a", "b", moved=True, at=0.0,
+            difference=Difference.of(Effect(name, change, change - 0.01, change + 0.01, 0.0, 9, 9)),
+        )
         for name, change in (("fwd4", -0.11), ("fwd6", -0.05))
-    }
+    )  # fmt: skip
     view = Overview(
         at=1e9,
         night=NO_NIGHT,
-        alerts=[replace(report_cases.alert_summary(), id=7, changes=changes)],
+        alerts=[replace(report_cases.alert_summary(), id=7, series=series)],
         running=[],
         series=[summary("fwd4"), summary("fwd6"), summary("pf4")],
     )
