@@ -34,7 +34,9 @@ class ComputeService(BuildbotService):
 
     def _isolate(self, settings: Settings) -> None:
         # Half, so that callers get an error before the watchdog ends the master.
-        self._process = process = compute.use_compute_process(settings.stall_seconds / 2)
+        self._process = process = compute.use_compute_process(
+            settings.stall_seconds / 2, settings.state / "matplotlib"
+        )
 
         def on_timeout(what: str) -> None:
             stall = Stall(

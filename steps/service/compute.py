@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Any
 
 LIMIT_SECONDS = 300.0
@@ -36,8 +37,10 @@ class StoppingError(ComputeError):
 class ComputeProcess:
     """A child process that executes calls one at a time, and is restarted after failures."""
 
-    def __init__(self, limit: float = LIMIT_SECONDS) -> None:
+    def __init__(self, limit: float = LIMIT_SECONDS, cache: Path | None = None) -> None:
         self.limit = limit
+        self.cache = cache
+        """Folder of matplotlib for its list of fonts; None for that of the user."""
         self.on_timeout: Callable[[str], object] = lambda _: None
         """Called with the name of a call that exceeded the limit."""
         self._lock = threading.Lock()
@@ -96,7 +99,7 @@ class ComputeProcess:
                 raise StoppingError("the service is stopping")
             if self._pool is None:
                 spawn = multiprocessing.get_context("spawn")
-                self._pool = ProcessPoolExecutor(1, spawn, prepare_child)
+                self._pool = ProcessPoolExecutor(1, spawn, prepare_child, (self.cache,))
             return self._pool
 
 
@@ -121,12 +124,12 @@ class RemoteModule:
 _process: ComputeProcess | None = None
 
 
-def use_compute_process(limit: float = LIMIT_SECONDS) -> ComputeProcess:
+def use_compute_process(limit: float = LIMIT_SECONDS, cache: Path | None = None) -> ComputeProcess:
     """Sends further calls of `RemoteModule` to a child process, which the first one starts."""
     global _process  # noqa: PLW0603 - one per process
     if _process is None or _process.closed:
-        _process = ComputeProcess(limit)
-    _process.limit = limit
+        _process = ComputeProcess()
+    _process.limit, _process.cache = limit, cache
     return _process
 
 
@@ -138,8 +141,11 @@ def _perform(module: str, function: str, args: tuple[Any, ...], kwargs: dict[str
     return getattr(importlib.import_module(module), function)(*args, **kwargs)
 
 
-def prepare_child() -> None:
-    """In the child: ignores SIGINT, and exits with the parent."""
+def prepare_child(cache: Path | None = None) -> None:
+    """In the child: ignores SIGINT, and exits with the parent; `cache` as of `ComputeProcess`."""
+    if cache is not None:
+        # Services often have no writable home folder, where the list would be made at each start.
+        os.environ.setdefault("MPLCONFIGDIR", str(cache))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

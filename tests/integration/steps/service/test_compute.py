@@ -89,6 +89,15 @@ def test_a_stopped_process_is_killed_at_the_limit_and_replaced() -> None:
         process.call("os", "getpid")
 
 
+def test_matplotlib_needs_no_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Services of rc(8) and of systemd have none, or one that is not writable."""
+    monkeypatch.setenv("HOME", "/proc/none")
+    monkeypatch.delenv("MPLCONFIGDIR", raising=False)
+    process = ComputeProcess(cache=tmp_path / "state" / "matplotlib")
+    assert process.call("matplotlib", "get_cachedir") == str(process.cache)
+    process.close()
+
+
 def test_the_process_ends_with_its_parent() -> None:
     code = (
         "from netbisect.steps.service.compute import use_compute_process\n"
