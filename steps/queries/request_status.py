@@ -28,6 +28,9 @@ from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.toml import FileError
 
+_TICKS = 20
+"""Ticks within which a running scheduler has decided about a new job."""
+
 
 @dataclass(frozen=True)
 class RequestQueries:
@@ -175,7 +178,10 @@ class _Queue:
             )
             if why:
                 return f"waits: {why}"
-        return "waits for the scheduler; after a testbed is added, the master must be reloaded"
+        late = self._ledger.clock() - record.opened_at > _TICKS * self._queries.settings.tick
+        never = late and not self._ledger.actions.of_job(record.id)
+        hint = "; after a testbed is added, the master must be reloaded" if never else ""
+        return f"waits for the scheduler{hint}"
 
     # --------------------------------------------------------------------------------- the queue
 

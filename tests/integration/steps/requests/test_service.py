@@ -106,6 +106,18 @@ class RequestsTest(RealMaster):
         assert len(self.boots()) == trials
 
     @case
+    async def test_a_new_request_waits_for_the_scheduler(self) -> None:
+        """Later, its master may not know the testbed."""
+        request, now = self.request(OLD, NEW), self.ledger.clock()
+        history = History(self.settings.mirror, self.lab.source.repository)
+        queries = RequestQueries(self.ledger, self.settings, self.lab, history)
+        [part] = queries.of(request.id).parts
+        assert part.now == "waits for the scheduler"
+        self.ledger.clock = lambda: now + 3600.0
+        [part] = queries.of(request.id).parts
+        assert part.now.endswith("; after a testbed is added, the master must be reloaded")
+
+    @case
     async def test_requests_on_a_testbed_that_left_the_lab_file_block_nothing(self) -> None:
         """They have documents, and end after `patience_days`; its last trials may have failed."""
         object.__setattr__(self.settings, "patience_days", 0.0)
