@@ -77,17 +77,10 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> LabHealth:
 def new_epochs(ledger: Ledger) -> list[str]:
     """Changes of conditions in the last `DAYS` days, one sentence each."""
     after = max(ledger.clock() - DAYS * _DAY, words.FIRST_TIME)
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for testbed, scenario in dict.fromkeys(
-        (name.testbed, name.scenario) for name in ledger.series.names()
-    ):
-        for history in ledger.series.histories(testbed, scenario):
-            for before, epoch in pairwise(history.epochs):
-                since = min(level.at for level in epoch.levels)
-                if since >= after:
-                    changed = words.changed_conditions(before.values, epoch.values)
-                    scenarios = found.setdefault((testbed, words.day(since), changed), [])
-                    scenarios += [scenario] if scenario not in scenarios else []
+    found: defaultdict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
+    for one in ledger.series.new_epochs(after):
+        changed = words.changed_conditions(one.before, one.after)
+        found[one.name.testbed, words.day(one.since), changed][one.name.scenario] = None
     return [
         f"{testbed}: new epoch of {', '.join(scenarios)} since {day}: {changed}"
         for (testbed, day, changed), scenarios in found.items()

@@ -7,8 +7,9 @@ import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from sqlalchemy import case, select
+from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session, aliased
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
@@ -38,6 +39,17 @@ class Levels:
     """Levels since the last confirmed change: from the culprit, or the bad revision while it is
     unknown, of the last open alert of this series. Levels between a change and its recovery are
     left out. Alerts that are invalid, withdrawn or about the lab do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewEpoch:
+    """A change of the conditions of a series."""
+
+    name: SeriesName
+    since: float
+    """First sample under the new conditions."""
+    before: Mapping[str, str]
+    after: Mapping[str, str]
 
 
 class SeriesRepository(LedgerRepository):
@@ -119,6 +131,33 @@ class SeriesRepository(LedgerRepository):
         )
         with self.reading() as session:
             return [SeriesName(*row) for row in session.execute(query)]
+
+    def new_epochs(self, after: float) -> list[NewEpoch]:
+        """Epochs that began at that time or later, by series; not the first ones."""
+        columns = SampleRow.testbed, SampleRow.scenario, PlaceRow.branch
+        query = (
+            select(*columns, SampleRow.conditions, func.min(SampleRow.at).label("since"))
+            .join(BootRow, SampleRow.boot == BootRow.id)
+            .join(PlaceRow, PlaceRow.revision == BootRow.revision)
+            .where(SampleRow.valid)
+            .group_by(*columns, SampleRow.conditions)
+            .order_by(*columns, func.max(SampleRow.at))
+        )
+        with self.reading() as session:
+            values = {
+                (row.testbed, row.scenario, row.digest): dict(row.values)
+                for row in session.scalars(select(ConditionsRow))
+            }
+            return [
+                NewEpoch(
+                    SeriesName(*new[:3]),
+                    new.since,
+                    values.get((old.testbed, old.scenario, old.conditions), {}),
+                    values.get((new.testbed, new.scenario, new.conditions), {}),
+                )
+                for old, new in pairwise(session.execute(query).all())
+                if old[:3] == new[:3] and new.since >= after
+            ]
 
     def of_revisions(self, revisions: Collection[str]) -> dict[tuple[str, str], dict[str, Level]]:
         """By testbed and scenario, then by revision: levels under the newest conditions.
