@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any
 
 from buildbot.www.plugin import Application
@@ -16,6 +17,7 @@ from netbisect.reports.documents import api
 from netbisect.reports.model import types
 from netbisect.steps.policy.alert_actions import AlertActionError, act
 from netbisect.steps.requests.api import REFUSALS, log_refusal, write_json
+from netbisect.steps.requests.rate_limit import RateLimiter
 from netbisect.steps.requests.service import RequestService, cost_text
 from netbisect.steps.service.compute import RemoteModule
 from netbisect.steps.service.database_thread import database_thread
@@ -30,12 +32,15 @@ _live = RemoteModule("netbisect.steps.site.live")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}[.](html|json|svg)")
 _LONGEST = 200
 """Characters of a name in a search."""
+_SEARCHES_PER_MINUTE = 20
+"""By address: a search may take seconds, in which no other page is rendered."""
 _LISTS = ("subjects", "testbeds", "scenarios", "tunables")
 _TEXTS = ("kind", "branch", "priority", "address")
 _NUMBERS = ("boots", "margin_percent", "hours")
 _FLAGS = ("repeat", "fresh", "dry_run")
 """Fields of a new request."""
 _TYPES = {"html": "text/html", "json": "application/json", "svg": "image/svg+xml"}
+_TITLES = {http.NOT_FOUND: "Not found", HTTPStatus.TOO_MANY_REQUESTS: "Too many searches"}
 _one_at_a_time = defer.DeferredLock()
 """Requests that wait for the compute process take no thread."""
 
@@ -70,7 +75,7 @@ async def _refuse(
 ) -> None:
     """Sends a page that says why something was not done; `login`: whether a login may help."""
     request.setResponseCode(status)
-    title = "Not found" if status == http.NOT_FOUND else "Not changed"
+    title = _TITLES.get(status, "Not changed")
     await _send_message(request, settings, title, why, login=login)
 
 
@@ -248,7 +253,16 @@ def _fields(request: Request) -> dict[str, str]:
 class SearchResource(ProtectedResource):
     """`search?q=REVISION`, and `search?q=BEFORE&q=AFTER`: leads to the page about them."""
 
+    def __init__(self, application: Application) -> None:
+        super().__init__(application)
+        self._limiter = RateLimiter(_SEARCHES_PER_MINUTE)
+
     async def respond(self, request: Request) -> None:
+        if wait := self._limiter.wait(request.getClientAddress().host):
+            request.setHeader(b"retry-after", str(wait).encode())
+            why = f"Too many searches; retry in {wait} s."
+            await _refuse(request, HTTPStatus.TOO_MANY_REQUESTS, self.settings, why)
+            return
         given = (request.args or {}).get(b"q", [b""])[:2]
         names = [one.decode("utf-8", "replace")[:_LONGEST] for one in given]
         settings = self.settings

@@ -380,7 +380,10 @@ class RevisionFinder:
         if not objects:
             return []
         commits = self._history.read("rev-list", "--no-walk", *objects).split()
-        return [one for one in commits if self._is_fetched(one)]
+        # Fast, but it may list commits of branches and tags, too, where dates are wrong.
+        listed = self._history.read("rev-list", *commits, "--not", "--branches", "--tags")
+        doubtful = {*listed.split()}
+        return [one for one in commits if one not in doubtful or self._is_fetched(one)]
 
     def _is_fetched(self, revision: str) -> bool:
         """Whether a branch or tag leads to it: a clone keeps rewritten commits for a while."""

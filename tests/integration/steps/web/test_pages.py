@@ -214,7 +214,7 @@ class PagesTest(ApiMaster):
         assert [entry.what for entry in self.ledger.requests.audit(request=1)] == ["ask"]
 
     async def check_search(self) -> None:
-        """Asserts that the search field finds revisions of the tree."""
+        """Asserts that the search field finds revisions of the tree, 20 a minute."""
         answer = await self.call("GET", "plugins/netbisect/search?q=main~1", follow=False)
         [place] = answer.headers.getRawHeaders("location")
         assert answer.code == 303
@@ -222,6 +222,8 @@ class PagesTest(ApiMaster):
         missing = await self.call("GET", "plugins/netbisect/search?q=nothing")
         assert missing.code == 404
         assert "no kernel of it was measured" in await treq.text_content(missing)
+        codes = [(await self.call("GET", "plugins/netbisect/search")).code for _ in range(25)]
+        assert codes[-1] == 429
 
     @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
     @case
