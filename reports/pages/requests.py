@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.metric import metric_of
@@ -21,75 +20,60 @@ SETTINGS_NOTE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The request."""
-
-    number: int
-    kind: str
-    """compare, bisect or series."""
-    subjects: tuple[str, ...]
-    """Display names."""
-    testbeds: tuple[str, ...]
+def subject_line(number: int, kind: str, subjects: Sequence[str]) -> str:
+    """Subject of all mails of a request, with the display names of its revisions."""
+    first, *others = subjects
+    named = others if len(others) < 2 else [f"{len(others)} others"]  # noqa: PLR2004 - two fit
+    names = " and ".join([first, *named])
+    return words.clean(f"[netbisect] request {number}: {kind} {names}")
 
 
-def subject_line(head: Head) -> str:
-    """Subject of all mails of a request."""
-    names = " and ".join(head.subjects) if len(head.subjects) < 3 else _several(head)  # noqa: PLR2004 - two fit
-    return words.clean(f"[netbisect] request {head.number}: {head.kind} {names}")
-
-
-def _several(head: Head) -> str:
-    return f"{head.subjects[0]} and {len(head.subjects) - 1} others"
-
-
-def confirmation(head: Head, boots: int, seconds: float, address: str) -> Mail:
+def confirmation(
+    number: int,
+    kind: str,
+    subjects: Sequence[str],
+    testbeds: Sequence[str],
+    cost: tuple[int, float],
+    address: str,
+) -> Mail:
     """The mail that confirms a request.
 
-    `boots` and `seconds` of the lab are its maximum cost; `address` is that of its page.
+    `cost` is its maximum, boots and seconds of the lab; `address` is that of its page.
     """
+    boots, seconds = cost
     places = [
-        ("kind", head.kind),
-        *(("subject", words.clean(one)) for one in head.subjects),
-        ("testbeds", ", ".join(head.testbeds)),
+        ("kind", kind),
+        *(("subject", words.clean(one)) for one in subjects),
+        ("testbeds", ", ".join(testbeds)),
         ("cost", f"at most {words.count(boots, 'boot')}, {words.duration(seconds)} of the lab"),
     ]
     text = [
-        wrap(f"Request {head.number} is queued. The result follows as a reply to this message."),
+        wrap(f"Request {number} is queued. The result follows as a reply to this message."),
         table(places),
         wrap("Status and cancellation:"),
-        "\n".join(
-            [
-                address,
-                f"  netbisect request show {head.number}",
-                f"  netbisect request cancel {head.number}",
-            ]
-        ),
+        f"{address}\n  netbisect request show {number}\n  netbisect request cancel {number}",
     ]
-    return Mail(subject_line(head), "\n\n".join(text) + "\n")
+    return Mail(subject_line(number, kind, subjects), "\n\n".join(text) + "\n")
 
 
-def news(head: Head, headline: str, address: str) -> Mail:
+def news(number: int, kind: str, subjects: Sequence[str], headline: str, address: str) -> Mail:
     """The mail about an action of another user, a sentence."""
     text = [
         wrap(words.clean(headline)),
         wrap("Measurements are kept. Status and further changes:"),
-        "\n".join(
-            [address, f"  netbisect request show {head.number}", "  netbisect request --help"]
-        ),
+        f"{address}\n  netbisect request show {number}\n  netbisect request --help",
     ]
-    return Mail(f"Re: {subject_line(head)}", "\n\n".join(text) + "\n")
+    return Mail(f"Re: {subject_line(number, kind, subjects)}", "\n\n".join(text) + "\n")
 
 
 def mail(found: RequestDocument) -> Mail:
     """The mail with the result."""
-    text = [wrap(words.clean(found.sentence)), *_tables(found)]
-    text += _remarks(found)
+    text = [wrap(words.clean(found.sentence)), *_tables(found), *_remarks(found)]
     text.append(wrap(f"Cost: {cost(found)}."))
     places = [one for one in (found.address, *found.values) if one]
     if places:
         text.append("\n".join(["Values, plots and history:", *places]))
-    subject = subject_line(Head(found.number, found.kind, found.labels, ()))
+    subject = subject_line(found.number, found.kind, found.labels)
     return Mail(f"Re: {subject}", "\n\n".join(text) + "\n")
 
 
@@ -207,8 +191,7 @@ def as_text(found: RequestDocument) -> str:
         lines.append(wrap(words.clean(found.sentence)))
     if found.state == "open":
         lines += [wrap(part_line(one), indent=2) for one in found.parts if one.state == "open"]
-    lines += _tables(found)
-    lines += _remarks(found)
+    lines += [*_tables(found), *_remarks(found)]
     history = [
         (words.moment(one.at), words.clean(f"{one.what} by {one.who}")) for one in found.history
     ]

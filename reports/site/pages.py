@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from netbisect.bisect.model.detection_results import GIVEN_UP_DAYS, STALE_DAYS, STALE_NIGHTS
@@ -35,18 +34,6 @@ _NAMED = 3
 """Scenarios that were not measured for one reason, by name."""
 _SOON = 5
 """Seconds until the first page renews itself while series are read."""
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedLine:
-    """A comparison or a bisection that was answered."""
-
-    kind: str
-    number: int
-    testbed: str
-    branch: str
-    since: float
-    answer: str
 
 
 def index(view: Overview) -> Page:
@@ -196,8 +183,8 @@ def alerts(view: Overview) -> Page:
     )
 
 
-def searches(running: Sequence[RunningJob], ended: Sequence[FinishedLine]) -> Page:
-    """All comparisons and bisections, the newest first."""
+def searches(running: Sequence[RunningJob], ended: Sequence[tuple[str, object, str]]) -> Page:
+    """All comparisons and bisections, the newest first; of ended ones kind, record and result."""
     return make_page(
         "searches.html",
         "Searches",
@@ -249,21 +236,8 @@ def compare(view: Overview) -> Page:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RequestListing:
-    """A request in brief."""
-
-    number: int
-    kind: str
-    who: str
-    at: float
-    state: str
-    """The verdict, once there is one."""
-    sentence: str
-
-
-def requests(found: Sequence[RequestListing]) -> Page:
-    """The latest requests."""
+def requests(found: Sequence[object]) -> Page:
+    """The records of the latest requests."""
     return make_page(
         "requests.html", "Requests", current="requests.html", changing=True, requests=found
     )

@@ -27,7 +27,6 @@ from netbisect.bisect.model.results import (
 )
 from netbisect.reports.model.types import ComparedRevision, ComparedSetting, Difference, SecondRun
 from netbisect.reports.pages import requests
-from netbisect.reports.pages.requests import Head
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN
 from netbisect.reports.render.words import Name
@@ -79,16 +78,6 @@ def answer(names: Names, parts: Sequence[JobRecord]) -> tuple[str, str]:
     return verdict, _sentence(names, verdict, last, parts)
 
 
-def head_of(ledger: Ledger, request: Request) -> Head:
-    """The request."""
-    return Head(
-        request.id,
-        request.kind,
-        tuple(ledger.commits.label(one) for one in request.parameters["subjects"]),
-        tuple(request.parameters["testbeds"]),
-    )
-
-
 def folder_name(record: JobRecord) -> str:
     """Name of the folder of a measurement in that of its request."""
     return f"{record.job.testbed}-{record.run}"
@@ -108,14 +97,15 @@ def folders(settings: Settings, request: Request, parts: Sequence[JobRecord]) ->
     )
 
 
-def news(ledger: Ledger, settings: Settings, request: int, headline: str) -> Mail:
+def news(ledger: Ledger, settings: Settings, number: int, headline: str) -> Mail:
     """The mail about a change of a request.
 
     Raises:
         StoreError: there is no such request.
     """
-    head = head_of(ledger, ledger.requests.get(request))
-    return requests.news(head, headline, settings.request_address(request))
+    request = ledger.requests.get(number)
+    labels = [ledger.commits.label(one) for one in request.parameters["subjects"]]
+    return requests.news(number, request.kind, labels, headline, settings.request_address(number))
 
 
 def last_of(parts: Sequence[JobRecord]) -> list[JobRecord]:

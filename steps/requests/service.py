@@ -123,9 +123,14 @@ class RequestService:
                 priority=PRIORITIES[body.priority],
                 most_open=self.settings.requests.open_per_person,
                 mail=lambda number: requests.confirmation(
-                    requests.Head(number, body.kind, tuple(names), tuple(resolved.testbeds)),
-                    sum(one.boots for one in estimate.testbeds),
-                    max(one.seconds for one in estimate.testbeds) + estimate.build_seconds,
+                    number,
+                    body.kind,
+                    names,
+                    [*resolved.testbeds],
+                    (
+                        sum(one.boots for one in estimate.testbeds),
+                        max(one.seconds for one in estimate.testbeds) + estimate.build_seconds,
+                    ),
                     self.settings.request_address(number),
                 ),
             )

@@ -106,14 +106,14 @@ class PageBuilder:
     def make(self, part: PagesOfTestbed, folder: Path) -> list[SeriesDocument]:
         """Writes the pages of a testbed; returns its series, for pages about many of them."""
         for number in part.alerts:
-            put(folder, self.alert(number))
+            put(folder, self.alert(number).items())
         for number in part.jobs:
-            put(folder, self.job(number))
+            put(folder, self.job(number).items())
         found = []
         for histories in self.ledger.series.histories_of(part.testbed, part.scenarios):
             for one in histories:
                 document = self.document(one)
-                put(folder, self.series(document))
+                put(folder, self.series(document).items())
                 found.append(document.latest_only(LISTED))
         return found
 

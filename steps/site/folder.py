@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,9 +36,9 @@ class Manifest:
     pairs: tuple[Pair, ...] = ()
 
 
-def put(folder: Path, files: Mapping[str, File]) -> None:
-    """Writes files, given by name."""
-    for name, file in files.items():
+def put(folder: Path, files: Iterable[tuple[str, File]]) -> None:
+    """Writes files, each with its name."""
+    for name, file in files:
         text = file.html() if isinstance(file, Page) else file
         (folder / name).write_bytes(text.encode("utf-8", "replace"))
 
@@ -46,7 +46,7 @@ def put(folder: Path, files: Mapping[str, File]) -> None:
 def finish(folder: Path, pairs: tuple[Pair, ...]) -> None:
     """Marks a new folder as a site: the last file that is written."""
     files = sorted(one.name for one in folder.iterdir())
-    put(folder, {_MANIFEST: json.dumps({"files": files, "pairs": pairs})})
+    put(folder, [(_MANIFEST, json.dumps({"files": files, "pairs": pairs}))])
 
 
 @contextmanager

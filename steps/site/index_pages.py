@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from netbisect.bisect.detection.health import level_estimates
 from netbisect.bisect.model.entities import Commit
-from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.plots import badge
 from netbisect.reports.render import words
@@ -23,7 +22,6 @@ from netbisect.reports.site.files import (
 )
 from netbisect.reports.site.frame import FEED, File, Page
 from netbisect.reports.site.overview import Overview, RunningJob
-from netbisect.reports.site.pages import FinishedLine
 from netbisect.reports.site.pair import SeriesPair, pair
 from netbisect.steps.queries import badges, progress
 from netbisect.steps.queries.documents import quarantines
@@ -31,6 +29,7 @@ from netbisect.steps.queries.lab_context import known_commit
 from netbisect.steps.site import revision_names
 from netbisect.steps.site.build import PageBuilder
 from netbisect.steps.site.folder import Pair
+from netbisect.store.db.records import JobRecord
 
 K = TypeVar("K", bound=Hashable)
 _PAGES = {
@@ -125,23 +124,13 @@ class IndexPages:
             first, second = level_estimates([levels[before], levels[after]], one.noise)
             yield SeriesPair(one, levels[before], levels[after], (first, second))
 
-    def _ended(self) -> Iterator[FinishedLine]:
-        """The newest first."""
-        builder = self.builder
-        found = [(one, kind) for kind in JOB_KINDS for one in builder.ledger.jobs.of_kind(kind)]
-        for one, kind in sorted(found, key=lambda item: -item[0].id):
-            assert isinstance(one.job, CompareJob | BisectJob)
+    def _ended(self) -> Iterator[tuple[str, JobRecord, str]]:
+        """Kind, record and result, the newest first."""
+        ledger, title = self.builder.ledger, self.builder.lab.title
+        found = [(kind, one) for kind in JOB_KINDS for one in ledger.jobs.of_kind(kind)]
+        for kind, one in sorted(found, key=lambda item: -item[1].id):
             if one.result is not None:
-                yield FinishedLine(
-                    kind=kind,
-                    number=one.id,
-                    testbed=one.job.testbed,
-                    branch=one.job.branch,
-                    since=one.opened_at,
-                    answer=words.sentence(
-                        one.result, builder.ledger.commits.label, builder.lab.title
-                    ),
-                )
+                yield kind, one, words.sentence(one.result, ledger.commits.label, title)
 
 
 def _grouped(named: Iterator[tuple[K, SeriesDocument]]) -> dict[K, list[SeriesDocument]]:

@@ -13,7 +13,6 @@ from netbisect.reports.site import frame, pages, revisions
 from netbisect.reports.site.files import LISTED, pair_page, revision_page, series_page
 from netbisect.reports.site.frame import File, Page, Serving, make_page
 from netbisect.reports.site.overview import Overview, RunningJob
-from netbisect.reports.site.pages import RequestListing
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.service import stalls
@@ -66,14 +65,7 @@ class LivePages:
         if found := _NUMBERED.match(name):
             return self._numbered(found[1], int(found[2])).get(name)
         if name == "requests.html":
-            return pages.requests(
-                [
-                    RequestListing(
-                        one.id, one.kind, one.who, one.opened_at, one.verdict or one.state, one.why
-                    )
-                    for one in self.ledger.requests.all()
-                ]
-            )
+            return pages.requests(self.ledger.requests.all())
         if name == "new-request.html":
             return _new_request(self.settings, self.lab)
         if name.startswith("series-"):

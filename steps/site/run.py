@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -78,30 +77,24 @@ def write(
             for pair, (before, after) in zip(pairs, ends, strict=True)
         ],
     )
-    for name, text in IndexPages(builder, view).files(pairs):
-        put(folder, {name: text})
+    put(folder, IndexPages(builder, view).files(pairs))
     return tuple(pairs)
 
 
 def _parts(
-    ledger: Ledger, counted: Iterable[tuple[str, str]], alerts: AlertIndex
+    ledger: Ledger, counted: Collection[tuple[str, str]], alerts: AlertIndex
 ) -> list[PagesOfTestbed]:
     """The pages of testbeds, by testbed."""
-    scenarios: defaultdict[str, list[str]] = defaultdict(list)
-    for testbed, scenario in counted:
-        scenarios[testbed].append(scenario)
-    numbers: defaultdict[str, list[int]] = defaultdict(list)
-    for number, alert in alerts.by_number.items():
-        numbers[alert.testbed].append(number)
-    jobs: defaultdict[str, list[int]] = defaultdict(list)
-    for kind in JOB_KINDS:
-        for one in ledger.jobs.of_kind(kind):
-            jobs[one.testbed].append(one.id)
+    numbers = [(alert.testbed, number) for number, alert in alerts.by_number.items()]
+    jobs = [(one.testbed, one.id) for kind in JOB_KINDS for one in ledger.jobs.of_kind(kind)]
     return [
         PagesOfTestbed(
-            testbed, tuple(scenarios[testbed]), tuple(numbers[testbed]), tuple(jobs[testbed])
+            testbed,
+            scenarios=tuple(scenario for on, scenario in counted if on == testbed),
+            alerts=tuple(number for on, number in numbers if on == testbed),
+            jobs=tuple(number for on, number in jobs if on == testbed),
         )
-        for testbed in sorted({*scenarios, *numbers, *jobs})
+        for testbed in sorted({on for on, _ in (*counted, *numbers, *jobs)})
     ]
 
 
