@@ -9,14 +9,13 @@ from typing import Any
 
 from netbisect.bisect.detection.events import SeriesShift, ShiftEvent
 from netbisect.bisect.model.results import Effect
+from netbisect.reports.model.types import HASH_LENGTH
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table, wrap
 
 _WIDE = 200
 """Columns of a table on a terminal; names of testbeds are not cut."""
 _HASH = re.compile(r"[0-9a-f]{40}")
-_SHORT = 12
-"""Digits of a hash that people are shown."""
 
 
 def as_table(events: Sequence[ShiftEvent]) -> str:
@@ -141,7 +140,7 @@ def _either(revisions: Iterable[str]) -> str:
 
 
 def _short(revision: str) -> str:
-    return revision[:_SHORT] if _HASH.fullmatch(revision) else revision
+    return revision[:HASH_LENGTH] if _HASH.fullmatch(revision) else revision
 
 
 def _range(event: ShiftEvent) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from netbisect.bisect.model.alert_state import AlertKind
-from netbisect.reports.model.types import AlertSummary, StatusDocument
+from netbisect.reports.model.types import HASH_LENGTH, AlertSummary, StatusDocument
 from netbisect.reports.render import words
 
 
@@ -41,10 +41,9 @@ def _lines(status: StatusDocument) -> Iterator[str]:
 
 
 def _alert(one: AlertSummary) -> str:
-    culprit = f", commit {one.culprit[:12]}" if one.culprit else ""
+    culprit = f", commit {one.culprit[:HASH_LENGTH]}" if one.culprit else ""
     change = (
         words.percent(one.ln_ratio, one.lead) if one.ln_ratio is not None else words.kind(one.kind)
     )
     place = words.clean(f"{one.branch} on {one.testbed}, {one.lead}")
-    day = words.day(one.since)
-    return f"  alert {one.id}, {day}: {place} {change}, {one.state.value}{culprit}"
+    return f"  alert {one.id}, {words.day(one.since)}: {place} {change}, {one.state.value}{culprit}"

@@ -33,8 +33,7 @@ def trouble(job: NightlyJob | CompareJob, result: Unfinished) -> Mail:
     else:
         what, revisions = "the confirmation", {"good": job.good, "bad": job.bad}
     headline = f"{what[0].upper()}{what[1:]} ended without a result: {words.reason(result.why)}."
-    place = [("branch", words.clean(job.branch)), ("testbed", words.clean(job.testbed))]
-    place += [(name, words.clean(revision)) for name, revision in revisions.items()]
+    place = words.cleaned([("branch", job.branch), ("testbed", job.testbed), *revisions.items()])
     text = environment.get_template("trouble.txt").render(headline=headline, place=place)
     subject = f"[netbisect] {job.branch} {job.testbed}: {what} has no result"
     return Mail(words.clean(subject), text)
@@ -45,12 +44,9 @@ def change(number: int, now: str, place: str, effect: Effect, *, who: str, why: 
 
     `now` is the state from `words.state`; `place` is leading scenario, testbed and branch.
     """
-    facts = [
-        ("where", words.clean(place)),
-        ("change", words.change(effect)),
-        ("why", words.clean(why)),
-        ("who", words.clean(who)),
-    ]
+    facts = words.cleaned(
+        [("where", place), ("change", words.change(effect)), ("why", why), ("who", who)]
+    )
     return environment.get_template("change.txt").render(
         headline=f"Alert {number} is {now}.", facts=facts, number=number
     )
@@ -102,28 +98,16 @@ def _next(document: ChangeDocument) -> str:
 
 def _place(document: ChangeDocument) -> list[tuple[str, str]]:
     hardware = f" ({document.hardware})" if document.hardware else ""
-    ends = [("last good", document.good), ("first bad", document.bad)]
-    return [
-        ("branch", words.clean(document.branch)),
-        ("testbed", words.clean(f"{document.testbed}{hardware}")),
-        *(
-            (("measured on", words.clean(several)),)
-            if (several := summary.measured_on(document))
-            else ()
-        ),
-        *(
-            (
-                name,
-                words.clean(f"{document.label(commit.revision)} of {words.day_known(commit.at)}"),
-            )
-            for name, commit in ends
-        ),
-        *(
-            (("between", f"{commits} commits, including the bad end"),)
-            if (commits := len(document.candidates)) > 1
-            else ()
-        ),
-    ]
+    good, bad, commits = document.good, document.bad, len(document.candidates)
+    facts = {
+        "branch": document.branch,
+        "testbed": f"{document.testbed}{hardware}",
+        "measured on": summary.measured_on(document),
+        "last good": f"{document.label(good.revision)} of {words.day_known(good.at)}",
+        "first bad": f"{document.label(bad.revision)} of {words.day_known(bad.at)}",
+        "between": f"{commits} commits, including the bad end" if commits > 1 else "",
+    }
+    return [(name, words.clean(text)) for name, text in facts.items() if text]
 
 
 def commit_line(document: ChangeDocument, commit: RevisionDocument) -> str:
@@ -135,7 +119,7 @@ def commit_line(document: ChangeDocument, commit: RevisionDocument) -> str:
 
 def _suspects(document: ChangeDocument) -> list[tuple[str, ...]]:
     """Remaining candidates with their subjects."""
-    commits = [(revision, document.commit(revision)) for revision in document.suspects]
     return words.cleaned(
-        (document.label(name), one.subject if one else "") for name, one in commits
+        (document.label(name), one.subject if (one := document.commit(name)) else "")
+        for name in document.suspects
     )

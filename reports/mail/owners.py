@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from netbisect.bisect.model.faults import rule_of
 from netbisect.bisect.model.mail import Mail
 from netbisect.reports.render import words
+from netbisect.reports.render.plaintext import WIDTH
 from netbisect.reports.render.templating import environment
 
 _LINES_MAX = 30
 """Last lines of the console log."""
-_WIDTH = 76
 
 
 def quarantine(
@@ -22,7 +22,7 @@ def quarantine(
     `description` and `log` may be empty, and `fault` is if a user has set it.
     """
     rule = rule_of(fault)
-    lines = [words.clean(line)[:_WIDTH] for line in log.splitlines() if line.strip()]
+    lines = [words.clean(line)[:WIDTH] for line in log.splitlines() if line.strip()]
     name = words.clean(testbed)
     facts = {"testbed": name, "hardware": description, "fault": fault, "set by": by}
     text = environment.get_template("quarantine.txt").render(

@@ -157,10 +157,7 @@ def difference(
     confidence: float = 95.0,
     variant: Variant = Variant.CURRENT,
 ) -> MinistatDifference:
-    """Difference of a set's mean from that of the reference, by Student's t with pooled variance.
-
-    Raises ValueError if the confidence, in percent, is none of `student_t.CONFIDENCES`.
-    """
+    """Difference of means by Student's t with pooled variance; the errors of `critical`."""
     n, m = len(one.points), len(reference.points)
     t = critical(n + m - 2, confidence)
     pooled = ((n - 1) * one.variance + (m - 1) * reference.variance) / (n + m - 2)

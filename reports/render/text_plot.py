@@ -30,11 +30,8 @@ def posterior(probabilities: Posterior, label: words.Name) -> list[str]:
     bars = "".join(_BARS[round((len(_BARS) - 1) * group / highest)] for group in groups)
     others = {"two commits or more": probabilities.two, "a drift": probabilities.drift}
     shares = [f"{name}: {words.certainty(p)}" for name, p in others.items() if p >= _MENTIONED]
-    return [
-        f"{_INDENT}│{bars}│",
-        f"{_INDENT}{_single_commit(probabilities, label)}",
-        *_more(shares),
-    ]
+    lines = [f"│{bars}│", _single_commit(probabilities, label), "; ".join(shares)]
+    return [f"{_INDENT}{line}" for line in lines if line]
 
 
 def _single_commit(probabilities: Posterior, label: words.Name) -> str:
@@ -50,7 +47,3 @@ def _single_commit(probabilities: Posterior, label: words.Name) -> str:
     mass = words.certainty(math.fsum(probabilities.chances[one] for one in likely))
     where = words.count(len(likely), "commit")
     return f"{named}; {mass} in {where}; no change: {words.certainty(probabilities.none)}"
-
-
-def _more(shares: list[str]) -> list[str]:
-    return [f"{_INDENT}{'; '.join(shares)}"] if shares else []

@@ -49,13 +49,9 @@ def alert(
 ) -> Page:
     """The page of an alert.
 
-    Args:
-        document: The alert.
-        change: Measurements; None without a retest.
-        title: Returns the display name of a scenario.
-        jobs: Kinds and numbers of the comparison and the search of the alert.
-        taken: Profiles of every culprit and its parent, if available.
-        verbs: Names and help of the actions on the alert.
+    `change` has the measurements, None without a retest; `title` returns the display name of a
+    scenario; `jobs` are kinds and numbers of comparison and search; `taken` profiles of every
+    culprit and its parent, if available; `verbs` names and help of the actions on the alert.
     """
     values = _drawn(change) if change else {"document": None}
     values |= {

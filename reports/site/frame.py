@@ -129,14 +129,8 @@ def make_page(
 ) -> Page:
     """A page from a file in the folder `site`; its title is also its first heading.
 
-    Args:
-        template: The file.
-        page_title: The title.
-        current: Its file in the navigation.
-        alternates: Other forms of the same.
-        trail: Files and names of the pages above it, for the breadcrumbs.
-        changing: Whether a browser reloads it, because it shows work in progress.
-        values: Values of the template.
+    `current` is its file in the navigation; `alternates` are other forms of the same, `trail` files
+    and names of the pages above it. A browser reloads a `changing` page: it shows work in progress.
     """
     frame: dict[str, Any] = {
         "page_title": page_title,

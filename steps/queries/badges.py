@@ -22,9 +22,7 @@ Place = tuple[str, str]
 def conditions(ledger: Ledger, branches: Iterable[str] = ()) -> dict[Place, Condition]:
     """Condition of each branch, on all testbeds and on each that has measured it.
 
-    Args:
-        ledger: The ledger.
-        branches: Names; they may have no measurements.
+    The given branches may have no measurements.
     """
     covered = {
         (branch, testbed): one for (testbed, branch), one in ledger.samples.coverage().items()

@@ -129,18 +129,18 @@ def built_ahead(action: Action, facts: Sequence[Fact]) -> Iterator[StepDocument]
     for fact in facts:
         if isinstance(fact, Kernel | Failure) and fact.revision != action.revision:
             built = isinstance(fact, Kernel)
-            yield StepDocument(
+            yield record_of(
+                StepDocument,
+                action,
                 number=action.seq,
                 stage="kernel",
                 revision=fact.revision,
-                testbed=action.testbed,
                 why="built ahead, while the search waited",
                 outcome=(Outcome.OK if built else Outcome.UNMEASURABLE).value,
                 note="",
                 at=fact.at,
                 finished_at=fact.at + fact.seconds,
                 place=0,
-                job=action.job,
                 result=_built(fact) if isinstance(fact, Kernel) else fact.why,
                 pps=None,
                 seconds=fact.seconds,

@@ -68,14 +68,9 @@ def comparison(
 ) -> ComparisonDocument:
     """The document of a comparison.
 
-    Args:
-        lab: Names, hardware and links.
-        ledger: The ledger.
-        record: The comparison.
-        result: Result, if not in the ledger yet.
-        commits: Commits after the good end, up to the bad one, if known.
-        until: Latest time of the measurements of unaffected testbeds, seconds since the epoch;
-            None to leave these out.
+    `result` is for one that is not in the ledger yet; `commits` are those after the good end, up to
+    the bad one, if known; `until` is the latest time of the measurements of unaffected testbeds,
+    seconds since the epoch, or None to leave these out.
 
     Raises:
         StoreError: It is another job.
@@ -184,13 +179,7 @@ def of_alert(
     """The latest search or comparison of an alert, as seen from its testbed; None without one.
 
     Unaffected testbeds and backports are followed until some time after the end of the alert.
-
-    Args:
-        lab: Names, hardware and links.
-        ledger: The ledger.
-        alert: The alert.
-        now: Seconds since the epoch.
-        result: Result of the search, if not in the ledger yet.
+    `now` is in seconds since the epoch; `result` that of the search, if not in the ledger yet.
     """
     last = alert.bisection or alert.comparison
     if last is None:
@@ -226,13 +215,8 @@ def _shared(
 ) -> dict[str, Any]:
     """Fields that a comparison and a bisection have in common.
 
-    Args:
-        lab: Names, hardware and links.
-        ledger: The ledger.
-        record: The job.
-        retest: The comparison before a search, whose steps are shown, too.
-        result: The result.
-        commits: The candidates, oldest first, with their prior weights.
+    `retest` is the comparison before a search, whose steps are shown, too; `commits` are the
+    candidates, oldest first, with their prior weights.
     """
     job = record.job
     assert isinstance(job, CompareJob | BisectJob)

@@ -68,15 +68,7 @@ def post_digest(ledger: Ledger, settings: Settings, lab: Lab) -> None:
 def gather(
     ledger: Ledger, settings: Settings, lab: Lab, nights: Sequence[JobRecord], since: float
 ) -> DigestDocument:
-    """The digest since a time.
-
-    Args:
-        ledger: Database.
-        settings: Branches and links.
-        lab: Testbeds and scenarios.
-        nights: Nightly jobs since then.
-        since: Seconds since the epoch.
-    """
+    """The digest since a time, in seconds since the epoch, with the nightly jobs since then."""
     title = LabContext(lab=lab).title
     record = {(one.job.testbed, one.job.branch) for one in nights}
     missing = [one for night in nights for one in missing_of(ledger, night, title)]

@@ -235,13 +235,7 @@ def quarantines(ledger: Ledger) -> tuple[types.QuarantineDocument, ...]:
 def alert_summaries(
     ledger: Ledger, alerts: Sequence[Alert], title: Callable[[str], str] = str
 ) -> tuple[types.AlertSummary, ...]:
-    """Alerts in brief.
-
-    Args:
-        ledger: Database.
-        alerts: In any order, which stays.
-        title: Returns the display name of a scenario.
-    """
+    """Alerts in brief, in their order; `title` returns the display name of a scenario."""
     changed = ledger.alerts.change_counts([one.id for one in alerts])
     return tuple(
         alert_summary(one, changed.get(one.id, (0, one.opened_at))[1], title) for one in alerts
@@ -251,13 +245,7 @@ def alert_summaries(
 def alert_summary(
     alert: Alert, changed_at: float, title: Callable[[str], str] = str
 ) -> types.AlertSummary:
-    """An alert in brief.
-
-    Args:
-        alert: The alert.
-        changed_at: Time of the last action on it.
-        title: Returns the display name of a scenario.
-    """
+    """An alert in brief; `changed_at` is the time of the last action on it."""
     latest = {(one.testbed, one.scenario, one.branch): one for one in alert.series}
     moved = {place: _seen_in(one) for place, one in sorted(latest.items()) if one.moved}
     lead = Difference.of(alert.effects[0]) if alert.effects else None

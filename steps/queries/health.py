@@ -30,9 +30,7 @@ _IN_DOUBT = {AlertState.CANDIDATE, AlertState.CONFIRMING}
 def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> LabHealth:
     """Judges all series and alerts.
 
-    Args:
-        ledger: Database.
-        min_effect: Smallest change worth an alert, as a positive ln ratio.
+    `min_effect` is the smallest change worth an alert, as a positive ln ratio.
     """
     now, halves, twice, reports = ledger.clock(), [], [], []
     newest: dict[str, str | None] = {}

@@ -50,20 +50,13 @@ class LabContext:
     """
 
     def __init__(self, lab: Lab | None = None, home: Settings | None = None) -> None:
-        """Stores the source.
-
-        Args:
-            lab: Lab files; None if missing.
-            home: Settings of the service of this ledger; None without one.
-        """
+        """Without the lab files, or the settings of a service, details are missing."""
         self.commit_link = home.links.commit if home else ""
         """Address of a commit, with `{revision}` for its hash."""
         self.min_effect = home.min_effect if home else MIN_EFFECT
         """Smallest drop worth an alert, as |ln ratio|."""
         self._home = home
-        self._hardware = {one.name: one.description for one in lab.testbeds} if lab else {}
-        self._drivers = {one.name: one.drivers for one in lab.testbeds} if lab else {}
-        self._workers = {one.name: worker_name(one) for one in lab.testbeds} if lab else {}
+        self._testbeds = {one.name: one for one in lab.testbeds} if lab else {}
         self._folders = lab.scenario_directories if lab else ()
         self._titles: dict[str, str] = {}
         self.history = None
@@ -72,7 +65,7 @@ class LabContext:
 
     def hardware(self, testbed: str) -> str:
         """Processor and network card; may be empty."""
-        return self._hardware.get(testbed, "")
+        return self._testbeds[testbed].description if testbed in self._testbeds else ""
 
     def title(self, scenario: str) -> str:
         """Display name of a scenario."""
@@ -87,9 +80,9 @@ class LabContext:
         """Why a decision does not run now; "" if it does, or if that is unknown."""
         if pause := pause_of(ledger, decision):
             return pause
-        worker = self._workers.get(decision.target, "")
-        if worker and decision.outcome is None and absence_of(ledger, worker) is not None:
-            return f"waits for the worker of {decision.target}, which is offline"
+        testbed = self._testbeds.get(decision.target) if decision.outcome is None else None
+        if testbed is not None and absence_of(ledger, worker_name(testbed)) is not None:
+            return f"waits for the worker of {testbed.name}, which is offline"
         return ""
 
     def evidence(self, ledger: Ledger, record: JobRecord) -> Evidence:
@@ -137,7 +130,7 @@ class LabContext:
 
     def command(self, testbed: str, kernels: Mapping[str, Kernel], ends: tuple[str, str]) -> str:
         """Command that measures one boot of either end; "" if unknown."""
-        if self._home is None or testbed not in self._hardware:
+        if self._home is None or testbed not in self._testbeds:
             return ""
         trial = f"netbisect-lab --lab {self._home.lab.name} trial --testbed {testbed} --kernel"
         return " && ".join(f"{trial} {kernels[one].key}" for one in ends if one in kernels)
@@ -166,7 +159,8 @@ class LabContext:
         with contextlib.suppress(HistoryError):
             if self.history and culprit:
                 [commit] = self.history.described({culprit: 0})
-                paths = prior.most_relevant(commit.paths, self._drivers.get(testbed, ()))
+                known = self._testbeds.get(testbed)
+                paths = prior.most_relevant(commit.paths, known.drivers if known else ())
                 return {
                     "diffstat": self.history.diffstat(culprit),
                     "diff": _beginning(self.history.diff(culprit, paths[:_FILES_MAX])),

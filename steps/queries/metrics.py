@@ -52,61 +52,47 @@ def _of_testbeds(ledger: Ledger, lab: Lab) -> Iterator[Metric]:
     )
 
 
-def _of_ledger(census: LedgerCounts) -> Iterator[Metric]:
-    place = ("testbed", "branch")
-    yield Metric(
-        "netbisect_jobs_open",
-        "Open jobs.",
-        census.open_jobs,
-        ("kind", "testbed"),
-    )
-    yield Metric(
-        "netbisect_requests",
-        "Requests, by state.",
-        _all(census.requests, [one.value for one in RequestState]),
-        ("state",),
-    )
-    yield Metric(
-        "netbisect_nights_completed_total",
-        "Complete nights.",
-        census.nights,
-        place,
-        "counter",
-    )
-    yield Metric(
-        "netbisect_last_night_timestamp_seconds",
-        "Time of the last complete night, in seconds since the epoch.",
-        census.last_night,
-        place,
-    )
-    yield Metric(
-        "netbisect_last_boot_timestamp_seconds",
-        "Time of the last successful boot, in seconds since the epoch.",
-        {(name,): at for name, at in census.last_boot.items()},
-        ("testbed",),
-    )
-    yield Metric(
-        "netbisect_alerts",
-        "Alerts, by state.",
-        _all(census.alerts, [one.value for one in AlertState]),
-        ("state",),
-    )
+def _of_ledger(census: LedgerCounts) -> list[Metric]:
+    requests = _all(census.requests, [one.value for one in RequestState])
+    alerts = _all(census.alerts, [one.value for one in AlertState])
+    boots = {(name,): at for name, at in census.last_boot.items()}
     mails: dict[tuple[str, ...], float] = {
         ("waiting",): census.mails_waiting,
         ("failed",): census.mails_failed,
     }
-    yield Metric("netbisect_mails", "Mails that wait, or were given up.", mails, ("state",))
-    yield Metric(
-        "netbisect_oldest_mail_timestamp_seconds",
-        "Time of the oldest waiting mail, in seconds since the epoch.",
-        {} if census.oldest_mail is None else {(): census.oldest_mail},
+    oldest: dict[tuple[str, ...], float] = (
+        {} if census.oldest_mail is None else {(): census.oldest_mail}
     )
-    yield Metric(
-        "netbisect_database_bytes", "Size of the ledger.", {(): float(census.database_bytes)}
-    )
-    yield Metric(
-        "netbisect_build_info", "1, for the version.", {(version("netbisect"),): 1}, ("version",)
-    )
+    size, built = {(): float(census.database_bytes)}, {(version("netbisect"),): 1.0}
+    place, epoch = ("testbed", "branch"), "in seconds since the epoch."
+    return [
+        Metric("netbisect_jobs_open", "Open jobs.", census.open_jobs, ("kind", "testbed")),
+        Metric("netbisect_requests", "Requests, by state.", requests, ("state",)),
+        Metric(
+            "netbisect_nights_completed_total", "Complete nights.", census.nights, place, "counter"
+        ),
+        Metric(
+            "netbisect_last_night_timestamp_seconds",
+            f"Time of the last complete night, {epoch}",
+            census.last_night,
+            place,
+        ),
+        Metric(
+            "netbisect_last_boot_timestamp_seconds",
+            f"Time of the last successful boot, {epoch}",
+            boots,
+            ("testbed",),
+        ),
+        Metric("netbisect_alerts", "Alerts, by state.", alerts, ("state",)),
+        Metric("netbisect_mails", "Mails that wait, or were given up.", mails, ("state",)),
+        Metric(
+            "netbisect_oldest_mail_timestamp_seconds",
+            f"Time of the oldest waiting mail, {epoch}",
+            oldest,
+        ),
+        Metric("netbisect_database_bytes", "Size of the ledger.", size),
+        Metric("netbisect_build_info", "1, for the version.", built, ("version",)),
+    ]
 
 
 def _all(found: Mapping[str, int], names: list[str]) -> dict[tuple[str, ...], float]:

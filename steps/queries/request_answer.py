@@ -67,12 +67,7 @@ def exit_status(request: Request) -> int:
 
 
 def answer(names: Names, parts: Sequence[JobRecord]) -> tuple[str, str]:
-    """Verdict and sentence about a request.
-
-    Args:
-        names: Names of revisions and scenarios.
-        parts: Jobs of the request, all with results.
-    """
+    """Verdict and sentence about a request; all its jobs have results."""
     last = last_of(parts)
     verdict = verdict_of(last)
     return verdict, _sentence(names, verdict, last, parts)

@@ -70,13 +70,7 @@ class PageBuilder:
     """Renders pages; each method returns files by name."""
 
     def __init__(self, lab: LabContext, ledger: Ledger, alerts: AlertIndex) -> None:
-        """Indexes the alerts.
-
-        Args:
-            lab: Lab of the pages, and settings of their service.
-            ledger: Database.
-            alerts: Alerts of the run.
-        """
+        """Indexes the alerts."""
         self.ledger = ledger
         self.lab = lab
         self.documents = documents.DocumentQueries(self.ledger, self.lab, url="")
