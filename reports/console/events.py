@@ -73,21 +73,13 @@ def as_data(events: Iterable[ShiftEvent]) -> list[dict[str, Any]]:
 
 
 def _series(shift: SeriesShift) -> dict[str, Any]:
+    place = ("testbed", "scenario", "before", "at")
+    sides = ("images_before", "images_after", "boots_before", "boots_after")
     return {
-        "testbed": shift.testbed,
-        "scenario": shift.scenario,
-        "before": shift.before,
-        "at": shift.at,
+        **{name: getattr(shift, name) for name in place},
         "back": shift.back or None,
         "percent": round(100 * math.expm1(shift.ln_ratio), 2),
-        "ln_ratio": shift.ln_ratio,
-        "low": shift.low,
-        "high": shift.high,
-        "score": shift.score,
-        "images_before": shift.images_before,
-        "images_after": shift.images_after,
-        "boots_before": shift.boots_before,
-        "boots_after": shift.boots_after,
+        **{name: getattr(shift, name) for name in ("ln_ratio", "low", "high", "score", *sides)},
         "image_noise": shift.noise.image,
         "boot_noise": shift.noise.boot,
     }

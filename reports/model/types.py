@@ -309,16 +309,6 @@ class SecondRun:
     ln_high: LnRatio
     consistent: bool
 
-    @property
-    def low(self) -> float:
-        """Lower end of the interval, as an ln ratio."""
-        return self.ln_low
-
-    @property
-    def high(self) -> float:
-        """Upper end of the interval, as an ln ratio."""
-        return self.ln_high
-
 
 @dataclass(frozen=True, slots=True)
 class RequestPart:

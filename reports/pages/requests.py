@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.metric import metric_of
+from netbisect.bisect.model.results import Effect
 from netbisect.reports.model.types import (
     ComparedRevision,
     ComparedSetting,
@@ -131,7 +132,7 @@ def consistency(found: RequestDocument) -> list[str]:
     sentences = []
     for one in found.repeats:
         what = f"on {one.subject} in {one.scenario} on {one.testbed}: the second lies"
-        apart = words.change(one)
+        apart = words.change(Effect(one.scenario, one.ln_ratio, one.ln_low, one.ln_high, 1.0, 0, 0))
         if one.consistent:
             sentences.append(
                 f"The two runs agree {what} {apart} from the first. Both booted the same images, "

@@ -56,17 +56,17 @@ def shell(command: str, indent: int = 2) -> str:
     lexer.whitespace_split = True
     lexer.commenters = ""
     try:
-        words = list(lexer)
+        text = " ".join(word.replace(" ", _TIE) for word in lexer)
     except ValueError:  # an unclosed quotation mark: no safe place to break
         return " " * indent + command
-    lines = [" " * indent]
-    for word in words:
-        line = lines[-1]
-        if not line.strip():
-            lines[-1] = line + word
-        elif len(line) + len(word) + len(" ") + len(" \\") > WIDTH:
-            lines[-1] = f"{line} \\"
-            lines.append(" " * (indent + 4) + word)
-        else:
-            lines[-1] = f"{line} {word}"
-    return "\n".join(lines)
+    lines = textwrap.wrap(
+        text,
+        WIDTH - len(" \\"),
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + 4),
+        expand_tabs=False,
+        replace_whitespace=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return " \\\n".join(lines).replace(_TIE, " ")

@@ -26,7 +26,7 @@ from netbisect.bisect.model.results import (
     Suspects,
     Unfinished,
 )
-from netbisect.reports.model.types import Difference, SecondRun
+from netbisect.reports.model.types import Difference
 
 Name = Callable[[str], str]
 """Returns the display name of a revision or a scenario."""
@@ -152,7 +152,7 @@ _WITHOUT_PREFIX = {"B", "B/s", "Hz", "J", "W", "bit", "bit/s", "packets/s", "pps
 _PREFIXES = (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0), ("m", 1e-3), ("µ", 1e-6), ("n", 1e-9))
 
 
-def change(effect: Measured | SecondRun) -> str:
+def change(effect: Measured) -> str:
     """An effect with its interval, in the numbers of its series: `-10.9 % (-12.1 to -9.7)`."""
     if metric_of(effect.scenario).lower:
         effect = Effect("", -effect.ln_ratio, -effect.high, -effect.low, 1.0, 0, 0)

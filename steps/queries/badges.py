@@ -24,32 +24,26 @@ def conditions(ledger: Ledger, branches: Iterable[str] = ()) -> dict[Place, Cond
 
     The given branches may have no measurements.
     """
-    covered = {
-        (branch, testbed): one for (testbed, branch), one in ledger.samples.coverage().items()
-    }
+    covered = ledger.samples.coverage()
     alerts = alert_summaries(ledger, ledger.alerts.pending())
     now = ledger.clock()
-    names = dict.fromkeys([*branches, *sorted({branch for branch, _ in covered})])
+    names = dict.fromkeys([*branches, *sorted({branch for _, branch in covered})])
     found: dict[Place, Condition] = {}
     for branch in names:
-        mine = {testbed: one for (name, testbed), one in covered.items() if name == branch}
-        found[branch, ""] = _condition(
-            mine, [one for one in alerts if one.is_on(branch=branch)], now
-        )
-        for testbed, one in mine.items():
+        mine = {testbed: one for (testbed, name), one in covered.items() if name == branch}
+        for testbed in ("", *mine):
+            levels = [one for on, one in mine.items() if testbed in ("", on)]
             about = [one for one in alerts if one.is_on(testbed=testbed, branch=branch)]
-            found[branch, testbed] = _condition({testbed: one}, about, now)
+            found[branch, testbed] = _condition(levels, about, now)
     return found
 
 
-def _condition(
-    covered: Mapping[str, Coverage], about: Sequence[AlertSummary], now: float
-) -> Condition:
-    latest = max((one.latest for one in covered.values()), default=0.0)
+def _condition(covered: Sequence[Coverage], about: Sequence[AlertSummary], now: float) -> Condition:
+    latest = max((one.latest for one in covered), default=0.0)
     return Condition(
         drops=sum(one.kind is AlertKind.DROP and one.state.active for one in about),
         suspected=sum(one.state in _SUSPECTED for one in about),
-        levels=max((one.revisions for one in covered.values()), default=0),
+        levels=max((one.revisions for one in covered), default=0),
         days=(now - latest) / _DAY if latest >= words.FIRST_TIME else None,
     )
 

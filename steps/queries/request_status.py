@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
-from netbisect.bisect.model.evidence import Evidence, Prices
+from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob, ProfileJob
 from netbisect.bisect.model.results import MeasureResult
 from netbisect.reports.model import types
@@ -124,7 +124,7 @@ class _Queue:
     def __init__(self, queries: RequestQueries) -> None:
         self._queries = queries
         self._ledger = queries.ledger
-        self._prices: dict[str, Prices] = {}
+        self._prices = cache(queries.ledger.costs.prices)
         self._open = queries.ledger.jobs.all_open()
         self._left: dict[int, float] = {}
 
@@ -216,9 +216,7 @@ class _Queue:
 
     def _seconds_of(self, record: JobRecord) -> float:
         job = record.job
-        if job.testbed not in self._prices:
-            self._prices[job.testbed] = self._ledger.costs.prices(job.testbed)
-        prices = self._prices[job.testbed]
+        prices = self._prices(job.testbed)
         if isinstance(job, NightlyJob | CompareJob | ProfileJob) or record.request is None:
             made = boots_done(self._ledger, record, self._queries.evidence)
             return max(boots_wanted(job) - made, 0) * price_of_trial(job, prices)
