@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from netbisect.bisect.detection.self_check import false_call_p
 from netbisect.bisect.model.detection_results import (
@@ -38,17 +38,17 @@ _TOO_MANY = 0.01
 """Probability of as many false alerts at the promised rate."""
 
 
-def as_text(health: LabHealth, stalls: Sequence[str] = ()) -> str:
-    """Everything: the table, the record, and the warnings, also about stalls of the master."""
+def as_text(health: types.HealthDocument) -> str:
+    """Everything: the table, the record, and the warnings."""
     sections = [_series(health.series) if health.series else "No measurements."]
     sections += ["\n".join(wrap(line, width=_TEXT) for line in _record(health))]
-    found = [*stalls, *warnings(health)]
-    sections += [_warnings(found) if found else "No warnings."]
+    lines = [wrap(one, indent=2, width=_TEXT) for one in health.warnings]
+    sections += ["\n".join(["Warnings:", *lines]) if lines else "No warnings."]
     return "\n\n".join(sections)
 
 
 def document(health: LabHealth, stalls: Sequence[str] = ()) -> types.HealthDocument:
-    """The health as a document; arguments as for `as_text`."""
+    """The health as a document, with warnings about stalls of the master."""
     return types.HealthDocument(
         at=health.at,
         series=health.series,
@@ -118,7 +118,7 @@ def _remarks(one: SeriesReport) -> str:
 # --------------------------------------------------------------------------------- the record
 
 
-def _record(health: LabHealth) -> Iterator[str]:
+def _record(health: types.HealthDocument) -> Iterator[str]:
     record, halves, repeats = health.record, health.halves, health.repeats
     yield (
         f"Announced in {DAYS} days: {words.count(record.drops, 'drop')} and "
@@ -229,8 +229,3 @@ def _names(series: Sequence[SeriesReport]) -> str:
     names = [_name(one) for one in series]
     more = len(names) - _NAMED
     return words.listing([*names[:_NAMED], f"{more:,} more series"] if more > 0 else names)
-
-
-def _warnings(found: Iterable[str]) -> str:
-    lines = [wrap(sentence, indent=2, width=_TEXT) for sentence in found]
-    return "\n".join(["Warnings:", *lines])

@@ -129,15 +129,12 @@ def _step(
     start, stop = places[step.earliest], places[step.latest]
     shift = LevelDifference(step.ln_ratio, step.low, step.high)
     return {
-        "before": step.before,
+        "its": step,
         "before_label": _label(view, step.before),
-        "at": step.at,
         "at_label": _label(view, step.at),
         "when": when(view.levels[places[step.at]].at),
         "change": distance_text(shift, view.scenario),
         "score": f"{step.score:.1f}",
-        "levels_before": step.levels_before,
-        "levels_after": step.levels_after,
         "alerts": [
             one
             for one, culprit in alerts

@@ -25,4 +25,4 @@ def health(folder: Path | None, database: str | None, *, as_json: bool) -> None:
     stalled = stalls.read(settings.state).recent if settings else []
     stalled += new_epochs(ledger)
     document = console.document(found, stalled)
-    click.echo(as_text(document) if as_json else console.as_text(found, stalled))
+    click.echo(as_text(document) if as_json else console.as_text(document))

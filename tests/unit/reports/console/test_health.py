@@ -18,7 +18,7 @@ from netbisect.bisect.model.detection_results import (
     SeriesReport,
     SplitHalfTest,
 )
-from netbisect.reports.console.health import as_text, warnings
+from netbisect.reports.console.health import as_text, document, warnings
 
 FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
 LEVELS = history(1, (12, 0.0), boot=0.005, image=0.0, stray=0.0)
@@ -127,7 +127,7 @@ def report(
 )
 def test_each_problem_has_one_warning(health: LabHealth, sentence: str) -> None:
     assert list(warnings(health)) == [sentence]
-    assert " ".join(as_text(health).split("Warnings:")[1].split()) == sentence
+    assert " ".join(as_text(document(health)).split("Warnings:")[1].split()) == sentence
 
 
 def test_table_has_a_line_per_series() -> None:
@@ -139,7 +139,7 @@ def test_table_has_a_line_per_series() -> None:
         smallest_drop=None,
         drift=DriftEstimate(-0.05, -0.06, -0.04, 9.8, "a", "b"),
     )
-    text = as_text(lab_health([shown, report(PF, levels=1)]))
+    text = as_text(document(lab_health([shown, report(PF, levels=1)])))
     head, line, rest = text.split("\n", 2)
 
     assert head.split()[:3] == ["series", "levels", "boots"]
