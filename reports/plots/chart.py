@@ -219,7 +219,10 @@ def _rows(axes: Axes, document: ChangeDocument, steps: Sequence[StepDocument], e
         side.tick_params(left=False, right=False)
     axes.set_yticks([-y for y in range(len(named))], named)
     axes.set_ylabel("revision tested")
-    results.set_yticks([-y for y in range(len(steps))], [_result(document, step) for step in steps])
+    texts = [
+        "no answer" if step.pps is None else words.number(step.pps, document.lead) for step in steps
+    ]
+    results.set_yticks([-y for y in range(len(steps))], texts)
 
 
 def _shade(
@@ -253,10 +256,6 @@ def _cells(
         xs = [x for _, (x, _) in run]
         if shade >= 0:
             yield shade, xs[0], xs[-1]
-
-
-def _result(document: ChangeDocument, step: StepDocument) -> str:
-    return "no answer" if step.pps is None else words.number(step.pps, document.lead)
 
 
 # ------------------------------------------------------------------------------------- shared

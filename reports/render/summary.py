@@ -56,22 +56,16 @@ def latest(document: ChangeDocument, effect: Difference) -> tuple[list[float], l
     )
 
 
-def level(boots: list[float]) -> float | None:
-    """Geometric mean of boots; None without boots."""
-    return geometric_mean(boots) if boots else None
-
-
 def rows(document: ChangeDocument) -> list[tuple[str, str, str, str]]:
     """The table of effects, the worst first: scenario, rate before and after, and change."""
     table = []
     for effect in sorted(document.differences, key=lambda effect: effect.ln_ratio):
-        before, after = (_number(level(side), effect.scenario) for side in latest(document, effect))
+        before, after = (
+            words.number(geometric_mean(side), effect.scenario) if side else "-"
+            for side in latest(document, effect)
+        )
         table.append((document.title(effect.scenario), before, after, words.change(effect)))
     return table
-
-
-def _number(value: float | None, series: str) -> str:
-    return "-" if value is None else words.number(value, series)
 
 
 def culprit(document: ChangeDocument) -> RevisionDocument | None:

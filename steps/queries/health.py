@@ -130,11 +130,11 @@ def _record(alerts: list[Alert], now: float) -> DetectionRecord:
         announced=len(announced),
         taken_back=sum(one.state in _TAKEN_BACK for one in announced),
         candidates=len(candidates),
-        confirmed=sum(one.announced_at is not None or _returned(one) for one in candidates),
+        # A withdrawn one without a comparison has reopened an earlier alert.
+        confirmed=sum(
+            one.announced_at is not None
+            or (one.state is AlertState.WITHDRAWN and one.comparison is None)
+            for one in candidates
+        ),
         overlap=self_check.night_overlap([frozenset(nights[day]) for day in sorted(nights)]),
     )
-
-
-def _returned(candidate: Alert) -> bool:
-    """Whether its retest has reopened an earlier alert."""
-    return candidate.state is AlertState.WITHDRAWN and candidate.comparison is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
+from typing import TypeAlias
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.reports.documents.prometheus import Metric, text
@@ -12,6 +13,9 @@ from netbisect.store.db.records import RequestState
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.metrics import LedgerCounts
 from netbisect.workers.config.lab import Lab
+
+_Values: TypeAlias = dict[tuple[str, ...], float]
+"""By the values of the labels."""
 
 
 def gather(ledger: Ledger, lab: Lab, stalled: StallHistory) -> str:
@@ -55,15 +59,11 @@ def _of_testbeds(ledger: Ledger, lab: Lab) -> Iterator[Metric]:
 def _of_ledger(census: LedgerCounts) -> list[Metric]:
     requests = _all(census.requests, [one.value for one in RequestState])
     alerts = _all(census.alerts, [one.value for one in AlertState])
-    boots = {(name,): at for name, at in census.last_boot.items()}
-    mails: dict[tuple[str, ...], float] = {
-        ("waiting",): census.mails_waiting,
-        ("failed",): census.mails_failed,
-    }
-    oldest: dict[tuple[str, ...], float] = (
-        {} if census.oldest_mail is None else {(): census.oldest_mail}
-    )
-    size, built = {(): float(census.database_bytes)}, {(version("netbisect"),): 1.0}
+    boots: _Values = {(name,): at for name, at in census.last_boot.items()}
+    mails: _Values = {("waiting",): census.mails_waiting, ("failed",): census.mails_failed}
+    oldest: _Values = {} if census.oldest_mail is None else {(): census.oldest_mail}
+    size: _Values = {(): float(census.database_bytes)}
+    built: _Values = {(version("netbisect"),): 1}
     place, epoch = ("testbed", "branch"), "in seconds since the epoch."
     return [
         Metric("netbisect_jobs_open", "Open jobs.", census.open_jobs, ("kind", "testbed")),
@@ -95,6 +95,6 @@ def _of_ledger(census: LedgerCounts) -> list[Metric]:
     ]
 
 
-def _all(found: Mapping[str, int], names: list[str]) -> dict[tuple[str, ...], float]:
+def _all(found: Mapping[str, int], names: list[str]) -> _Values:
     """All kinds, also those with the value 0: a missing metric cannot be monitored."""
     return {(name,): found.get(name, 0) for name in names}

@@ -261,7 +261,9 @@ def _sentence(
         INCONCLUSIVE: _unsettled(last),
         FAILED: "Nothing could be measured.",
     }[verdict]
-    if verdict == NO_REGRESSION and all(map(_has_one_kernel, last)):
+    jobs = [one.job for one in last if isinstance(one.job, MeasureJob)]
+    one_kernel = len(jobs) == len(last) and all(len(one.revisions) == 1 for one in jobs)
+    if verdict == NO_REGRESSION and one_kernel:
         first = "The settings of one kernel are compared."
     more = [
         words.sentence(one.result, names.label, names.title)
@@ -285,10 +287,6 @@ def _classified(
                 found = measurement.classify_all(one.job, held)
                 for effect in held.effects:
                     yield one.job, held.revision, effect, found[effect.scenario]
-
-
-def _has_one_kernel(record: JobRecord) -> bool:
-    return isinstance(record.job, MeasureJob) and len(record.job.revisions) == 1
 
 
 def _largest(names: Names, last: Sequence[JobRecord], *, drop: bool) -> list[str]:

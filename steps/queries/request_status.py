@@ -28,6 +28,7 @@ from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.toml import FileError
 
+_PRIORITIES = {number: name for name, number in PRIORITIES.items()}
 _TICKS = 20
 """Ticks within which a running scheduler has decided about a new job."""
 
@@ -84,7 +85,7 @@ class RequestQueries:
             state=request.state.value,
             status=request_answer.exit_status(request) if over else None,
             sentence=request.why,
-            priority=_priority(request.priority),
+            priority=_PRIORITIES.get(request.priority, str(request.priority)),
             branch=parameters["branch"],
             subjects=tuple(parameters["subjects"]),
             labels=tuple(ledger.commits.label(one) for one in parameters["subjects"]),
@@ -112,10 +113,6 @@ class RequestQueries:
             ),
             address=self.settings.request_address(request.id),
         )
-
-
-def _priority(number: int) -> str:
-    return next((name for name, value in PRIORITIES.items() if value == number), str(number))
 
 
 class _Queue:
@@ -147,7 +144,8 @@ class _Queue:
             state=record.state.value,
             boots=boots_done(self._ledger, record, self._queries.evidence),
             boots_wanted=boots_wanted(job),
-            place=self._place(ahead) if still else None,
+            # 1 for the running job, and for those that alternate with it.
+            place=1 + len({one.request or -one.id for one in ahead}) if still else None,
             seconds_left=left if still else None,
             now=self._now(record) if still else "",
             sentence=sentence,
@@ -197,10 +195,6 @@ class _Queue:
             ):
                 found.append(one)
         return found
-
-    def _place(self, ahead: list[JobRecord]) -> int:
-        """Place in the queue; 1 for the running job, and for those that alternate with it."""
-        return 1 + len({one.request or -one.id for one in ahead})
 
     def _before(self, record: JobRecord, other: JobRecord) -> float:
         """Seconds for which another job delays this one."""
