@@ -61,6 +61,8 @@ _IMPOSSIBLE = -600.0
 """Nats."""
 _NEGLIGIBLE = 12.0
 """Nats below the most likely pair of steps; less likely pairs are ignored."""
+_PAIRS_AT_ONCE = 4096
+"""Limits the memory: a history of n measured kernels has n² / 2 pairs."""
 _HEAVY, _HEAVIEST = 2e-3, 24
 """Minimum mass and maximum number of hypotheses in the choice of the next boot."""
 _LIGHT, _MOST_LIGHT = 1e-4, 48
@@ -281,6 +283,9 @@ def _log_evidence_two(
     """Log evidence of these pairs of gaps."""
     if not len(pairs):
         return np.zeros(0)
+    if len(pairs) > _PAIRS_AT_ONCE:
+        parts = np.split(pairs, range(_PAIRS_AT_ONCE, len(pairs), _PAIRS_AT_ONCE))
+        return np.concatenate([_log_evidence_two(prior, steps, below, part) for part in parts])
     good, good_top = _scaled(below)
     bad, bad_top = _scaled(below[-1] - below)
     first, second = prior.pairs[0][pairs], prior.pairs[1][pairs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -128,3 +129,15 @@ def test_credible_set_is_the_smallest() -> None:
 def test_invalid_job_is_rejected(job: BisectJob, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         posterior_of(job, Evidence())
+
+
+def test_memory_is_limited_with_many_measured_kernels() -> None:
+    job = bisection(200)
+    evidence = evidence_of({f"r{i}": [14 + job.effect * (i > 70)] for i in range(201)})
+    tracemalloc.start()
+    posterior = posterior_of(job, evidence)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert posterior.chances["r71"] > 0.9
+    assert peak < 100e6
