@@ -251,36 +251,48 @@ def _grouped(found: Iterable[SeriesShift], order: Mapping[str, int]) -> list[lis
         return order[shift.at] - order[shift.before]
 
     groups: list[list[SeriesShift]] = []
+    ranges: list[tuple[int, int]] = []
     for shift in sorted(found, key=lambda one: (width(one), -one.score)):
-        near = [group for group in groups if _meets(group, shift, order)]
+        first, last = order[shift.before], order[shift.at]
+        near = [
+            i
+            for i, (begin, end) in enumerate(ranges)
+            if begin < last
+            and first < end
+            and _joins(shift, groups[i], (begin, end), (first, last))
+        ]
         if near:
-            max(near, key=lambda group: max(one.score for one in group)).append(shift)
+            i = max(near, key=lambda i: max(one.score for one in groups[i]))
+            groups[i].append(shift)
+            ranges[i] = max(ranges[i][0], first), min(ranges[i][1], last)
         else:
             groups.append([shift])
+            ranges.append((first, last))
     return groups
 
 
-def _range(group: Sequence[SeriesShift], order: Mapping[str, int]) -> tuple[int, int]:
-    return max(order[one.before] for one in group), min(order[one.at] for one in group)
-
-
-def _meets(group: Sequence[SeriesShift], shift: SeriesShift, order: Mapping[str, int]) -> bool:
+def _joins(
+    shift: SeriesShift, group: Sequence[SeriesShift], common: tuple[int, int], own: tuple[int, int]
+) -> bool:
+    """Whether a shift belongs to a group with an overlapping range."""
     if any((one.testbed, one.scenario) == (shift.testbed, shift.scenario) for one in group):
         return False
-    first, last = _range(group, order)
-    if any(one.ln_ratio * shift.ln_ratio > 0 for one in group):
-        return max(first, order[shift.before]) < min(last, order[shift.at])
-    return (first, last) == (order[shift.before], order[shift.at])
+    return common == own or any(one.ln_ratio * shift.ln_ratio > 0 for one in group)
 
 
 def _with_dips(found: Sequence[ShiftEvent]) -> list[ShiftEvent]:
     """Joins dips and peaks with their returns, oldest first; a return does not begin another."""
     kept = []
     ends: list[ShiftEvent] = []
+    returns: dict[frozenset[tuple[str, str, str, str]], ShiftEvent] = {}
+    for event in found:
+        returns.setdefault(_ranges(event), event)
     for event in found:
         if event in ends:
             continue
-        end = next((other for other in found if _undoes(other, event)), None)
+        # Exactly its series return.
+        back = [(one.testbed, one.scenario, one.at, one.back) for one in event.shifts]
+        end = None if event.kind is EventKind.MIXED else returns.get(frozenset(back))
         if end is None:
             kept.append(event)
         else:
@@ -288,17 +300,6 @@ def _with_dips(found: Sequence[ShiftEvent]) -> list[ShiftEvent]:
             kept.append(replace(event, kind=kind, back=end.at))
             ends.append(end)
     return kept
-
-
-def _undoes(later: ShiftEvent, event: ShiftEvent) -> bool:
-    """Whether exactly the series of `event` return with `later`."""
-    dipped = {(one.testbed, one.scenario, one.at, one.back) for one in event.shifts if one.back}
-    came_back = {(one.testbed, one.scenario, one.before, one.at) for one in later.shifts}
-    return (
-        len(dipped) == len(event.shifts)
-        and dipped == came_back
-        and event.kind is not EventKind.MIXED
-    )
 
 
 def _latest(revisions: Iterable[str], order: Mapping[str, int]) -> str:
@@ -341,5 +342,5 @@ def deduplicate(found: Sequence[ShiftEvent]) -> list[ShiftEvent]:
     return [kept[i] for i in sorted(kept)]
 
 
-def _ranges(event: ShiftEvent) -> set[tuple[str, str, str, str]]:
-    return {(one.testbed, one.scenario, one.before, one.at) for one in event.shifts}
+def _ranges(event: ShiftEvent) -> frozenset[tuple[str, str, str, str]]:
+    return frozenset((one.testbed, one.scenario, one.before, one.at) for one in event.shifts)
