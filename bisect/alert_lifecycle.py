@@ -12,12 +12,7 @@ from netbisect.bisect.model.alert_state import (
     AlertState,
     AlertTransitionError,
 )
-from netbisect.bisect.model.results import (
-    Culprit,
-    NotReproduced,
-    Result,
-    SeveralCulprits,
-)
+from netbisect.bisect.model.results import Culprit, NotReproduced, Result, SeveralCulprits
 
 REOPENING_SECONDS = 30 * 86400.0
 """A change that recurs within this time reopens its alert."""

@@ -17,13 +17,7 @@ from netbisect.bisect.model.jobs import (
     NightlyJob,
     ProfileJob,
 )
-from netbisect.bisect.model.results import (
-    Move,
-    NightlyResult,
-    ProfileResult,
-    Trial,
-    Unfinished,
-)
+from netbisect.bisect.model.results import Move, NightlyResult, ProfileResult, Trial, Unfinished
 from netbisect.bisect.search import engine
 from netbisect.bisect.search.prefetch import forecast, revisions_to_prefetch
 

@@ -20,10 +20,7 @@ from netbisect.bisect.detection.nightly_screen import image_levels
 from netbisect.bisect.model.detection_results import MIN_EFFECT, DriftEstimate, LevelStep
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.model.metric import metric_of
-from netbisect.bisect.stats.changepoints import (
-    boot_matrix,
-    weighted_mean,
-)
+from netbisect.bisect.stats.changepoints import boot_matrix, weighted_mean
 
 _BACK = 0.25
 """Tolerance for a return to the earlier level, as a share of the shift."""

@@ -17,14 +17,7 @@ from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, InFlight, Wait
 from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.metric import metric_of
-from netbisect.bisect.model.results import (
-    Confirmed,
-    Effect,
-    Move,
-    NotConfirmed,
-    Trial,
-    Unfinished,
-)
+from netbisect.bisect.model.results import Confirmed, Effect, Move, NotConfirmed, Trial, Unfinished
 from netbisect.bisect.stats.boot_modes import modes_of, to_fast_mode
 from netbisect.bisect.stats.effect import effects, yields_no_sample
 from netbisect.bisect.stats.information import boots_of_search

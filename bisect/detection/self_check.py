@@ -22,10 +22,7 @@ from netbisect.bisect.model.detection_results import (
 )
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.stats import boot_modes
-from netbisect.bisect.stats.changepoints import (
-    IMAGE_WEIGHT,
-    boot_matrix,
-)
+from netbisect.bisect.stats.changepoints import IMAGE_WEIGHT, boot_matrix
 from netbisect.bisect.stats.effect import difference
 
 _POWER = 0.8

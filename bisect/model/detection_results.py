@@ -10,11 +10,7 @@ from typing import Annotated
 from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import CompareJob
-from netbisect.bisect.model.results import (
-    Effect,
-    Move,
-    Posterior,
-)
+from netbisect.bisect.model.results import Effect, Move, Posterior
 
 MIN_EFFECT = math.log(1 / 0.98)
 """Smallest |ln ratio| worth an alert: 2 %."""

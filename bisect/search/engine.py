@@ -12,11 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from netbisect.bisect.model.evidence import (
-    Evidence,
-    Prices,
-    kernel_name,
-)
+from netbisect.bisect.model.evidence import Evidence, Prices, kernel_name
 from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.metric import metric_of

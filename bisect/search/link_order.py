@@ -15,11 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from netbisect.bisect.model.evidence import (
-    Observation,
-    kernel_name,
-    split_kernel_name,
-)
+from netbisect.bisect.model.evidence import Observation, kernel_name, split_kernel_name
 from netbisect.bisect.model.in_flight import InFlight
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.results import Effect

@@ -15,11 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.evidence import (
-    Evidence,
-    Observation,
-    kernel_name,
-)
+from netbisect.bisect.model.evidence import Evidence, Observation, kernel_name
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.marks import MarkVerdict
 from netbisect.bisect.model.results import Effect

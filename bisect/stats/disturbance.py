@@ -20,11 +20,7 @@ from scipy import special
 
 from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.log_space import log_sum
-from netbisect.bisect.stats.robust import (
-    LEAST_BOOT_SD,
-    median_and_interval,
-    outlier_density,
-)
+from netbisect.bisect.stats.robust import LEAST_BOOT_SD, median_and_interval, outlier_density
 
 _SHARE = 0.02
 """Probability of a disturbed block."""
