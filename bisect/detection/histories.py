@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,9 +120,10 @@ def analyze_jointly(
     found = {}
     for key, own in images.items():
         elsewhere = set().union(*(at for other, at in strong.items() if other != key))
-        probabilities = _step_probabilities(own, elsewhere)
+        raised = [group[0].revision in elsewhere for group in own]
         cut_at = alone[key]
-        if (probabilities > STEP_PROBABILITY).any():
+        if any(raised):
+            probabilities = np.where(raised, _SHARED_STEP_PROBABILITY, STEP_PROBABILITY)
             cut_at = segment_boots(boots[key], modes[key], priors[key], probabilities)
         found[key] = HistoryAnalysis(_steps(own, cut_at, min_effect), cut_at.noise)
     return found
@@ -150,16 +151,6 @@ def _shared_noise(
     return math.exp(float(np.median(logs))), 1 / (2 * spread)
 
 
-def _step_probabilities(images: Sequence[Sequence[Level]], changed: set[str]) -> Floats:
-    """Prior probability of a step at each image."""
-    return np.array(
-        [
-            _SHARED_STEP_PROBABILITY if group[0].revision in changed else STEP_PROBABILITY
-            for group in images
-        ]
-    )
-
-
 def _steps(
     images: Sequence[Sequence[Level]], found: Segmentation, min_effect: float
 ) -> list[LevelStep]:
@@ -185,11 +176,6 @@ def _shifts(found: Segmentation, cuts: Sequence[int]) -> list[tuple[float, float
     ]
 
 
-def _triples(edges: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Each cut with its neighbours."""
-    return zip(edges, edges[1:], edges[2:], strict=False)
-
-
 def _plausible_cuts(found: Segmentation, start: int, cut: int, stop: int) -> tuple[int, int]:
     """First and last plausible positions of a cut: log likelihood within 2 of the best."""
     weight = 1 / found.variance[start:stop]
@@ -211,7 +197,9 @@ def _describe(
     degrees_of_freedom = IMAGE_WEIGHT + len(images) - len(cuts) - 1
     reach = float(special.stdtrit(degrees_of_freedom, 0.975))
     described = []
-    places = [_plausible_cuts(found, *trio) for trio in _triples(edges)]
+    places = [
+        _plausible_cuts(found, *trio) for trio in zip(edges, edges[1:], edges[2:], strict=False)
+    ]
     for i, (shift, error) in enumerate(_shifts(found, cuts)):
         before, after = images[edges[i] : edges[i + 1]], images[edges[i + 1] : edges[i + 2]]
         described.append(

@@ -114,38 +114,14 @@ class AlertAction(StrEnum):
     """A remark, without a change of state."""
 
 
-_TOWARDS = {
-    AlertState.CONFIRMING: AlertAction.CONFIRM,
-    AlertState.OPEN: AlertAction.ANNOUNCE,
-    AlertState.BISECTING: AlertAction.SEARCH,
-    AlertState.CULPRIT_FOUND: AlertAction.NAME,
-    AlertState.NO_CULPRIT: AlertAction.GIVE_UP,
-    AlertState.ACKNOWLEDGED: AlertAction.ACKNOWLEDGE,
-    AlertState.MUTED: AlertAction.MUTE,
-    AlertState.REOPENED: AlertAction.REOPEN,
-    AlertState.FIXED: AlertAction.FIX,
-    AlertState.INVALID: AlertAction.INVALIDATE,
-    AlertState.INFRA: AlertAction.INFRA,
-    AlertState.WITHDRAWN: AlertAction.WITHDRAW,
-    AlertState.MERGED: AlertAction.MERGE,
-}
-
-
-def action_for(state: AlertState | None) -> AlertAction:
-    """The action that leads to a state; for None the one that leads nowhere.
-
-    Raises:
-        AlertTransitionError: Alerts begin there, and nothing leads back.
-    """
-    if state is None:
-        return AlertAction.NOTE
-    if state not in _TOWARDS:
-        raise AlertTransitionError(f"no alert becomes a {state.value}: it begins as one")
-    return _TOWARDS[state]
-
-
 def _all_to(goal: AlertState, *before: AlertState) -> dict[AlertState, AlertState]:
     return dict.fromkeys(before, goal)
+
+
+def _revoked_as(goal: AlertState) -> dict[AlertState, AlertState]:
+    """From all other states but that of a merged alert."""
+    states = (*_BEFORE, *_STANDING, AlertState.FIXED, *REVOKED)
+    return _all_to(goal, *(state for state in states if state is not goal))
 
 
 def _staying(*states: AlertState) -> dict[AlertState, AlertState]:
@@ -181,22 +157,8 @@ ALLOWED: dict[AlertAction, dict[AlertState, AlertState]] = {
         *REVOKED,
     ),
     AlertAction.FIX: _all_to(AlertState.FIXED, *_STANDING),
-    AlertAction.INVALIDATE: _all_to(
-        AlertState.INVALID,
-        *_BEFORE,
-        *_STANDING,
-        AlertState.FIXED,
-        AlertState.INFRA,
-        AlertState.WITHDRAWN,
-    ),
-    AlertAction.INFRA: _all_to(
-        AlertState.INFRA,
-        *_BEFORE,
-        *_STANDING,
-        AlertState.FIXED,
-        AlertState.INVALID,
-        AlertState.WITHDRAWN,
-    ),
+    AlertAction.INVALIDATE: _revoked_as(AlertState.INVALID),
+    AlertAction.INFRA: _revoked_as(AlertState.INFRA),
     AlertAction.WITHDRAW: {
         **_all_to(AlertState.WITHDRAWN, *_BEFORE, *_STANDING),
         **_staying(*_ENDED),
@@ -204,6 +166,27 @@ ALLOWED: dict[AlertAction, dict[AlertState, AlertState]] = {
     AlertAction.MERGE: _all_to(AlertState.MERGED, *_STANDING),
     AlertAction.NOTE: _staying(*AlertState),
 }
+"""By action: the states that it leads from, and to."""
+
+_TOWARDS = {
+    to: action
+    for action, moves in ALLOWED.items()
+    for state, to in moves.items()
+    if to is not state
+}
+
+
+def action_for(state: AlertState | None) -> AlertAction:
+    """The action that leads to a state; for None the one that leads nowhere.
+
+    Raises:
+        AlertTransitionError: Alerts begin there, and nothing leads back.
+    """
+    if state is None:
+        return AlertAction.NOTE
+    if state not in _TOWARDS:
+        raise AlertTransitionError(f"no alert becomes a {state.value}: it begins as one")
+    return _TOWARDS[state]
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,13 +45,9 @@ def widest_gap(ln_pps: Sequence[float]) -> BootGap | None:
     steps = [after - before for before, after in itertools.pairwise(ordered)]
     at = max(range(len(steps)), key=steps.__getitem__) + 1
     slow, fast = ordered[:at], ordered[at:]
-    levels = [math.fsum(group) / len(group) for group in (slow, fast)]
-    squares = math.fsum(
-        (value - level) ** 2
-        for group, level in zip((slow, fast), levels, strict=True)
-        for value in group
-    )
+    low, high = statistics.fmean(slow), statistics.fmean(fast)
+    squares = math.fsum([*((x - low) ** 2 for x in slow), *((x - high) ** 2 for x in fast)])
     spread = max(math.sqrt(squares / (len(ordered) - 2)), _LEAST_SPREAD)
     if steps[at - 1] < max(_LEAST, _CLEAR * spread):
         return None
-    return BootGap(len(slow), len(fast), statistics.fmean(fast) - statistics.fmean(slow))
+    return BootGap(len(slow), len(fast), high - low)

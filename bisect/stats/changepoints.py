@@ -114,14 +114,12 @@ def boot_sd(boots: Floats) -> float:
     means = np.where(there, boots, 0.0).sum(axis=1) / (weights + 1)
     squares = np.where(there, boots - means[:, None], 0.0) ** 2
     spreads = squares.sum(axis=1) / weights / (special.chdtri(weights, 0.5) / weights)
+    if not len(spreads):
+        return BOOT_SD
     order = np.argsort(spreads, kind="stable")
     passed = np.cumsum(weights[order])
-    degrees_of_freedom = float(passed[-1]) if len(passed) else 0.0
-    middle = (
-        float(spreads[order][np.searchsorted(passed, degrees_of_freedom / 2)])
-        if len(passed)
-        else 0.0
-    )
+    degrees_of_freedom = float(passed[-1])
+    middle = float(spreads[order][np.searchsorted(passed, degrees_of_freedom / 2)])
     return math.sqrt(
         (_BOOT_WEIGHT * BOOT_SD**2 + degrees_of_freedom * middle)
         / (_BOOT_WEIGHT + degrees_of_freedom)
