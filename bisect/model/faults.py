@@ -64,9 +64,8 @@ class Rule:
     """Handling of a fault."""
 
     what: str
-    """Description."""
     stage: Stage | None
-    """Stage; None for any."""
+    """None for any."""
     tries: int
     """Attempts before the reaction, including the first."""
     reaction: Reaction

@@ -104,7 +104,7 @@ class JointPosterior:
     """n + 1 values, by position: of a step, the only one or one of two."""
     leading: LeadingHypotheses
     offsets: tuple[TestbedOffset, ...]
-    """By testbed, if there are several."""
+    """By testbed."""
 
 
 def posterior_of(job: BisectJob, evidence: Evidence) -> Posterior:
@@ -167,14 +167,11 @@ def infer(space: SearchSpace, testbed: str = "") -> JointPosterior:
     space = rough_offsets(without_refuted(space))
     prior, levels = _prior(space), level_grid(space)
     steps = _StepProbabilities.of(levels, space.job.effect)
-    start = _start_prior(space, levels)
     hypotheses = noise_hypotheses(space, levels)
     usual = int(np.argmax([hypothesis.log_weight for hypothesis in hypotheses]))
     if len(space.testbeds) > 1:
         hypotheses, usual = _with_testbed_offsets(space, prior, levels, steps, hypotheses, usual)
-    sums = [
-        _cumulative(start, log_likelihoods(space, levels, hypothesis)) for hypothesis in hypotheses
-    ]
+    sums = [_cumulative(space, levels, hypothesis) for hypothesis in hypotheses]
     # There are many pairs of steps: only those plausible under the usual noise are evaluated.
     every = np.arange(len(prior.two))
     two = _log_evidence_two(prior, steps, sums[usual], every) + np.log(prior.two)
@@ -199,7 +196,7 @@ def infer(space: SearchSpace, testbed: str = "") -> JointPosterior:
         Posterior(chances, none, math.fsum(two), drift),
         probabilities + _pairs_by_position(prior, two),
         _leading_hypotheses(space, prior, mass, sums, levels, steps, hypotheses, testbed),
-        _offset_summary(space, hypotheses, mass),
+        summarize(np.array([hypothesis.offsets for hypothesis in hypotheses]), mass.sum(axis=1)),
     )
 
 
@@ -216,13 +213,12 @@ def _with_testbed_offsets(
     Returns:
         The combinations, and the index of the most likely one with the usual noise.
     """
-    start = _start_prior(space, levels)
     with np.errstate(divide="ignore"):
         probabilities = np.log(np.array([prior.none, *prior.one]))
 
     def evidence_of(offsets: Offsets) -> float:
         own = replace(hypotheses[usual], offsets=offsets)
-        below = _cumulative(start, log_likelihoods(space, levels, own))
+        below = _cumulative(space, levels, own)
         found = np.array([log_sum(below[-1]), *_log_evidence_one(steps, below)])
         return float(log_sum(found + probabilities))
 
@@ -236,24 +232,16 @@ def _with_testbed_offsets(
     return every, usual * len(found)
 
 
-def _offset_summary(
-    space: SearchSpace, hypotheses: list[NoiseHypothesis], mass: Floats
-) -> tuple[TestbedOffset, ...]:
-    if len(space.testbeds) == 1:
-        return ()
-    return summarize(np.array([hypothesis.offsets for hypothesis in hypotheses]), mass.sum(axis=1))
+def _cumulative(space: SearchSpace, levels: Floats, hypothesis: NoiseHypothesis) -> Floats:
+    """Log likelihood of all images below each gap; m + 1 rows.
 
-
-def _start_prior(space: SearchSpace, levels: Floats) -> Floats:
-    """Log prior of the level of the good end: flat where no step leads off the grid."""
+    The prior of the level of the good end is flat where no step leads off the grid.
+    """
     reach = 2 * abs(space.job.effect)
     inside = (levels >= levels[0] + reach) & (levels <= levels[-1] - reach)
-    return np.where(inside, 0.0, _IMPOSSIBLE)
-
-
-def _cumulative(start: Floats, log_likelihood: Floats) -> Floats:
-    """Log likelihood of all images below each gap, with the prior of their level; m + 1 rows."""
-    return np.cumsum(np.concatenate([start[None, :], log_likelihood]), axis=0)
+    start = np.where(inside, 0.0, _IMPOSSIBLE)
+    own = log_likelihoods(space, levels, hypothesis)
+    return np.cumsum(np.concatenate([start[None, :], own]), axis=0)
 
 
 @dataclass(frozen=True, slots=True)

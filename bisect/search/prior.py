@@ -12,29 +12,18 @@ _UNIFORM = 0.15
 """Share of the prior spread evenly, so that no candidate is excluded by its paths."""
 
 _SOURCES = {
-    "em": ("sys/dev/e1000/",),
-    "igb": ("sys/dev/e1000/",),
-    "lem": ("sys/dev/e1000/",),
-    "igc": ("sys/dev/igc/",),
-    "ix": ("sys/dev/ixgbe/",),
-    "ixv": ("sys/dev/ixgbe/",),
-    "ixl": ("sys/dev/ixl/",),
-    "iavf": ("sys/dev/iavf/",),
-    "ice": ("sys/dev/ice/",),
-    "cxgb": ("sys/dev/cxgb/",),
-    "cxgbe": ("sys/dev/cxgbe/",),
-    "cxl": ("sys/dev/cxgbe/",),
-    "cc": ("sys/dev/cxgbe/",),
-    "mlx4": ("sys/dev/mlx4/", "sys/ofed/"),
-    "mlx4en": ("sys/dev/mlx4/", "sys/ofed/"),
-    "mlxen": ("sys/dev/mlx4/", "sys/ofed/"),
-    "mlx5": ("sys/dev/mlx5/", "sys/ofed/", "sys/compat/linuxkpi/"),
-    "mlx5en": ("sys/dev/mlx5/", "sys/ofed/", "sys/compat/linuxkpi/"),
-    "mce": ("sys/dev/mlx5/", "sys/ofed/", "sys/compat/linuxkpi/"),
-    "vtnet": ("sys/dev/virtio/",),
-    "vmx": ("sys/dev/vmware/",),
-    "bnxt": ("sys/dev/bnxt/",),
-    "re": ("sys/dev/re/", "sys/dev/rl/"),
+    name: tuple(f"sys/{path}/" for path in paths.split())
+    for names, paths in {
+        "em igb lem": "dev/e1000",
+        "ix ixv": "dev/ixgbe",
+        "cxgbe cxl cc": "dev/cxgbe",
+        "mlx4 mlx4en mlxen": "dev/mlx4 ofed",
+        "mlx5 mlx5en mce": "dev/mlx5 ofed compat/linuxkpi",
+        "vtnet": "dev/virtio",
+        "vmx": "dev/vmware",
+        "re": "dev/re dev/rl",
+    }.items()
+    for name in names.split()
 }
 """Source paths of network drivers; the default is sys/dev/NAME/."""
 
@@ -123,7 +112,6 @@ def most_relevant(paths: Sequence[str], drivers: Sequence[str]) -> list[str]:
 
 
 def _sources(drivers: Sequence[str]) -> tuple[str, ...]:
-    """Path prefixes of the drivers."""
     return tuple(prefix for name in drivers for prefix in _SOURCES.get(name, (f"sys/dev/{name}/",)))
 
 

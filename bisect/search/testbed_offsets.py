@@ -7,13 +7,13 @@ nuisance parameters with a wide prior; they are integrated out numerically.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from netbisect.bisect.search.likelihood import NoiseHypothesis
-from netbisect.bisect.search.search_space import SearchSpace, TestbedOffset
+from netbisect.bisect.search.search_space import MeasuredImage, SearchSpace, TestbedOffset
 
 _PRIOR_SD = 0.25
 """Prior standard deviation of an offset, ln ratio. 3 to 5 % are common, but with so narrow a prior
@@ -123,21 +123,18 @@ def _sd(space: SearchSpace, hypothesis: NoiseHypothesis, testbed: int) -> float:
 
 def _levels_apart(space: SearchSpace, before: Offsets, testbed: int) -> list[float]:
     """Possible offsets without a common kernel: each boot is on either side of the step."""
-    boots = [
-        (x, i) for image in space.images for x, i in zip(image.ln_pps, image.testbeds, strict=True)
-    ]
-    other = [x - before[i] for x, i in boots if i < testbed]
-    own = [x for x, i in boots if i == testbed]
     effect = space.job.effect
-    return [x - y + step for x in own for y in other for step in (-effect, 0.0, effect)]
+    found = _between(space.images, before, testbed)
+    return [apart + step for apart in found for step in (-effect, 0.0, effect)]
 
 
 def _differences(space: SearchSpace, before: Offsets, testbed: int) -> list[float]:
     """Differences of single boots of one kernel between this testbed and earlier ones."""
-    found = []
-    for image in space.images:
-        boots = list(zip(image.ln_pps, image.testbeds, strict=True))
-        other = [x - before[i] for x, i in boots if i < testbed]
-        own = [x for x, i in boots if i == testbed]
-        found += [x - y for x in own for y in other]
-    return found
+    return [x for image in space.images for x in _between([image], before, testbed)]
+
+
+def _between(images: Iterable[MeasuredImage], before: Offsets, testbed: int) -> list[float]:
+    boots = [(x, i) for image in images for x, i in zip(image.ln_pps, image.testbeds, strict=True)]
+    other = [x - before[i] for x, i in boots if i < testbed]
+    own = [x for x, i in boots if i == testbed]
+    return [x - y for x in own for y in other]

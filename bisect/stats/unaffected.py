@@ -41,5 +41,4 @@ def is_unaffected(before: Sequence[float], since: float, change: float) -> bool:
 
 @lru_cache
 def _quantiles(freedom: float) -> tuple[float, float]:
-    """Quantiles of Student's t."""
     return float(special.stdtrit(freedom, _ALIKE)), float(special.stdtrit(freedom, _SEEN))

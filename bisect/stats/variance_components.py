@@ -46,7 +46,6 @@ class Components:
 
     images: int
     boots: int
-    """Total number."""
     level: float
     """Weighted mean of ln pps over the images."""
     image: Spread
