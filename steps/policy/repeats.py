@@ -33,7 +33,7 @@ def repeat_night(ledger: Ledger, settings: NightSettings, testbed: Testbed, bran
     """
     if not settings.against_itself:
         return ""
-    last, now = ledger.nights.last_repeat(testbed.name), ledger.clock()
+    last, now = ledger.nights.last_repeat(testbed.name, branch), ledger.clock()
     if last is None or now - last < settings.against_itself * _DAY - _EARLY:
         return ""
     first = ledger.nights.last(testbed.name, branch)

@@ -68,7 +68,8 @@ def open_nights(
     """Opens nightly jobs for the fetched heads of branches; returns a log line for each.
 
     A revision is measured once per testbed, and again only if the earlier job was unfinished.
-    From time to time the last one is repeated, as a test for false alarms.
+    It replaces an older one that is still queued, so that no queue grows if nights take longer than
+    a day. From time to time the last one is repeated, as a test for false alarms.
 
     Raises:
         HistoryError: the clone cannot be read, or has no such branch; no job is opened.
@@ -97,7 +98,12 @@ def _open_night(
         record = ledger.jobs.add(night, key=f"{key}:{tries}", priority=PRIORITY_NIGHT)
     if record.result is not None:
         return f"{branch} on {testbed.name}: {head[:12]} has been measured"
-    return f"{branch} on {testbed.name}: {head[:12]} is to be measured"
+    line = f"{branch} on {testbed.name}: {head[:12]} is to be measured"
+    for older in ledger.nights.unfinished(testbed.name, branch):
+        if older.id < record.id and not ledger.actions.of_job(older.id):
+            with ledger.jobs.closing(older, Unfinished(f"replaced by the night of {head[:12]}")):
+                line += f"; it replaces job {older.id}, which has not begun"
+    return line
 
 
 def _key(job: CompareJob) -> str:

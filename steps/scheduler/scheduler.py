@@ -21,7 +21,7 @@ from twisted.python import log
 
 from netbisect.bisect.model.evidence import Evidence, kernel_name
 from netbisect.bisect.model.in_flight import InFlight, Wait
-from netbisect.bisect.model.jobs import BisectJob, ProfileJob
+from netbisect.bisect.model.jobs import BisectJob, NightlyJob, ProfileJob
 from netbisect.bisect.model.results import Move, Result, Trial, Unfinished
 from netbisect.steps.master.builders import kernel_builder
 from netbisect.steps.master.transfer import prune_kernels
@@ -268,7 +268,8 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         """Decides the next move of an idle testbed, and records it; None if it has to wait.
 
         It waits for a kernel that is being built, for trials of its peers that may be sufficient,
-        as a profile for jobs of higher priority, and as a request for its fair share.
+        as a profile for jobs of higher priority, as a night for the end of an older one, and as a
+        request for its fair share.
 
         Args:
             ledger: Has the facts, and records the decision.
@@ -278,6 +279,10 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             builders: Number of idle builders, for a job with several testbeds.
         """
         if isinstance(record.job, ProfileJob) and profiles.must_wait(ledger, record):
+            return None
+        if isinstance(record.job, NightlyJob) and any(
+            older.id < record.id for older in ledger.nights.unfinished(testbed, record.branch)
+        ):
             return None
         place = self.lab.testbed(testbed)
         evidence = self.followups.kernels.evidence(ledger, record)

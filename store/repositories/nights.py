@@ -6,7 +6,7 @@ from collections import defaultdict
 from contextlib import closing
 from itertools import chain
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 
 from netbisect.bisect.model.entities import Level
 from netbisect.bisect.model.results import NightlyResult
@@ -23,20 +23,24 @@ _REPEAT = JobRecord.parent.is_not(None)
 """A nightly job with a parent repeats it."""
 
 
+def _nights(testbed: str, branch: str, state: JobState) -> Select[JobRecord]:
+    """Nightly jobs in this state, without repeats."""
+    return select(JobRecord).where(
+        _NIGHT,
+        ~_REPEAT,
+        JobRecord.testbed == testbed,
+        JobRecord.branch == branch,
+        JobRecord.state == state,
+    )
+
+
 class NightRepository(LedgerRepository):
     """Reads nightly jobs."""
 
     def last(self, testbed: str, branch: str) -> JobRecord | None:
         """The newest completed nightly job that is no repeat, or None."""
         nights = (
-            select(JobRecord)
-            .where(
-                _NIGHT,
-                ~_REPEAT,
-                JobRecord.testbed == testbed,
-                JobRecord.branch == branch,
-                JobRecord.state == JobState.CLOSED,
-            )
+            _nights(testbed, branch, JobState.CLOSED)
             .order_by(JobRecord.id.desc())
             .execution_options(yield_per=_AT_ONCE)
         )
@@ -44,18 +48,22 @@ class NightRepository(LedgerRepository):
             return next((one for one in rows if isinstance(one.result, NightlyResult)), None)
 
     def since(self, at: float) -> list[JobRecord]:
-        """Nightly jobs added at or after this time, oldest first."""
-        nights = select(JobRecord).where(_NIGHT, JobRecord.opened_at >= at)
+        """Nightly jobs added at or after this time, without repeats, oldest first."""
+        nights = select(JobRecord).where(_NIGHT, ~_REPEAT, JobRecord.opened_at >= at)
         return self._all(nights.order_by(JobRecord.id))
 
-    def last_repeat(self, testbed: str) -> float | None:
-        """When the last repeat was added for a testbed.
+    def unfinished(self, testbed: str, branch: str) -> list[JobRecord]:
+        """The open nightly jobs of a testbed and branch, without repeats, oldest first."""
+        return self._all(_nights(testbed, branch, JobState.OPEN).order_by(JobRecord.id))
 
-        Without repeats, the time of its first nightly job, or None.
+    def last_repeat(self, testbed: str, branch: str) -> float | None:
+        """When the last repeat was added for a testbed and branch.
+
+        Without repeats, the time of their first nightly job, or None.
         """
-        of_testbed = JobRecord.testbed == testbed
-        last = select(func.max(JobRecord.opened_at)).where(_NIGHT, _REPEAT, of_testbed)
-        first = select(func.min(JobRecord.opened_at)).where(_NIGHT, of_testbed)
+        here = _NIGHT & (JobRecord.testbed == testbed) & (JobRecord.branch == branch)
+        last = select(func.max(JobRecord.opened_at)).where(here, _REPEAT)
+        first = select(func.min(JobRecord.opened_at)).where(here)
         with self.reading() as session:
             at = session.scalar(last)
             return session.scalar(first) if at is None else at

@@ -54,7 +54,7 @@ QUERIES: dict[str, Callable[[Ledger], Any]] = {
     "last mail": lambda ledger: ledger.mails.last("al%ert:"),
     "last night": lambda ledger: ledger.nights.last(TESTBED, BRANCH),
     "last nights": lambda ledger: ledger.nights.latest(9e9),
-    "last repeat": lambda ledger: ledger.nights.last_repeat(TESTBED),
+    "last repeat": lambda ledger: ledger.nights.last_repeat(TESTBED, BRANCH),
     "excluded samples": lambda ledger: ledger.samples.excluded(),
     "levels": lambda ledger: ledger.series.with_baseline(*PLACE),
     "names of series": lambda ledger: ledger.samples.names(),

@@ -12,7 +12,7 @@ from ledger_facts import intend, measured
 from netbisect.bisect.model.entities import Commit, Fact, Kernel
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.results import NightlyResult, Unfinished
-from netbisect.steps.policy.repeats import is_repeat
+from netbisect.steps.policy.repeats import is_repeat, repeat_night
 from netbisect.steps.scheduler.followups import PRIORITY_NIGHT, Followups, open_nights
 from netbisect.steps.service import control
 from netbisect.steps.service.settings import load
@@ -92,6 +92,45 @@ def test_the_last_nightly_job_is_repeated_after_against_itself_days(lab: Lab) ->
     lab.measure(again)
     assert lab.open_nights(27) == []
     assert len(repeats(lab.open_nights(28))) == 1
+
+
+def test_a_newer_night_replaces_a_queued_one(lab: Lab) -> None:
+    """One that has begun stays; a replaced revision may be measured later."""
+    testbed = lab.lab.testbed(TESTBED)
+
+    def old_night(number: int) -> JobRecord:
+        night = NightlyJob("main", TESTBED, lab.line[number], testbed.scenarios, 5)
+        key = f"night:main:{TESTBED}:{lab.line[number]}"
+        return lab.ledger.jobs.add(night, key=key, priority=PRIORITY_NIGHT)
+
+    begun, queued, of_other = old_night(0), old_night(1), lab.open_nights(0, "e5-2650")[-1]
+    intend(lab.ledger, begun, lab.line[0])
+    newest = lab.open_nights(1)[-1]
+
+    assert lab.ledger.jobs.all_open() == [begun, of_other, newest]
+    why = f"replaced by the night of {lab.line[-1][:12]}"
+    assert lab.ledger.jobs.get(queued.id).result == Unfinished(why)
+    assert lab.open_nights(2) == [begun, of_other, newest]
+    assert lab.ledger.mails.waiting() == []
+
+
+def test_each_branch_is_repeated(lab: Lab) -> None:
+    lab.ledger.commits.learn([lab.followups.history.commit("main")], "stable/15")
+    nights = [
+        lab.ledger.jobs.add(replace(night.job, branch=branch), key=f"night:{branch}")
+        for night in lab.open_nights(0)
+        for branch in ("stable/14", "stable/15")
+    ]
+    for night in nights:
+        lab.measure(night)
+    lab.now += 14 * DAY
+
+    def repeat(branch: str) -> str:
+        testbed = lab.lab.testbed(TESTBED)
+        return repeat_night(lab.ledger, lab.settings.night, testbed, branch)
+
+    assert [repeat("stable/14"), repeat("stable/15")] == [lab.line[-1]] * 2
+    assert repeat("stable/15") == ""
 
 
 def test_a_later_night_of_an_unfinished_nightly_job_is_no_repeat(lab: Lab) -> None:

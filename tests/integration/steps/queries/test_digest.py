@@ -132,6 +132,19 @@ def test_digest_is_sent_once_a_day_even_without_news(
     assert f"No new commits were fetched for main on {TESTBED}" in " ".join(second.body.split())
 
 
+def test_repeated_nights_count_once(case: DigestCase) -> None:
+    """A repetition measures no further series."""
+    night = case.night()
+    again = case.ledger.jobs.add(night.job, key="again", parent=night.id)
+    for record in (night, again):
+        case.measure(record)
+        with case.ledger.jobs.closing(record, NightlyResult(1)):
+            pass
+    case.at(MORNING)
+    count = len(case.scenarios)
+    assert f"measured {count} of {count} series" in case.digest().body
+
+
 def test_missing_measurements_have_reasons(case: DigestCase) -> None:
     """A reason is of one scenario or of the nightly job; invalid samples count as missing.
 

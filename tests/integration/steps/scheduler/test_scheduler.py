@@ -95,7 +95,11 @@ class BisectSchedulerTest(RealMaster):
         await self.start()
         self.add_night(boots=1)
         await self.until((self.folder / "waiting").exists)
-        nights = [(100, "main", "b" * 40), (200, "main", "c" * 40), (100, "stable/15", REVISION)]
+        nights = [
+            (100, "stable/13", "b" * 40),
+            (200, "stable/14", "c" * 40),
+            (100, "stable/15", REVISION),
+        ]
         waiting = [
             self.ledger.jobs.add(
                 NightlyJob(branch, "c2558", revision, ("inet4-forwarding",), 1),
@@ -112,6 +116,21 @@ class BisectSchedulerTest(RealMaster):
 
         built = [call[len("build ")] for call in self.calls() if call.startswith("build")]
         assert built == ["a", "c", "b"]
+
+    @case
+    async def test_a_night_waits_for_the_end_of_the_one_before_it(self) -> None:
+        self.script({REVISION: {"build": "wait"}})
+        await self.start()
+        first, second = self.add_night(boots=2), self.add_night("b" * 40, boots=1)
+        await self.until((self.folder / "waiting").exists)
+        await self.scheduler.advance()
+        assert self.ledger.actions.of_job(second.id) == []
+        (self.folder / "go").touch()
+        for record in (first, second):
+            await self.closed(record)
+        built = [call for call in self.calls() if call.startswith(("build", "trial"))]
+        expected = [("build", "a"), ("trial", "a"), ("trial", "a"), ("build", "b"), ("trial", "b")]
+        assert built == [f"{verb} {letter * 40}" for verb, letter in expected]
 
     @pytest.mark.long
     @case
