@@ -104,7 +104,8 @@ class Nightly(schedulers.Nightly):
         self.settings, self.lab = settings, lab
         self.testbed, self.night_branch = testbed, night_branch
         await super().reconfigService(**kwargs)
-        if self.active:  # Buildbot keeps the old hour for one more night
+        due = self.actuateAt is not None and self.actuateAt <= self.now()
+        if self.active and not due:  # Buildbot keeps the old hour for one more night
             self.lastActuated = self.now()
             self.scheduleNextBuild()
 

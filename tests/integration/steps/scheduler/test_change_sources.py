@@ -64,13 +64,28 @@ class NightlyTest(RealMaster):
     async def check_new_hour(self: Any, night: Any) -> None:
         """Asserts that a new hour counts from the next night on, without a restart."""
         for hour in (3, 17):
-            object.__setattr__(self.settings.night, "hour", hour)
-            config = self.master.config_loader.config_dict
-            others = [one for one in config["schedulers"] if one.name != night.name]
-            config["schedulers"] = [*others, *change_sources.nights(self.settings, self.lab)]
-            await self.master.doReconfig()
+            await self.reload(night, hour=hour)
             assert night.actuateAt > night.now()
             assert dt.datetime.fromtimestamp(night.actuateAt).hour == hour  # noqa: DTZ006
+
+    async def reload(self: Any, night: Any, **changed: int) -> None:
+        """Has the master read changed settings of nights."""
+        for name, value in changed.items():
+            object.__setattr__(self.settings.night, name, value)
+        config = self.master.config_loader.config_dict
+        others = [one for one in config["schedulers"] if one.name != night.name]
+        config["schedulers"] = [*others, *change_sources.nights(self.settings, self.lab)]
+        await self.master.doReconfig()
+
+    @case
+    async def test_a_night_that_is_due_during_a_reload_is_not_put_off(self) -> None:
+        await self.start(change_sources.nights(self.settings, self.lab))
+        night = self.master.scheduler_manager.namedServices["night-main-c2558"]
+        due, timer = night.actuateAt, night.actuateAtTimer
+        with mock.patch.object(night, "now", lambda: due + 1):
+            await self.reload(night, boots=1)
+        assert (night.actuateAt, night.actuateAtTimer) == (due, timer)
+        assert timer.active()
 
     @case
     async def test_a_night_is_tried_again_after_a_failed_fetch(self) -> None:
