@@ -50,12 +50,14 @@ def post_digest(ledger: Ledger, settings: Settings, lab: Lab) -> None:
     """
     if not settings.mail.digest:
         return
-    due = last_due(ledger.clock(), settings.mail.digest_hour)
+    now = ledger.clock()
+    due = last_due(now, settings.mail.digest_hour)
     key = f"{_KEY}{datetime.fromtimestamp(due).astimezone():%Y-%m-%d}"
     last = ledger.mails.last(_KEY)
-    if last is not None and (last.created_at >= due or last.key == key):
+    if last is not None and (due <= last.created_at <= now or last.key == key):
         return
-    since = max(last.created_at if last is not None else due - _DAY, due - _LONGEST)
+    ahead = last is not None and last.created_at > now  # by a clock that was ahead
+    since = due - _DAY if last is None or ahead else max(last.created_at, due - _LONGEST)
     nights = ledger.nights.since(0.0 if last is None else since)
     if last is None and not any(one.opened_at < due for one in nights):
         return

@@ -132,6 +132,17 @@ def test_digest_is_sent_once_a_day_even_without_news(
     assert f"No new commits were fetched for main on {TESTBED}" in " ".join(second.body.split())
 
 
+def test_a_digest_of_a_clock_that_was_ahead_delays_none(case: DigestCase) -> None:
+    case.night()
+    case.at(MORNING + 300 * 24 * HOUR)
+    assert len(case.digests()) == 1
+    case.at(MORNING)
+    [_, digest] = case.digests()
+    assert f"of {len(case.scenarios)} series" in digest.body
+    case.at(MORNING + 60)
+    assert len(case.digests()) == 2
+
+
 def test_repeated_nights_count_once(case: DigestCase) -> None:
     """A repetition measures no further series."""
     night = case.night()
