@@ -96,11 +96,15 @@ def change_by_hand(
     ledger: Ledger, number: int, state: AlertState, *, who: str, why: str, until: float | None
 ) -> Alert:
     """As `act`, for a new state; `until` is the end of a mute. Raises StoreError."""
-    if until is not None and why.strip():
-        why = f"{why} (until {words.day(until)})"
+    why = reason(why, until)
     return ledger.alerts.change(
         number, who=who, what=why, state=state, until=until, tell=change_mail(who, why)
     )
+
+
+def reason(why: str, until: float | None) -> str:
+    """The stored reason of a change, with the end of a mute."""
+    return f"{why} (until {words.day(until)})" if until is not None and why.strip() else why
 
 
 def change_mail(who: str, why: str) -> Callable[[Alert], str]:

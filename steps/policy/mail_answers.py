@@ -19,7 +19,7 @@ from netbisect.bisect import mail_commands
 from netbisect.errors import UserError
 from netbisect.reports.mail import answers
 from netbisect.reports.render import words
-from netbisect.steps.policy.alert_actions import change_by_hand
+from netbisect.steps.policy.alert_actions import change_by_hand, reason
 from netbisect.steps.service.mail_address import is_mail_address
 from netbisect.steps.service.secrets import make_secret, read_password
 from netbisect.steps.service.settings import MailSettings, Settings
@@ -112,9 +112,13 @@ def _execute(ledger: Ledger, settings: Settings, mail: bytes) -> str:
     try:
         command = mail_commands.parse(_text(message))
         until = ledger.clock() + command.days * _DAY if command.days else None
-        changed = change_by_hand(
-            ledger, alert, command.state, who=sender, why=command.why, until=until
-        )
+        last = [(one.who, one.what, one.state) for one in ledger.alerts.changes(alert)[-1:]]
+        if last == [(sender, reason(command.why, until), command.state)]:
+            changed = ledger.alerts.get(alert)  # a kill came before the mail was marked as seen
+        else:
+            changed = change_by_hand(
+                ledger, alert, command.state, who=sender, why=command.why, until=until
+            )
     except (mail_commands.MailCommandError, NotAllowedError, NotFoundError) as error:
         answer, result = answers.not_understood(alert, str(error)), f"refused: {error}"
     else:

@@ -140,6 +140,21 @@ def test_unknown_commands_are_answered_once_and_a_mute_ends_after_the_given_days
     assert alert.muted_until == pytest.approx(ledger.clock() + 14 * 86400, abs=3600)
 
 
+@pytest.mark.parametrize("command", ["ack the price of SA-26:03", "mute 14d in review"])
+def test_a_mail_that_is_read_again_after_a_kill_changes_nothing(
+    settings: Settings, ledger: Ledger, command: str
+) -> None:
+    mail = bytes(reply(settings, ledger, command))
+    first = execute(ledger, settings, mail)
+    changes, mails = ledger.alerts.changes(1), len(ledger.mails.waiting())
+
+    assert execute(ledger, settings, mail) == first
+    assert ledger.alerts.changes(1) == changes
+    assert len(ledger.mails.waiting()) == mails
+    longer = execute(ledger, settings, bytes(reply(settings, ledger, "mute 30d in review")))
+    assert ledger.alerts.changes(1) != changes, longer
+
+
 def test_mails_of_programs_and_unknown_senders_are_ignored(
     settings: Settings, ledger: Ledger
 ) -> None:
