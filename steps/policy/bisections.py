@@ -22,13 +22,18 @@ _LEAST_BOOT_SHARE = 0.25
 """Least share of the boot-to-boot deviation in that of boots with one run."""
 
 
-def commits_between(ledger: Ledger, history: History, job: CompareJob) -> tuple[list[Commit], str]:
-    """The commits between the ends of a comparison, or the reason why there is no search."""
+def commits_between(
+    ledger: Ledger, history: History, job: CompareJob, seconds: float
+) -> tuple[list[Commit], str]:
+    """The commits between the ends of a comparison, or the reason why there is no search.
+
+    A fetch, which they may need, ends after `seconds`.
+    """
     try:
         try:
             commits = history.between(job.good, job.bad)
         except HistoryError:  # the clone is newer than their measurements
-            history.update()
+            history.update(seconds)
             commits = history.between(job.good, job.bad)
         ledger.commits.learn([history.commit(job.good), *commits], job.branch)
     except HistoryError as error:

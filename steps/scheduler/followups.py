@@ -14,6 +14,7 @@ from itertools import product
 from netbisect.bisect.alert_lifecycle import after_search
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
+from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.jobs import (
     BisectJob,
     CompareJob,
@@ -236,7 +237,7 @@ class Followups:
             with ledger.jobs.closing(record, result) as closing:
                 closing.open_alert(confirmed.effects, what=what, ends=ends)
             return []
-        commits, trouble = bisections.commits_between(ledger, self.history, job)
+        commits, trouble = self._commits_between(ledger, job)
         testbed = self.lab.testbed(job.testbed)
         mates = self.lab.peers(testbed) if self.settings.search.use_groups else ()
         hours = self.settings.search.hours
@@ -278,6 +279,11 @@ class Followups:
                 alert=alert.id,
             )
         return followers
+
+    def _commits_between(self, ledger: Ledger, job: CompareJob) -> tuple[list[Commit], str]:
+        # Half, so that the fetch ends before the watchdog ends the master.
+        limit = self.settings.stall_seconds / 2
+        return bisections.commits_between(ledger, self.history, job, limit)
 
     def _after_bisection(
         self, ledger: Ledger, record: JobRecord, result: Result
@@ -383,7 +389,7 @@ class Followups:
             ):
                 return replace(job, shared_since=math.inf), following
         if isinstance(job, CompareJob) and isinstance(result, Confirmed):
-            commits, _ = bisections.commits_between(ledger, self.history, job)
+            commits, _ = self._commits_between(ledger, job)
             testbed = self.lab.testbed(job.testbed)
             hours = request.parameters["hours"]
             search = bisections.bisect_job(ledger, testbed, job, result, commits, hours)

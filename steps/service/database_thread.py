@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal, TypeVar
 
@@ -26,8 +26,8 @@ T = TypeVar("T")
 Purpose = Literal["", "reads", "revisions", "requests", "digest"]
 
 _open: dict[tuple[str, Purpose], DatabaseThread] = {}
-_DIGEST_LIMIT = 3600.0
-"""Seconds that a digest may take before the watchdog ends the master."""
+_LIMITS: Mapping[Purpose, float] = {"digest": 3600.0, "requests": 1200.0}
+"""Seconds beyond the patience of the watchdog; the server of reviews may need 150 for each."""
 
 
 class DatabaseThread:
@@ -112,5 +112,5 @@ def database_thread(settings: Settings, purpose: Purpose = "") -> DatabaseThread
     """
     key = settings.database, purpose
     if key not in _open:
-        _open[key] = DatabaseThread(settings, _DIGEST_LIMIT if purpose == "digest" else 0.0)
+        _open[key] = DatabaseThread(settings, _LIMITS.get(purpose, 0.0))
     return _open[key]

@@ -55,8 +55,11 @@ class Mirror:
         self.url = url
         self.progress = progress
 
-    def update(self) -> None:
+    def update(self, seconds: float | None = None) -> None:
         """Fetches all branches, tags and notes, and removes those that are gone.
+
+        Args:
+            seconds: Time limit; `fetch_seconds` if None.
 
         Raises:
             HistoryError: the repository cannot be read, it has no commits, or the directory
@@ -80,10 +83,11 @@ class Mirror:
         # The graph makes counting 300,000 commits a matter of milliseconds.
         # Its second version counts by dates, which never ends where one of them is 2 ** 64 - 1.
         graph = ["-c", "fetch.writeCommitGraph=true", "-c", "commitGraph.generationVersion=1"]
+        limit = seconds or self.fetch_seconds
         if self.progress is None or self.references():
-            self._run(*graph, "fetch", "--quiet", *options, seconds=self.fetch_seconds)
+            self._run(*graph, "fetch", "--quiet", *options, seconds=limit)
         else:
-            self._fetch_first([*graph, "fetch", "--progress", *options])
+            self._fetch_first([*graph, "fetch", "--progress", *options], limit)
         if not self.references("refs/heads"):
             raise HistoryError(self._why_empty())
 
@@ -134,11 +138,11 @@ class Mirror:
 
     # -------------------------------------------------------------------------------- internal
 
-    def _fetch_first(self, arguments: Sequence[str]) -> None:
+    def _fetch_first(self, arguments: Sequence[str], seconds: float) -> None:
         """Fetches everything, and reports the progress that git prints."""
         assert self.progress is not None
         self.progress(f"fetching {self.url} for the first time, which takes minutes if it is large")
-        with self._started(self.fetch_seconds, *arguments) as process:
+        with self._started(seconds, *arguments) as process:
             printed, reported = deque[str](maxlen=20), time.monotonic()
             assert process.stderr is not None
             buffer = b""

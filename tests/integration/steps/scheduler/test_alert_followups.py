@@ -241,12 +241,25 @@ def page_of(alerts: Alerts, alert: Alert) -> str:
     return text
 
 
+def test_a_fetch_for_a_search_ends_before_the_watchdog_ends_the_master(
+    alerts: Alerts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float] = []
+    monkeypatch.setattr(History, "update", lambda _, seconds: limits.append(seconds))
+    alerts.line[6] = "f" * 40
+    job = CompareJob("main", "c2558", alerts.line[1], alerts.line[6], ("a",), "a", -0.1, commits=5)
+
+    found, why = alerts.followups._commits_between(alerts.ledger, job)
+    assert (found, why[:28]) == ([], "No search for the commit: 'f")
+    assert 0 < limits[0] < alerts.settings.stall_seconds
+
+
 def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(
     alerts: Alerts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The search begins while the server of the tree does not answer: the clone has all commits."""
 
-    def fail(_: History) -> None:
+    def fail(*_: object) -> None:
         raise HistoryError("the server does not answer")
 
     monkeypatch.setattr(History, "update", fail)
