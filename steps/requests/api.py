@@ -99,15 +99,13 @@ def number_of(text: str) -> int:
     return int(text) if _NUMBER.fullmatch(text) else 0
 
 
-def log_refusal(
-    ledger: Ledger, user: User | None, origin: str, verb: str, why: str, number: int | None
-) -> None:
-    """Adds a refused call to the audit log."""
-    with ledger.acting(origin):
+def log_refusal(ledger: Ledger, user: User, verb: str, why: str, number: int | None) -> None:
+    """Adds a refused call to the audit log; calls of strangers would fill the disk."""
+    with ledger.acting(user.origin):
         ledger.requests.add_audit_entry(
             "refuse",
-            who=user.name if user else "",
-            via=user.via if user else "api",
+            who=user.name,
+            via=user.via,
             what_for=verb,
             why=why[:MOST_LETTERS],
             **({} if number is None else {"number": number}),

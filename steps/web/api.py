@@ -22,7 +22,7 @@ from netbisect.steps.requests.rate_limit import RateLimiter
 from netbisect.steps.requests.service import RequestService
 from netbisect.steps.service.database_thread import Purpose, database_thread
 from netbisect.steps.service.rights import MissingRightError, User, parse_rights
-from netbisect.steps.web.login import logged_in_user
+from netbisect.steps.web.login import client_network, logged_in_user
 from netbisect.steps.web.responses import LAB_FILE, ProtectedResource, is_same_origin, send
 from netbisect.store.db.database import DatabaseError, NotFoundError, StoreError
 from netbisect.store.git.history import HistoryError
@@ -31,7 +31,7 @@ from netbisect.workers.config.toml import FileError
 
 _JSON = "application/json"
 _TRIES_PER_MINUTE = 20
-"""Invalid tokens per address."""
+"""Invalid tokens per network."""
 
 
 def _unauthorized(message: str, more: str = "") -> CallError:
@@ -97,27 +97,27 @@ class ApiResource(ProtectedResource):
     async def _caller(self, request: Request) -> User | None:
         """Returns the user, or None for anonymous calls; applies the rate limit."""
         user = await self._user(request)
-        wait = self._limiter.wait(user.name if user else ("", _origin(request)))
+        wait = self._limiter.wait(user.name if user else ("", _network(request)))
         if wait:
             raise _too_often("calls", wait)
         return user
 
     async def _user(self, request: Request) -> User | None:
         """Authenticates by token or by login."""
-        origin = _origin(request)
         shown = request.getHeader("authorization")
         if shown is None:
             return logged_in_user(self.application.master, self.settings, request)
         scheme, _, text = shown.partition(" ")
         found = await self.query(lambda ledger: tokens.authenticate(ledger, text.strip()))
         if scheme.lower() != "bearer" or found is None:
-            wait = self._tries.wait(origin)
+            wait = self._tries.wait(_network(request))
             if wait:
                 raise _too_often("tokens", wait)
             raise _unauthorized(
                 "unknown, expired or revoked token; expected Authorization: Bearer netbisect-…",
                 ', error="invalid_token"',
             )
+        origin = str(request.getClientAddress().host)
         return User(found.who, parse_rights(found.rights), "api", origin)
 
     async def _check_open_reading(self, request: Request) -> None:
@@ -130,7 +130,7 @@ class ApiResource(ProtectedResource):
     # --------------------------------------------------------------------------------------- write
 
     async def _write(self, request: Request, path: list[str]) -> tuple[dict[str, Any], int]:
-        """Executes a POST; adds refused calls to the audit log."""
+        """Executes a POST; adds refused calls of users to the audit log."""
         match path:
             case ("requests",):
                 number, verb = None, "ask"
@@ -138,24 +138,20 @@ class ApiResource(ProtectedResource):
                 number = number_of(text)
             case _:
                 raise CallError(404, "not found")
-        user = None
+        user = await self._caller(request)
+        if user is None:
+            raise _unauthorized("asking needs a login or a token")
         try:
-            user = caller = await self._caller(request)
-            if caller is None:
-                raise _unauthorized("asking needs a login or a token")
-            _check_sender(request, caller, self.settings.web.url)
+            _check_sender(request, user, self.settings.web.url)
             assert request.content is not None
             content = request.content.read()
             result = await self._run(
-                lambda ledger: write_json(self._service(ledger), caller, verb, number, content),
+                lambda ledger: write_json(self._service(ledger), user, verb, number, content),
                 "requests",
             )
         except CallError as error:
-            if "retry-after" not in error.headers:
-                why, origin = error.refusal.error, _origin(request)
-                await self.query(
-                    lambda ledger: log_refusal(ledger, user, origin, verb, why, number)
-                )
+            why = error.refusal.error
+            await self.query(lambda ledger: log_refusal(ledger, user, verb, why, number))
             raise
         status = 200
         if verb == "ask" and not isinstance(result, api.CostEstimate):
@@ -200,8 +196,8 @@ def _check_sender(request: Request, user: User, url: str) -> None:
         raise CallError(403, "expected an Origin header, or a token")
 
 
-def _origin(request: Request) -> str:
-    return str(request.getClientAddress().host)
+def _network(request: Request) -> str:
+    return client_network(str(request.getClientAddress().host))
 
 
 def _query(request: Request) -> dict[str, str]:

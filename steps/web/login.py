@@ -46,7 +46,7 @@ class _FromAddress(BasicCredentialFactory):
 
 
 def client_network(host: str) -> str:
-    """The unit of counting logins: an IPv4 address or an IPv6 network of 64 bits."""
+    """The unit of counting logins and calls: an IPv4 address or an IPv6 network of 64 bits."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

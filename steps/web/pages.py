@@ -158,7 +158,7 @@ class FormResource(PageResource):
         try:
             return write_json(service, user, verb, number, json.dumps(body).encode())
         except REFUSALS as error:
-            log_refusal(ledger, user, user.origin, verb, str(error), number)
+            log_refusal(ledger, user, verb, str(error), number)
             raise
 
 

@@ -82,7 +82,7 @@ class NightlyTest(RealMaster):
         await self.start(change_sources.nights(self.settings, self.lab))
         night = self.master.scheduler_manager.namedServices["night-main-c2558"]
         due, timer = night.actuateAt, night.actuateAtTimer
-        with mock.patch.object(night, "now", lambda: due + 1):
+        with mock.patch.object(night, "now", return_value=due + 1):
             await self.reload(night, boots=1)
         assert (night.actuateAt, night.actuateAtTimer) == (due, timer)
         assert timer.active()

@@ -99,8 +99,7 @@ class AnonymousTest(ApiMaster):
         for hook in ("base", "poller"):
             assert (await self.call("POST", f"change_hook/{hook}", "", {})).code == 401
         assert self.ledger.requests.all() == []
-        assert {entry.who for entry in self.ledger.requests.audit()} == {""}
-        assert len(self.ledger.requests.audit()) == 4
+        assert self.ledger.requests.audit() == [], "strangers could fill the disk"
 
     async def check_cross_origin(self) -> None:
         """Asserts that calls from pages of other servers are rejected."""
