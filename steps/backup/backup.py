@@ -38,13 +38,8 @@ Say = Callable[[str], None]
 def write(folder: Path, target: Path, *, trial_logs: bool, say: Say) -> None:
     """Writes a service, which may be running, to an archive that only its owner can read.
 
-    The archive has no kernels and no clone of the tree, which the service creates again.
-
-    Args:
-        folder: Folder of the service.
-        target: The archive, written atomically.
-        trial_logs: Whether to include logs of trials.
-        say: Gets messages about omitted files.
+    The archive is written atomically. It has no kernels and no clone of the tree, which the service
+    creates again. `say` gets messages about omitted files.
 
     Raises:
         FileError, StoreError: The settings or a database cannot be used.

@@ -130,11 +130,7 @@ def write_json(request: Request, encoder: json.JSONEncoder, data: object) -> Non
 
 
 def user_info(token: str, session_secret: str) -> dict[str, Any]:
-    """The user of a session's cookie; Buildbot logs a traceback for an invalid one.
-
-    Raises:
-        KeyError: The cookie is invalid.
-    """
+    """The user of a cookie; KeyError if it is invalid, for which Buildbot logs a traceback."""
     try:
         jwt.decode(token, session_secret, algorithms=[auth.SESSION_SECRET_ALGORITHM])
     except jwt.exceptions.InvalidTokenError as error:

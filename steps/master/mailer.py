@@ -78,11 +78,7 @@ class PartlyRefusedError(smtplib.SMTPRecipientsRefused):
 
 
 def compose(mail: OutboxMail, settings: MailSettings, page: str = "") -> EmailMessage:
-    """The message of a mail in the outbox; the same for every try.
-
-    Raises:
-        FileError: The key for answers cannot be read.
-    """
+    """The message of a mail in the outbox; the same for every try. Raises FileError."""
     domain = settings.sender.rpartition("@")[2]
     message = EmailMessage()
     message["Message-ID"] = mail.message_id
@@ -116,9 +112,7 @@ def compose(mail: OutboxMail, settings: MailSettings, page: str = "") -> EmailMe
 def deliver(settings: MailSettings, message: EmailMessage, seconds: float) -> None:
     """Hands a message to the mail server, in this thread, in at most so many seconds.
 
-    Raises:
-        OSError: the server cannot be reached, or is slow. smtplib.SMTPException: it refuses the
-            mail.
+    Raises OSError if the server cannot be reached or is slow, SMTPException if it refuses the mail.
     """
     began = time.monotonic()
     try:
@@ -232,11 +226,7 @@ class Mailer(BuildbotService):
             await store.do(lambda ledger: ledger.mails.sent(mail.id))
 
     def _deliver(self, mail: OutboxMail) -> None:
-        """Sends one mail within half of the stall limit.
-
-        Raises:
-            Exception: the mail was not accepted.
-        """
+        """Sends one mail within half of the stall limit; raises as `compose` and `deliver`."""
         message = compose(mail, self.settings.mail, self.settings.web.url)
         deliver(self.settings.mail, message, self.settings.stall_seconds / 2)
 

@@ -91,10 +91,9 @@ def accept(incoming: Path, store: Path, key: str) -> str:
 
 
 async def prune_kernels(settings: Settings, *keep: str) -> str:
-    """Removes kernels until the rest fits; those of open jobs and `keep` stay.
+    """Removes kernels until the rest fits, except `keep` and those of open jobs.
 
-    Returns:
-        A log line, "" if there was room.
+    Returns a line for the log, "" if there was room.
     """
     needed = await database_thread(settings).do(lambda ledger: ledger.jobs.needed_kernels())
     return await run_in_thread("pruning kernels", prune, settings, needed.union(keep))
@@ -130,10 +129,8 @@ def upload_steps(source: Any, settings: Settings) -> list[BuildStep]:
 class FetchKernel(CompositeStepMixin, BuildStep):
     """Downloads the kernel of property `kernel` to the worker, unless it has the kernel.
 
-    Args:
-        store: Store of the master.
-        place: Store of the worker.
-        emptied: Folder on the worker with the logs of an earlier trial, which is removed.
+    `store` is that of the master and `place` that of the worker. The folder `emptied` on the
+    worker, with the logs of an earlier trial, is removed.
     """
 
     name = "fetch kernel"

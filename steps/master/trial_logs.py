@@ -118,15 +118,9 @@ def _folders(settings: Settings) -> dict[Path, int]:
 
 
 def evict(settings: Settings, retained: Collection[int], newest: int) -> list[int]:
-    """Removes logs until the rest fits, oldest first.
+    """Removes logs until the rest fits, oldest first, and those of `retained` decisions last.
 
-    Args:
-        settings: With the folder and its limit.
-        retained: Decisions whose logs are removed last.
-        newest: Decision whose logs stay in any case.
-
-    Returns:
-        The decisions whose logs were removed.
+    Those of the `newest` decision stay. Returns the decisions whose logs were removed.
     """
     folders = _folders(settings)
     left = sum(folders.values())

@@ -33,25 +33,15 @@ class Kernels:
     def config_of(self, testbed: Testbed, branch: str, revision: str) -> str:
         """The configuration of a revision's kernel, with overlays and patch.
 
-        Args:
-            testbed: Testbed of the kernel.
-            branch: Branch of the job.
-            revision: With its patch.
-
-        Raises:
-            HistoryError: the tree cannot be read.
-            FileError: the lab file has no configuration for that branch.
+        Raises HistoryError if the tree cannot be read, and FileError if the lab file has no
+        configuration for that branch.
         """
         commit, patch = parts_of(revision)
         fixes = self._overlays.get(commit, [])
         return with_patch(OVERLAY_MARK.join([testbed.config_on(branch), *fixes]), patch)
 
     def evidence(self, ledger: Ledger, record: JobRecord) -> Evidence:
-        """All facts about a job.
-
-        Raises:
-            HistoryError, FileError: see `config_of`.
-        """
+        """All facts about a job; raises as `config_of`."""
         testbed, branch = self.lab.testbed(record.job.testbed), record.job.branch
         patched = (one for one in scope_of(record).revisions if parts_of(one)[1])
         variants = {

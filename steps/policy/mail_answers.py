@@ -38,11 +38,7 @@ _MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,200}>")
 
 
 def reply_address(settings: MailSettings, alert: int | None) -> str:
-    """Reply-To of a mail: with a token for an alert, if answers are configured.
-
-    Raises:
-        FileError: The key cannot be read or created.
-    """
+    """Reply-To of a mail, with a token for an alert if answers are configured. Raises FileError."""
     if alert is None or not settings.answers:
         return settings.reply_to
     make_secret(settings.answers_key_file)
@@ -59,11 +55,7 @@ def _token(settings: MailSettings, alert: int) -> str:
 def read_maildir(ledger: Ledger, settings: Settings) -> list[str]:
     """Executes the commands in new mails of `answers_maildir`, and marks the mails as seen.
 
-    Returns:
-        Lines for the log.
-
-    Raises:
-        StoreError, FileError: The mail is read again later.
+    Returns lines for the log; after a StoreError or FileError, the mail is read again later.
     """
     folder = settings.mail.answers_maildir
     if folder is None:
@@ -86,12 +78,7 @@ def read_maildir(ledger: Ledger, settings: Settings) -> list[str]:
 def execute(ledger: Ledger, settings: Settings, mail: bytes) -> str:
     """Executes the command in a mail, and answers it; ignores automatic and invalid mails.
 
-    Returns:
-        A line for the log.
-
-    Raises:
-        StoreError: The database cannot be used.
-        FileError: The key cannot be read.
+    Returns a line for the log; raises StoreError and FileError.
     """
     try:
         return _execute(ledger, settings, mail)

@@ -18,13 +18,8 @@ def recipients(
 ) -> tuple[str, ...]:
     """Returns addresses, each once: those of `to`, then those of rules, then the committers.
 
-    Args:
-        settings: With the rules.
-        branch: Branch of the change.
-        testbed: Testbed of the change.
-        paths: Files changed by the verified culprit, if any.
-        committers: Addresses of the committers of verified culprits; used if the settings allow
-            it and the address is valid.
+    `paths` are the files changed by verified culprits. Their committers count if the settings allow
+    it and the address is valid.
     """
     rules = [one for one in settings.rules if _holds(one, branch, testbed, paths)]
     addresses = [] if any(one.instead for one in rules) else [*settings.to]

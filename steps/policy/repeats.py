@@ -23,13 +23,10 @@ def is_repeat(record: JobRecord) -> bool:
 
 
 def repeat_night(ledger: Ledger, settings: NightSettings, testbed: Testbed, branch: str) -> str:
-    """Repeats the last nightly job, if a repetition is due.
+    """Repeats the last nightly job, if a repetition is due; returns its revision, or "".
 
-    The last one and not tonight's, so that changes of the lab from night to night are included;
-    and its kernel is already built.
-
-    Returns:
-        The revision to be measured again, or "".
+    The last one and not tonight's, so that changes of the lab from night to night are included; and
+    its kernel is already built.
     """
     if not settings.against_itself:
         return ""

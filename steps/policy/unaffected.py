@@ -28,9 +28,8 @@ def unaffected_testbeds(
     Args:
         ledger: With the series.
         title: Title of a scenario.
-        place: Branch, and the testbed that changed and is left out.
-        ends: The last good and the first bad commit. A series counts with levels at or before the
-            first and one at or after the second.
+        place: Branch, and the testbed that changed.
+        ends: The last good and the first bad commit; a series has levels on both sides.
         change: Size of the change, as a ln ratio; series too noisy for it are left out.
         until: Time of the last measurement used, seconds since the epoch.
     """

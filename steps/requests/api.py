@@ -55,8 +55,7 @@ def write(
 ) -> types.RequestDocument | api.CostEstimate:
     """Submits a request, estimates its cost, or changes the request with this number.
 
-    Raises:
-        InvalidRequestError, MissingRightError, StoreError
+    Raises InvalidRequestError, MissingRightError and StoreError.
     """
     with service.ledger.acting(user.origin):
         if number is not None:
@@ -71,11 +70,7 @@ def write(
 def read(
     service: RequestService, user: User | None, path: Sequence[str], query: Mapping[str, str]
 ) -> Any:
-    """Answers a GET.
-
-    Raises:
-        CallError, MissingRightError, StoreError
-    """
+    """Answers a GET. Raises CallError, MissingRightError and StoreError."""
     match path:
         case ("caller",):
             rights = sorted(right.value for right in Right if user and user.has_right(right))

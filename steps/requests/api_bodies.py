@@ -37,9 +37,7 @@ class CallError(Exception):
 def parse_body(content: bytes, kind: type[T]) -> T:
     """Parses a body.
 
-    Raises:
-        CallError: It is not JSON.
-        InvalidRequestError: Fields are missing, unknown or invalid.
+    Raises CallError if it is not JSON, and InvalidRequestError for wrong fields.
     """
     data = _json(content)
     if not isinstance(data, dict):

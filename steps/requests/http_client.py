@@ -48,12 +48,7 @@ class HttpClient:
     def __init__(self, address: str, token: str) -> None:
         """Checks address and token; does not connect.
 
-        Args:
-            address: URL of the web pages.
-            token: Output of `netbisect token create`.
-
-        Raises:
-            ServerError: The address is neither HTTPS nor this host, or the token is malformed.
+        Raises ServerError if the address is neither HTTPS nor this host, or the token is malformed.
         """
         parts = urlsplit(address)
         local = parts.scheme == "http" and parts.hostname in _LOCAL

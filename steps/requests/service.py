@@ -93,11 +93,8 @@ class RequestService:
     def ask(self, user: User, body: AskBody) -> Request:
         """Submits a request.
 
-        Raises:
-            InvalidRequestError: Fields are invalid, there is no drop to search, or the user has
-                too many requests.
-            MissingRightError: The user lacks a right.
-            StoreError: The database rejected it.
+        Raises InvalidRequestError for wrong fields, no drop to search, and too many requests;
+        MissingRightError; StoreError.
         """
         resolved = self._resolve(user, body)
         jobs = self._jobs(resolved)
@@ -206,8 +203,7 @@ class RequestService:
     def _last_good(self, resolved: ResolvedRequest, testbed: Testbed, scenario: str) -> str:
         """The last measured revision before the last drop up to the bad end.
 
-        Raises:
-            InvalidRequestError: No drop is known.
+        Raises InvalidRequestError if no drop is known.
         """
         bad = next(one for one in resolved.commits if one.revision == resolved.subjects[-1])
         numbers = self.ledger.commits.numbers().get(resolved.branch, {})
@@ -268,10 +264,8 @@ class RequestService:
     def extend(self, user: User, number: int, body: ExtendBody) -> None:
         """Adds boots per revision, or hours of a search.
 
-        Raises:
-            InvalidRequestError: Wrong kind of request, or too much.
-            MissingRightError: The user may not.
-            StoreError: The request is unknown or cancelled.
+        Raises InvalidRequestError for the wrong kind of request, or too much; MissingRightError;
+        StoreError if the request is unknown or cancelled.
         """
         self._check_owner(user, number, "extending a request")
         boots, hours = body.boots, body.hours

@@ -25,17 +25,9 @@ _NO_DIGEST = hashlib.sha256(b"").hexdigest()
 def create(
     ledger: Ledger, who: str, rights: frozenset[Right], *, by: str, days: float | None
 ) -> tuple[Token, str]:
-    """Stores a new token.
+    """Stores a new token for `who`, which is valid for so many days, or unlimited.
 
-    Args:
-        ledger: Database.
-        who: Owner of the token.
-        rights: Rights of the token.
-        by: Creator of the token.
-        days: Lifetime, or None for unlimited.
-
-    Returns:
-        The record, and the text of the token, which is not stored.
+    Returns the record, and the text of the token, which is not stored.
     """
     secret = secrets.token_urlsafe(_BYTES)
     expires_at = None if days is None else ledger.clock() + days * _DAY

@@ -37,8 +37,7 @@ def quarantine_testbed(
 ) -> Quarantine:
     """Puts a testbed into quarantine, and mails its owner, or the addresses in `mail.to`, once.
 
-    Raises:
-        FileError: the lab file has no such testbed.
+    Raises FileError if the lab file has no such testbed.
     """
     place = lab.testbed(testbed)
     mail = owners.quarantine(testbed, place.description, why=why, by=by, fault=fault, log=log)

@@ -269,14 +269,8 @@ class BisectScheduler(ReconfigurableBaseScheduler):
 
         It waits for a kernel that is being built, for trials of its peers that may be sufficient,
         as a profile for jobs of higher priority, as a night for the end of an older one, and as a
-        request for its fair share.
-
-        Args:
-            ledger: Has the facts, and records the decision.
-            record: The job.
-            testbed: The idle testbed.
-            ahead: Start of prefetches by revision.
-            builders: Number of idle builders, for a job with several testbeds.
+        request for its fair share. `ahead` has the start of prefetches by revision, `builders` the
+        number of idle builders for a job with several testbeds.
         """
         if isinstance(record.job, ProfileJob) and profiles.must_wait(ledger, record):
             return None

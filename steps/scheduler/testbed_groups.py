@@ -124,13 +124,8 @@ class TestbedGroups(SchedulerPart):
     ) -> InFlight:
         """Builds and trials in flight for a job, for the move of an idle testbed.
 
-        Args:
-            ledger: Has the open decisions.
-            record: The job.
-            testbed: The idle one.
-            building: Seconds until a prefetched kernel is built, by revision.
-            builders: Number of idle builders.
-            prices: Costs of actions.
+        `building` has the seconds until prefetched kernels are built, by revision; `builders` is
+        the number of idle builders.
         """
         under_way = ledger.actions.all_open(record.id)
         kernels = [one for one in under_way if one.stage is ActionStage.KERNEL]

@@ -50,9 +50,8 @@ class ComputeProcess:
     def call(self, module: str, function: str, *args: Any, **kwargs: Any) -> Any:
         """Calls a function in the child process and blocks until it returns.
 
-        Raises:
-            ComputeError: It exceeded the limit, the process died twice, or `close` was called.
-            Exception: Any exception of the function.
+        Raises the exceptions of the function, and ComputeError if it exceeded the limit, the
+        process died twice, or `close` was called.
         """
         name = f"{module}.{function}"
         for last in (False, True):
@@ -77,11 +76,7 @@ class ComputeProcess:
         self.kill()
 
     def kill(self, pool: ProcessPoolExecutor | None = None) -> None:
-        """Kills the child process.
-
-        Args:
-            pool: The pool to end, or None for the current one.
-        """
+        """Kills the child process of a pool, by default of the current one."""
         with self._lock:
             if pool is None:
                 pool = self._pool

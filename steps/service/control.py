@@ -98,11 +98,7 @@ def check_folder(folder: Path) -> Iterator[StartCheck]:
 
 
 def _passwords(settings: Settings, lab: Lab) -> str:
-    """Checks the passwords of the workers; creates missing ones, except for several masters.
-
-    Raises:
-        FileError: A password is missing or not private.
-    """
+    """Checks the passwords of the workers; creates missing ones, except for several masters."""
     path, workers = settings.workers.password_file, [*lab.hosts_by_worker]
     made = [] if settings.masters.router else make_passwords(path, workers)
     worker_passwords(path, workers)
@@ -175,8 +171,7 @@ def _overlay(one: Overlay, history: History) -> StartCheck:
 def kernel_configs(branches: Iterable[str], lab: Lab, history: History) -> Iterator[StartCheck]:
     """Whether each watched branch has the kernel configurations of the testbeds.
 
-    Raises:
-        HistoryError: The clone cannot be read.
+    Raises HistoryError if the clone cannot be read.
     """
     folder = lab.source.kernel_configs
     own = {one.name for one in folder.iterdir()} if folder else set()
@@ -229,15 +224,7 @@ def master_pid(folder: Path) -> int | None:
 
 
 def start(folder: Path, environment: Mapping[str, str] | None = None) -> Settings:
-    """Starts the master and waits for it.
-
-    Args:
-        folder: Folder of the service.
-        environment: Additional environment variables.
-
-    Raises:
-        ServiceError: A check failed, or the master does not start.
-    """
+    """Starts the master, with more environment variables, and waits for it. Raises ServiceError."""
     settings = prepare_start(folder, environment)
     _buildbot(folder, environment or {}, "start", f"--start_timeout={_START_SECONDS}")
     return settings
@@ -248,13 +235,8 @@ def prepare_start(
 ) -> Settings:
     """Checks a folder and creates Buildbot's files in it.
 
-    Args:
-        folder: Folder of the service.
-        environment: Additional environment variables.
-        supervised: Whether a supervisor restarts the master; then the tree's server may be down.
-
-    Raises:
-        ServiceError: The master runs already, or a check failed.
+    With a supervisor, which restarts the master, the tree's server may be down. Raises ServiceError
+    if the master runs already, or a check failed.
     """
     if master_pid(folder) is not None:
         raise ServiceError(f"the master in {folder} is already running")
@@ -315,11 +297,7 @@ def _buildbot(
 
 
 def stop(folder: Path) -> bool:
-    """Stops the master and waits for its end; the next start resumes its work.
-
-    Returns:
-        Whether the master was running.
-    """
+    """Stops the master and waits for its end; returns whether it was running."""
     process = master_pid(folder)
     if process is None:
         return False

@@ -76,14 +76,9 @@ def open_service_ledger(settings: Settings) -> Ledger:
 
 
 def open_ledger(url: str, domain: str = "netbisect.invalid") -> Ledger:
-    """Opens a database and migrates its schema.
+    """Opens a database, and migrates its schema; new Message-IDs have this domain.
 
-    Args:
-        url: SQLAlchemy URL.
-        domain: Domain of new Message-IDs.
-
-    Raises:
-        StoreError: The database cannot be used.
+    Raises StoreError if the database cannot be used.
     """
     engine = open_database(url)
     migrate(engine)
@@ -91,11 +86,7 @@ def open_ledger(url: str, domain: str = "netbisect.invalid") -> Ledger:
 
 
 def open_existing_ledger(url: str) -> Ledger:
-    """The same for a database that must exist: a mistyped name is no empty database.
-
-    Raises:
-        StoreError: The database does not exist or cannot be used.
-    """
+    """The same for a database that must exist: a mistyped name is no empty database."""
     if not database_exists(url):
         raise StoreError(f"there is no database {url}")
     return open_ledger(url)
@@ -104,11 +95,8 @@ def open_existing_ledger(url: str) -> Ledger:
 def database_thread(settings: Settings, purpose: Purpose = "") -> DatabaseThread:
     """Returns a shared thread of the service's database.
 
-    Args:
-        settings: Settings of the service.
-        purpose: `reads` for web clients, `revisions` for their searches in the tree, `requests` for
-            calls that may fetch a review, `digest` for the digest, which takes minutes in a large
-            lab; the scheduler does not wait for these.
+    The scheduler does not wait for those with a purpose: `reads` for web clients, `revisions` for
+    their searches in the tree, `requests` for calls that may fetch a review, and `digest`.
     """
     key = settings.database, purpose
     if key not in _open:

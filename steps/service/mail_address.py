@@ -11,8 +11,7 @@ email_validator.SPECIAL_USE_DOMAIN_NAMES.clear()
 def check_mail_address(text: str) -> None:
     """Checks an address such as `ann@example.org`, without DNS queries.
 
-    Raises:
-        ValueError: It is invalid, not ASCII, or has a display name.
+    Raises ValueError if it is invalid, not ASCII, or has a display name.
     """
     try:
         email_validator.validate_email(

@@ -58,11 +58,7 @@ def database_options(command: Command) -> Command:
 
 
 def settings_file(folder: Path | None, database: str | None = None) -> Path:
-    """The settings in the folder of --folder, or in the current one.
-
-    Raises:
-        click.UsageError: --database is given, too.
-    """
+    """The settings in the folder of --folder, or in the current one; not with --database."""
     if folder is not None and database is not None:
         raise click.UsageError("--folder and --database exclude each other")
     return (folder or Path()) / SETTINGS
@@ -71,9 +67,7 @@ def settings_file(folder: Path | None, database: str | None = None) -> Path:
 def open_chosen(folder: Path | None, database: str | None = None) -> tuple[Ledger, Settings | None]:
     """Opens the database of a folder, or that of --database, which has no settings.
 
-    Raises:
-        click.UsageError: Both options are given.
-        FileError, StoreError: The settings or the database cannot be used.
+    Raises UsageError if both are given, FileError and StoreError.
     """
     path = settings_file(folder, database)
     if database is not None:

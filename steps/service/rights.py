@@ -46,37 +46,21 @@ class User:
         return right in self.rights or Right.ADMIN in self.rights
 
     def require(self, right: Right, action: str) -> None:
-        """Checks a right.
-
-        Args:
-            right: The required right.
-            action: Subject of the error message.
-
-        Raises:
-            MissingRightError: The user lacks the right.
-        """
+        """Raises MissingRightError without this right; `action` is the subject of the message."""
         if not self.has_right(right):
             raise MissingRightError(
                 f"{action} needs the right `{right.value}`, which {self.name} lacks"
             )
 
     def require_owner(self, owner: str, action: str) -> None:
-        """Checks the right to change a request of `owner`.
-
-        Raises:
-            MissingRightError: The user has no right ASK, or is neither the owner nor an admin.
-        """
+        """Raises MissingRightError unless the user may change a request of `owner`."""
         self.require(Right.ASK, action)
         if owner != self.name:
             self.require(Right.ADMIN, f"{action} of {owner}")
 
 
 def parse_rights(names: Collection[str]) -> frozenset[Right]:
-    """Returns the rights with these names.
-
-    Raises:
-        ValueError: A name is unknown.
-    """
+    """Returns the rights with these names. Raises ValueError for an unknown one."""
     for name in names:
         if name not in RIGHTS:
             raise ValueError(f"unknown right {name!r}; expected one of {', '.join(RIGHTS)}")

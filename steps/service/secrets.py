@@ -18,14 +18,9 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def check_private_file(path: Path, key: str) -> None:
-    """Checks that only the owner can access a file.
+    """Checks that only the owner can access a file; `key` is its settings key, for the message.
 
-    Args:
-        path: The file.
-        key: Settings key for the error message.
-
-    Raises:
-        FileError: The file is missing, or accessible by other users.
+    Raises FileError if it is missing, or accessible by other users.
     """
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -53,14 +48,9 @@ def read_password(path: Path, key: str) -> str:
 
 
 def worker_passwords(path: Path, workers: Sequence[str]) -> dict[str, str]:
-    """Reads the passwords of the workers.
+    """Reads the passwords from a file with a shared one, or a folder with one file per worker.
 
-    Args:
-        path: A file with a shared password, or a folder with one file per worker.
-        workers: Names of the workers.
-
-    Raises:
-        FileError: A file is missing or not private, or two workers have the same password.
+    Raises FileError if a file is missing or not private, or two workers have the same password.
     """
     if not path.is_dir():
         shared = read_password(path, _WORKERS)
@@ -82,13 +72,9 @@ def worker_passwords(path: Path, workers: Sequence[str]) -> dict[str, str]:
 
 
 def make_passwords(path: Path, workers: Sequence[str]) -> list[str]:
-    """Creates missing passwords in a folder with one file per worker.
+    """Creates missing passwords, if `path` is a folder; returns the workers that got one.
 
-    Returns:
-        Workers with new passwords; none if `path` is a file with a shared password.
-
-    Raises:
-        FileError: A file cannot be written.
+    Raises FileError if a file cannot be written.
     """
     if not path.is_dir():
         return []

@@ -405,8 +405,7 @@ class Settings:
 def load_settings(path: Path) -> Settings:
     """Loads a settings file; relative paths are relative to it.
 
-    Raises:
-        FileError: One line per error, with file, key and expectation.
+    Raises FileError with one line per error: file, key and expectation.
     """
     try:
         loaded = toml.load(path, Settings)

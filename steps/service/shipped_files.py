@@ -7,10 +7,6 @@ from string import Template
 
 
 def fill_template(name: str, **words: object) -> str:
-    """Fills in `$word` in a template of steps/files.
-
-    Raises:
-        KeyError: A word is missing.
-    """
+    """Fills in `$word` in a template of steps/files. Raises KeyError for a missing word."""
     text = files("netbisect.steps").joinpath("files", name).read_text()
     return Template(text).substitute({key: str(value) for key, value in words.items()})

@@ -29,8 +29,7 @@ def worker_endpoint(settings: WorkerSettings) -> str:
 def check_certificate(settings: WorkerSettings) -> str:
     """Describes the master's certificate; returns "" without TLS.
 
-    Raises:
-        FileError: Certificate and key are unreadable, do not match, or have expired.
+    Raises FileError if certificate and key are unreadable, do not match, or have expired.
     """
     if settings.certificate is None or settings.key is None:
         return ""

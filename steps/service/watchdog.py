@@ -114,13 +114,7 @@ class Watchdog:
     """The thread that checks all waits of this process."""
 
     def __init__(self, folder: Path, state: Path, patience: float) -> None:
-        """Prepares the watchdog.
-
-        Args:
-            folder: Folder of the master, for stacks.log.
-            state: State folder of the service, for stalls.json.
-            patience: Seconds that a wait may exceed its own limit.
-        """
+        """Watches the master in `folder`; waits may exceed their limits by `patience` seconds."""
         self._state = state
         self._patience = patience
         self._interval = min(_LONGEST_INTERVAL, patience / 20)

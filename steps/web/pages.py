@@ -131,13 +131,7 @@ class FormResource(PageResource):
             _redirect(request, found)
 
     def _user(self, request: Request) -> User:
-        """The user who sent the form.
-
-        Raises:
-            LoginNeededError: The user is not logged in.
-            FormError: The form is from another server.
-            MissingRightError: The user may not.
-        """
+        """The user who sent the form. Raises FormError and MissingRightError."""
         user = logged_in_user(self.application.master, self.settings, request)
         if user is None:
             raise LoginNeededError(f"{self.doing} needs a login")
