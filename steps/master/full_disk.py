@@ -23,12 +23,10 @@ class FullDiskExit(BuildbotService):
     name = "netbisect-full-disk"
 
     def startService(self) -> defer.Deferred[None]:
-        """Starts to listen."""
         self._stop_listening = on_write_error(self.master.db.pool.engine, _exit)
         return super().startService()
 
     def stopService(self) -> defer.Deferred[None]:
-        """Stops listening."""
         self._stop_listening()
         return super().stopService()
 

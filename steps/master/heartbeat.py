@@ -86,7 +86,6 @@ class Heartbeat(BuildbotService):
                 self._steps[step] = WatchedWait(what, limit).__enter__()
 
     def _ping(self) -> None:
-        """Pings all in parallel."""
         self._watch_steps()
         pings = [self._ping_worker(one) for one in self.master.workers.workers.values() if one.conn]
         for coroutine in (*pings, self._ping_database()):

@@ -67,7 +67,6 @@ class _Connection(smtplib.SMTP):
             self._duplicate.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Closes it."""
         self._end.cancel()
         self._duplicate.close()
         super().close()
@@ -176,7 +175,6 @@ class Mailer(BuildbotService):
 
     @async_to_deferred
     async def startService(self) -> None:
-        """Starts the clock."""
         await super().startService()
         self._busy = defer.DeferredLock()
         self._digest = defer.DeferredLock()
@@ -193,7 +191,6 @@ class Mailer(BuildbotService):
         await super().stopService()
 
     def look(self) -> defer.Deferred[None]:
-        """Sends the mails that are due."""
         done: defer.Deferred[None] = self._busy.run(self._look)
         return done.addErrback(lambda failure: log.err(failure, "the outbox"))
 
@@ -211,7 +208,6 @@ class Mailer(BuildbotService):
             self._digest.run(self._write_digest)
 
     async def _attempt(self, store: DatabaseThread, mail: OutboxMail) -> None:
-        """Sends one mail and records the outcome."""
         later = time.time() + _RETRY_AFTER_KILL
         await store.do(lambda ledger: ledger.mails.begin(mail.id, later))
         try:

@@ -56,7 +56,6 @@ class ReportStep(BuildStep):
         )
 
     async def run(self) -> int:
-        """Reports on the job of this trial."""
         number = self.getProperty("job")
         decision = self.getProperty(DECISION_PROPERTY)
         if number is None or decision is None:

@@ -157,7 +157,6 @@ def _message_id(message: Message) -> str:
 
 
 def _text(message: Message) -> str:
-    """The first part that is plain text."""
     for part in message.walk():
         if part.get_content_type() == "text/plain":
             content = part.get_payload(decode=True)

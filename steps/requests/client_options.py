@@ -26,27 +26,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class LocalClient:
-    """Uses the local database, with all rights. Raises InvalidRequestError and StoreError."""
+    """As HttpClient, on the local database. Raises InvalidRequestError and StoreError."""
 
     service: RequestService
     user: User
     poll_seconds = 1.0
 
     def get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
-        """Reads a document, such as `requests/7`."""
         found = read(self.service, self.user, path.split("/"), query or {})
         assert isinstance(found, kind)
         return found
 
     def ask(self, body: api.AskBody, kind: type[T]) -> T:
-        """Submits a request, or estimates its cost."""
         self.service.history.update()
         found = write(self.service, self.user, "ask", None, body)
         assert isinstance(found, kind)
         return found
 
     def change(self, verb: str, number: int, body: Any) -> None:
-        """Cancels, resumes, extends or reprioritizes a request."""
         getattr(self.service, verb)(self.user, number, body)
 
 

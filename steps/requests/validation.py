@@ -198,7 +198,6 @@ class _SubjectResolver:
         self.patches: dict[str, Patch] = {}
 
     def subjects(self) -> tuple[str, ...]:
-        """Returns the revision keys of the subjects."""
         names = [name.strip() for name in self._body.subjects]
         if self._body.kind == BISECT and len(names) == 1:
             return self._range(names[0])

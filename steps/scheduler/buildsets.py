@@ -136,7 +136,6 @@ class Buildsets:
         return len(await self._data.get(waiting, filters=[unfinished]))
 
     def is_connected(self, worker: str) -> bool:
-        """Whether a worker is connected."""
         known = self._scheduler.master.botmaster.builders.values()
         return any(one.worker.workername == worker for builder in known for one in builder.workers)
 
@@ -197,7 +196,6 @@ class Buildsets:
         await database.pool.do(update)
 
     async def workers_of(self, buildset: int) -> set[str]:
-        """Names of the workers that ran builds of a buildset."""
         names = set()
         for request in await self._requests(buildset):
             for build in await self._builds(request):

@@ -111,7 +111,6 @@ class Nightly(schedulers.Nightly):
 
     @async_to_deferred
     async def addBuildsetForSourceStampsWithDefaults(self, *_: object, **__: object) -> None:
-        """Called at the configured time."""
         history = open_history(self.settings, self.lab)
 
         def work(ledger: Ledger) -> str:

@@ -38,7 +38,6 @@ class _Prefetch:
 
     @property
     def number(self) -> int:
-        """Number of the buildset."""
         return int(self.buildset["bsid"])
 
 

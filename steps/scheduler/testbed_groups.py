@@ -85,7 +85,6 @@ class TestbedGroups(SchedulerPart):
     """Finds the testbeds that are available; stateless."""
 
     async def availability(self, record: JobRecord) -> Availability:
-        """The testbeds available to a job now."""
         own = record.job.testbed
         held, shut = await self.database.do(
             lambda ledger: (

@@ -68,7 +68,6 @@ class StartCheck:
 
     @property
     def failed(self) -> bool:
-        """Whether it prevents a start."""
         return self.needed and not self.good
 
 

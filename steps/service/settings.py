@@ -81,9 +81,7 @@ class SearchSettings:
     """Searches for culprits."""
 
     use_groups: bool = True
-    """Whether idle testbeds of the same group take part in a search."""
     hours: float = 48.0
-    """Lab time of the search of an alert."""
 
     def __post_init__(self) -> None:
         _check_positive(self, "hours")
@@ -94,18 +92,12 @@ class WebSettings:
     """The web pages."""
 
     url: str = "http://127.0.0.1:8010/"
-    """Public URL; ends with a slash."""
     port: int = 8010
     interface: str = "127.0.0.1"
-    """Address to listen on; any other needs a proxy with TLS in front."""
     reading: str = OPEN
-    """open, or login to require a login or a token."""
     calls_per_minute: int = 120
-    """API calls per user, and per address of anonymous clients."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses of proxies whose X-Forwarded-For is used."""
     hook_file: Path | None = None
-    """A line `name:password` for the hook that triggers a poll of the tree."""
     login: LoginSettings = field(default_factory=LoginSettings)
     people: tuple[PeopleRule, ...] = ()
 
@@ -130,15 +122,10 @@ class WorkerSettings:
     port: int = 9989
     interface: str = "127.0.0.1"
     password_file: Path = Path("workers.password")
-    """A shared password on one line, or a folder with one file per worker."""
     command: tuple[str, ...] = ("netbisect-lab",)
-    """Command line of netbisect-lab on the workers."""
     patience_minutes: float = 30.0
-    """Minutes before a missing worker with queued work is reported."""
     certificate: Path | None = None
-    """PEM file with the certificate and its chain; makes TLS mandatory for workers."""
     key: Path | None = None
-    """PEM file with the key of the certificate."""
 
     def __post_init__(self) -> None:
         _check_port("port", self.port)
@@ -155,11 +142,8 @@ class MastersSettings:
     """Shared resources of several masters; empty for one master."""
 
     database: str = ""
-    """SQLAlchemy URL of Buildbot's database."""
     router: str = ""
-    """WebSocket URL of the WAMP router between the masters."""
     realm: str = "buildbot"
-    """Realm of the router."""
 
     def __post_init__(self) -> None:
         check(
@@ -176,7 +160,6 @@ class MastersSettings:
         )
 
     def for_buildbot(self) -> dict[str, object]:
-        """The same for Buildbot's configuration."""
         if not self.router:
             return {}
         router = {"type": "wamp", "router_url": self.router, "realm": self.realm}
@@ -192,9 +175,7 @@ class MailRule:
     """Shell patterns; `*` matches slashes, too."""
     testbed: str = "*"
     path: str = ""
-    """Pattern of a file changed by the verified culprit; empty matches all alerts."""
     instead: bool = False
-    """Whether these recipients replace `[mail] to`."""
 
     def __post_init__(self) -> None:
         _check_addresses(self.to)
@@ -207,19 +188,13 @@ class MailSettings:
     to: tuple[str, ...]
     sender: str
     reply_to: str = ""
-    """Defaults to the sender."""
     answers: str = ""
     """Address for commands in replies to alerts; a token is added to it: `reply+7.TOKEN@…`."""
     answers_maildir: Path | None = None
-    """Maildir with the mails to `answers`; None if an alias calls `netbisect mail`."""
     answers_key_file: Path = Path("answers.key")
-    """Secret of the tokens, created if missing."""
     list_id: str = ""
-    """List-Id; defaults to `netbisect.` and the domain of the sender."""
     html: bool = False
-    """Whether mails have an HTML part."""
     committers: bool = False
-    """Whether the committer of a verified culprit gets the result."""
     digest: bool = True
     digest_hour: int = 8
     """Local hour of the daily digest."""
@@ -265,15 +240,10 @@ class RequestSettings:
     """Limits and defaults of requests."""
 
     open_per_person: int = 5
-    """Open requests per user."""
     boots_per_day: int = 200
-    """Boots per user in 24 hours; further ones wait."""
     boots: int = 5
-    """Default boots per revision."""
     share_days: float = 3.0
-    """Days for which boots count for other requests of the same revision and testbed."""
     hours: float = 48.0
-    """Lab time of a requested search."""
 
     def __post_init__(self) -> None:
         _check_least(self, open_per_person=1, boots_per_day=1, share_days=0)
@@ -288,11 +258,9 @@ class Settings:
     branches: tuple[str, ...]
     mail: MailSettings
     lab: Path = Path("lab.toml")
-    """The lab file; at the same path on every host of the lab."""
     database: str = ""
     """SQLAlchemy URL; defaults to netbisect.sqlite in the state folder."""
     state: Path = Path()
-    """Folder for kernels, reports and the mirror; defaults to the settings' folder."""
     poll: int = 300
     """Seconds between polls of the tree."""
     tick: float = 15.0
@@ -300,15 +268,10 @@ class Settings:
     stall_minutes: float = 10.0
     """Watchdog timeout, in addition to the limits of each operation."""
     min_effect_percent: float = 2.0
-    """Smallest drop worth an alert."""
     kernel_space: str = "50 GB"
-    """Disk space for kernels on the master; kernels of open jobs are kept."""
     patience_days: float = 14.0
-    """Days that comparisons and searches wait for a testbed in quarantine."""
     trial_log_space: str = "5 GB"
-    """Disk space for trial logs on the master."""
     log_days: int = 180
-    """Days that Buildbot keeps the output of builds and trials."""
     night: NightSettings = field(default_factory=NightSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
     web: WebSettings = field(default_factory=WebSettings)
@@ -343,12 +306,10 @@ class Settings:
 
     @property
     def stall_seconds(self) -> float:
-        """`stall_minutes` in seconds."""
         return self.stall_minutes * 60
 
     @property
     def kernel_bytes(self) -> int:
-        """`kernel_space` in bytes."""
         return parse_size(self.kernel_space)
 
     def page_address(self, page: str) -> str:
@@ -356,15 +317,12 @@ class Settings:
         return f"{self.web.url}plugins/netbisect/{page}"
 
     def report_address(self, alert: int) -> str:
-        """URL of the page of an alert."""
         return self.page_address(f"alert-{alert}.html")
 
     def profile_address(self, job: int) -> str:
-        """URL of the page of a profile job."""
         return self.page_address(f"profile-{job}.html")
 
     def request_address(self, request: int) -> str:
-        """URL of the page of a request."""
         return self.page_address(f"request-{request}.html")
 
     def request_file_address(self, request: int, path: str) -> str:
@@ -373,7 +331,6 @@ class Settings:
 
     @property
     def kernels(self) -> Path:
-        """Kernel store of the master."""
         return self.state / "kernels"
 
     @property
@@ -388,12 +345,10 @@ class Settings:
 
     @property
     def trial_log_bytes(self) -> int:
-        """`trial_log_space` in bytes."""
         return parse_size(self.trial_log_space)
 
     @property
     def reports(self) -> Path:
-        """Report pages."""
         return self.state / "reports"
 
     @property

@@ -59,7 +59,6 @@ class WatchedWait:
     began: float = field(default_factory=time.monotonic)
 
     def next(self, what: str) -> None:
-        """Starts the next operation."""
         self.what, self.began = what, time.monotonic()
 
     def __enter__(self) -> Self:

@@ -23,9 +23,7 @@ class LoginSettings:
     """Output of `htpasswd -B`."""
     client_id: str = ""
     client_secret_file: Path | None = None
-    """File with the secret on one line."""
     server: str = ""
-    """URL of GitLab or GitHub Enterprise."""
 
     def __post_init__(self) -> None:
         check(

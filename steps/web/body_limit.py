@@ -45,13 +45,11 @@ class LimitedRequest(Request):
         return peer
 
     def gotLength(self, length: int | None) -> None:
-        """Checks the Content-Length."""
         super().gotLength(length)
         if length is not None and length > openapi.MOST_BODY_BYTES:
             self._refuse_size()
 
     def handleContentChunk(self, data: bytes) -> None:
-        """Checks the received size of a chunked body."""
         self._length += len(data)
         if self._refused is None and self._length > openapi.MOST_BODY_BYTES:
             self._refuse_size()

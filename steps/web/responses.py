@@ -49,11 +49,9 @@ class ProtectedResource(resource.Resource):
         return settings
 
     async def query(self, work: Callable[[Ledger], Any]) -> Any:
-        """Runs `work` in a database thread."""
         return await database_thread(self.settings, "reads").do(work)
 
     async def respond(self, request: Request) -> None:
-        """Sends the response."""
         raise NotImplementedError
 
     def render_GET(self, request: Request) -> int:
