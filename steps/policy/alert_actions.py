@@ -68,15 +68,9 @@ ACTIONS = {
 
 
 def act(ledger: Ledger, number: int, verb: str, *, who: str, why: str, until: str = "") -> Alert:
-    """Changes the state of an alert, with a mail about it; returns the alert.
+    """Changes the state of an alert by one of ACTIONS, with a mail about it; returns the alert.
 
-    Args:
-        ledger: The ledger.
-        number: Number of the alert.
-        verb: One of ACTIONS.
-        who: Author.
-        why: Reason, kept in the history.
-        until: Day on which a muted alert reopens, YYYY-MM-DD in UTC; only for `mute`.
+    `until` is the day on which a muted alert reopens, YYYY-MM-DD in UTC.
 
     Raises:
         AlertActionError: The verb or the day is wrong, or the reason too long.

@@ -94,8 +94,8 @@ class Decisions(SchedulerPart):
         if end in (BuildsetOutcome.OK, BuildsetOutcome.UNMEASURABLE) or not own:
             return end  # a failure of a peer does not end the job
         if end is BuildsetOutcome.LAB and not isinstance(record.job, NightlyJob):
-            held = await self.quarantine.of(record)
-            if held is not None:
+            held = await self.database.do(lambda ledger: ledger.quarantines.current())
+            if record.job.testbed in held:
                 return end  # the job waits for the release
         return Unfinished(_failure(decision, end, note, tries if repeated else 0))
 

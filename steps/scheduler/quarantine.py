@@ -97,11 +97,6 @@ class QuarantinePolicy(SchedulerPart):
 
         await self.database.do(work)
 
-    async def of(self, record: JobRecord) -> Quarantine | None:
-        """The quarantine of the testbed of a job, or None."""
-        everyone = await self.database.do(lambda ledger: ledger.quarantines.current())
-        return everyone.get(record.job.testbed)
-
     def result_of_waiting(self, record: JobRecord, why: str, since: float) -> Unfinished | None:
         """The result of a job whose testbed is unavailable; None while it waits.
 

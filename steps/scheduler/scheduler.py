@@ -309,7 +309,11 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             profiling = isinstance(record.job, ProfileJob)
             stage = ActionStage.PROFILE if profiling else ActionStage.TRIAL
             target = testbed.name
-        elif self._being_built(ledger, wanted, config, testbed.arch):
+        elif any(
+            (one.stage, one.revision, one.config, one.arch)
+            == (ActionStage.KERNEL, wanted, config, testbed.arch)
+            for one in ledger.actions.all_open()
+        ):
             return None
         else:
             stage, target = ActionStage.KERNEL, kernel_builder(testbed.arch)
@@ -330,9 +334,3 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             runs=move.runs,
         )
         return move
-
-    @staticmethod
-    def _being_built(ledger: Ledger, revision: str, config: str, arch: str) -> bool:
-        wanted = (ActionStage.KERNEL, revision, config, arch)
-        pending = ledger.actions.all_open()
-        return any((one.stage, one.revision, one.config, one.arch) == wanted for one in pending)

@@ -12,8 +12,11 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
+
+import click
 
 from netbisect.errors import UserError
 from netbisect.steps.service import private_files, stalls, tls
@@ -138,9 +141,7 @@ def _mail(settings: MailSettings) -> StartCheck:
     return StartCheck("mail server", good, f"{address} says {shown!r}", needed=False)
 
 
-def _progress(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+_progress = partial(click.echo, err=True)
 
 
 def _tree(settings: Settings, lab: Lab) -> Iterator[StartCheck]:

@@ -57,10 +57,8 @@ class PluginFolder(static.File):
     application: Application
 
     def getChild(self, path: bytes, request: Request) -> resource.Resource:
-        name = path.decode(errors="replace")
-        if pages.is_page(name):
-            return pages.page_resource(self.application, name)
-        return super().getChild(path, request)
+        page = pages.page_resource(self.application, path.decode(errors="replace"))
+        return page or super().getChild(path, request)
 
 
 class WebPlugin(Application):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from buildbot.www.authz import Forbidden
@@ -38,8 +38,9 @@ def _unauthorized(message: str, more: str = "") -> CallError:
     return CallError(401, message, {"www-authenticate": f'Bearer realm="netbisect"{more}'})
 
 
-def _too_often(what: str, wait: int) -> CallError:
-    return CallError(429, f"too many {what}; retry in {wait} s", {"retry-after": str(wait)})
+def _limit(limiter: RateLimiter, caller: Hashable, what: str) -> None:
+    if wait := limiter.wait(caller):
+        raise CallError(429, f"too many {what}; retry in {wait} s", {"retry-after": str(wait)})
 
 
 class ApiResource(ProtectedResource):
@@ -97,9 +98,7 @@ class ApiResource(ProtectedResource):
     async def _caller(self, request: Request) -> User | None:
         """Returns the user, or None for anonymous calls; applies the rate limit."""
         user = await self._user(request)
-        wait = self._limiter.wait(user.name if user else ("", _network(request)))
-        if wait:
-            raise _too_often("calls", wait)
+        _limit(self._limiter, user.name if user else ("", _network(request)), "calls")
         return user
 
     async def _user(self, request: Request) -> User | None:
@@ -110,9 +109,7 @@ class ApiResource(ProtectedResource):
         scheme, _, text = shown.partition(" ")
         found = await self.query(lambda ledger: tokens.authenticate(ledger, text.strip()))
         if scheme.lower() != "bearer" or found is None:
-            wait = self._tries.wait(_network(request))
-            if wait:
-                raise _too_often("tokens", wait)
+            _limit(self._tries, _network(request), "tokens")
             raise _unauthorized(
                 "unknown, expired or revoked token; expected Authorization: Bearer netbisect-…",
                 ', error="invalid_token"',

@@ -45,13 +45,10 @@ _one_at_a_time = defer.DeferredLock()
 """Requests that wait for the compute process take no thread."""
 
 
-def is_page(name: str) -> bool:
-    """Whether a page may have this name."""
-    return _NAME.fullmatch(name) is not None
-
-
-def page_resource(application: Application, name: str) -> PageResource:
-    """The resource of a page."""
+def page_resource(application: Application, name: str) -> PageResource | None:
+    """The resource of a page; None if no page may have this name."""
+    if not _NAME.fullmatch(name):
+        return None
     kinds = (kind for pattern, kind in _WITH_FORMS if pattern.fullmatch(name))
     return next(kinds, PageResource)(application, name)
 
