@@ -144,12 +144,8 @@ def is_refused(error: Exception) -> bool:
 def next_try(mail: OutboxMail, error: Exception, now: float) -> float | None:
     """Time of the next try after an error, seconds since the epoch; None to give up."""
     most = MOST_TRIES if is_refused(error) else MOST_TRIES_UNREACHED
-    return now + wait_after(mail.attempts) if mail.attempts + 1 < most else None
-
-
-def wait_after(attempts: int) -> float:
-    """Seconds until the next try after a number of failed ones."""
-    return float(min(_FIRST_WAIT * 2 ** min(attempts, 16), _LONGEST_WAIT))
+    wait = min(_FIRST_WAIT * 2 ** min(mail.attempts, 16), _LONGEST_WAIT)
+    return now + wait if mail.attempts + 1 < most else None
 
 
 def _reason(error: Exception) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from buildbot.process.buildstep import BuildStep
 from buildbot.process.results import SUCCESS
@@ -34,17 +34,6 @@ from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.scenario import title_of_series
 
 
-@dataclass(frozen=True, slots=True)
-class BuildReport:
-    """Contents of a build's page."""
-
-    statistics: str
-    """Output of ministat."""
-    links: tuple[tuple[str, str], ...]
-    """Names and addresses."""
-    summary: str
-
-
 class ReportStep(BuildStep):
     """Adds output of ministat and links; an error in it does not fail the trial."""
 
@@ -71,42 +60,40 @@ class ReportStep(BuildStep):
     async def _report(self, number: int, decision: int) -> None:
         revision = str(self.getProperty("revision"))
 
-        def work(ledger: Ledger) -> BuildReport:
-            testbed = ledger.actions.get(decision).testbed
-            return build_report(ledger, self.settings, self.lab, number, (testbed, revision))
+        def work(ledger: Ledger) -> tuple[str, list[tuple[str, str]], str]:
+            record = ledger.jobs.get(number)
+            job = replace(record.job, testbed=ledger.actions.get(decision).testbed)
+            found = _compared(ledger, self.lab, record, job, revision)
+            boots = " + ".join(str(len(side.pps)) for side in found[0].sets) or "no"
+            links = list(_links(ledger, self.settings, record))
+            return progress.as_text(found), links, f"{found[0].name}: {boots} boots"
 
-        report: BuildReport = await database_thread(self.settings).do(work)
-        await self.addCompleteLog("ministat", report.statistics)
-        for name, address in report.links:
+        statistics, links, summary = await database_thread(self.settings).do(work)
+        await self.addCompleteLog("ministat", statistics)
+        for name, address in links:
             await self.addURL(name, address)
-        self.descriptionDone = [report.summary]
+        self.descriptionDone = [summary]
 
 
-def build_report(
-    ledger: Ledger, settings: Settings, lab: Lab, number: int, trial: tuple[str, str]
-) -> BuildReport:
-    """The report on a job after a trial, which is a testbed and a revision."""
-    testbed, revision = trial
-    record = ledger.jobs.get(number)
-    job = replace(record.job, testbed=testbed)
-    found = [
+def _compared(
+    ledger: Ledger, lab: Lab, record: JobRecord, job: Job, revision: str
+) -> list[ComparedScenario]:
+    """The scenarios of a job so far, the leading one first.
+
+    `job` has the testbed of the trial, which measured `revision`.
+    """
+    lead = job.lead if isinstance(job, CompareJob | BisectJob) else ""
+    return [
         ComparedScenario(
             name=title_of_series(name, lab.scenario_directories),
-            testbed=testbed,
+            testbed=job.testbed,
             series=name,
             sets=measured_sides(ledger, job, LabContext().evidence(ledger, record), name)
             if isinstance(job, MeasureJob)
             else _sides(ledger, job, name, revision),
         )
-        for name in _scenarios(job)
+        for name in sorted(job.scenarios, key=lambda name: name != lead)
     ]
-    lead = found[0]
-    boots = " + ".join(str(len(side.pps)) for side in lead.sets) or "no"
-    return BuildReport(
-        statistics=progress.as_text(found),
-        links=tuple(_links(ledger, settings, record)),
-        summary=f"{lead.name}: {boots} boots",
-    )
 
 
 def _links(ledger: Ledger, settings: Settings, record: JobRecord) -> Iterator[tuple[str, str]]:
@@ -121,12 +108,6 @@ def _links(ledger: Ledger, settings: Settings, record: JobRecord) -> Iterator[tu
     elif isinstance(record.job, ProfileJob):
         yield f"profile {record.id}", settings.profile_address(record.id)
     yield "overview", settings.page_address("index.html")
-
-
-def _scenarios(job: Job) -> list[str]:
-    """Scenarios of a job, the leading one first."""
-    lead = job.lead if isinstance(job, CompareJob | BisectJob) else ""
-    return sorted(job.scenarios, key=lambda name: name != lead)
 
 
 def _sides(ledger: Ledger, job: Job, scenario: str, revision: str) -> list[Set]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from netbisect.bisect.model.jobs import MeasureJob
 from netbisect.steps.service.settings import Settings
-from netbisect.store.db.records import Action, ActionStage, JobRecord
+from netbisect.store.db.records import ActionStage, JobRecord
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 
@@ -20,9 +20,12 @@ def why_waiting(
     """Reason to delay a decision of this stage for a job of a request, or ""."""
     who = record.requested_by
     testbed = lab.testbed(where)
-    theirs = [
-        one for one in _open_decisions(ledger, who) if one.job != record.id and one.stage is stage
-    ]
+    others = {
+        one.id
+        for one in ledger.jobs.all_open()
+        if one.request is not None and one.requested_by == who and one.id != record.id
+    }
+    theirs = [one for one in ledger.actions.all_open() if one.job in others and one.stage is stage]
     if stage is ActionStage.KERNEL:
         builders = sum(builder.arch == testbed.arch for builder in lab.builders)
         building = sum(one.arch == testbed.arch for one in theirs)
@@ -33,16 +36,6 @@ def why_waiting(
     if ledger.requests.boots_for(who, ledger.clock() - _DAY) >= most:
         return f"{who} had {most} boots in 24 hours"
     return ""
-
-
-def _open_decisions(ledger: Ledger, who: str) -> list[Action]:
-    """Open decisions for the requests of a user."""
-    of_requests = {
-        one.id
-        for one in ledger.jobs.all_open()
-        if one.request is not None and one.requested_by == who
-    }
-    return [one for one in ledger.actions.all_open() if one.job in of_requests]
 
 
 def is_in_flight(ledger: Ledger, record: JobRecord, revision: str) -> bool:

@@ -200,15 +200,7 @@ class Followups:
         self, ledger: Ledger, record: JobRecord, job: CompareJob, result: Result
     ) -> list[JobRecord]:
         candidate = ledger.alerts.of_job(record.id)
-        if not isinstance(result, Confirmed | NotConfirmed):
-            with ledger.jobs.closing(record, result) as closing:
-                if isinstance(result, Unfinished):
-                    self._mail_trouble(closing, result)
-                    _withdraw(closing, candidate, result.why)
-            return []
-        answer = result
-        if isinstance(answer, Confirmed):
-            answer = confirmation.judge(job, answer)
+        answer = confirmation.judge(job, result) if isinstance(result, Confirmed) else result
         if isinstance(answer, Confirmed):
             if candidate is not None and candidate.state.ended:  # a user has closed it
                 what = "the change was confirmed by interleaved boots of both ends"
@@ -217,7 +209,10 @@ class Followups:
                 return []
             return self._announce(ledger, record, job, result, answer)
         with ledger.jobs.closing(record, result) as closing:
-            _withdraw(closing, candidate, answer.why)
+            if isinstance(answer, Unfinished):
+                self._mail_trouble(closing, answer)
+            if isinstance(answer, NotConfirmed | Unfinished):
+                _withdraw(closing, candidate, answer.why)
         return []
 
     def _announce(

@@ -14,7 +14,6 @@ from netbisect.store.db.database import sqlite_file
 from netbisect.workers.config.toml import FileError
 
 UMASK = 0o077
-"""umask of the service."""
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _BUILDBOTS = "state.sqlite"
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
