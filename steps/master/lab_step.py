@@ -135,9 +135,7 @@ class LabStep(ShellMixin, BuildStep):
     async def _record(self, fact: Fact) -> None:
         """Records a fact after those before it, again while the database is away or locked.
 
-        Raises:
-            DatabaseUnavailableError: it stays so, for half of the stall limit after the command.
-            StoreError: the ledger refuses the fact.
+        Raises StoreError if the ledger refuses it, or half of the stall limit after the command.
         """
         decision = self.getProperty(DECISION_PROPERTY)
 

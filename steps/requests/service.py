@@ -201,10 +201,7 @@ class RequestService:
         )
 
     def _last_good(self, resolved: ResolvedRequest, testbed: Testbed, scenario: str) -> str:
-        """The last measured revision before the last drop up to the bad end.
-
-        Raises InvalidRequestError if no drop is known.
-        """
+        """The last measured revision before the last drop; InvalidRequestError if none is known."""
         bad = next(one for one in resolved.commits if one.revision == resolved.subjects[-1])
         numbers = self.ledger.commits.numbers().get(resolved.branch, {})
         levels = [

@@ -68,12 +68,12 @@ def open_nights(
 ) -> list[str]:
     """Opens nightly jobs for the fetched heads of branches; returns a log line for each.
 
-    A revision is measured once per testbed, and again only if the earlier job was unfinished.
-    It replaces an older one that is still queued, so that no queue grows if nights take longer than
-    a day. From time to time the last one is repeated, as a test for false alarms.
+    A revision is measured once per testbed, and again only if the earlier job was unfinished. It
+    replaces an older one that is still queued, so that no queue grows if nights take longer than a
+    day. From time to time the last one is repeated, as a test for false alarms.
 
-    Raises:
-        HistoryError: the clone cannot be read, or has no such branch; no job is opened.
+    Raises HistoryError, before any job is opened, if the clone cannot be read or has no such
+    branch.
     """
     heads = {branch: history.commit(history.head(branch)) for branch in branches}
     for branch, head in heads.items():

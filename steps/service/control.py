@@ -169,10 +169,7 @@ def _overlay(one: Overlay, history: History) -> StartCheck:
 
 
 def kernel_configs(branches: Iterable[str], lab: Lab, history: History) -> Iterator[StartCheck]:
-    """Whether each watched branch has the kernel configurations of the testbeds.
-
-    Raises HistoryError if the clone cannot be read.
-    """
+    """Whether each branch has the kernel configurations of the testbeds. Raises HistoryError."""
     folder = lab.source.kernel_configs
     own = {one.name for one in folder.iterdir()} if folder else set()
     for branch in branches:

@@ -76,10 +76,7 @@ def open_service_ledger(settings: Settings) -> Ledger:
 
 
 def open_ledger(url: str, domain: str = "netbisect.invalid") -> Ledger:
-    """Opens a database, and migrates its schema; new Message-IDs have this domain.
-
-    Raises StoreError if the database cannot be used.
-    """
+    """Opens a database and migrates it; new Message-IDs have this domain. Raises StoreError."""
     engine = open_database(url)
     migrate(engine)
     return Ledger(engine, domain=domain)

@@ -9,10 +9,7 @@ email_validator.SPECIAL_USE_DOMAIN_NAMES.clear()
 
 
 def check_mail_address(text: str) -> None:
-    """Checks an address such as `ann@example.org`, without DNS queries.
-
-    Raises ValueError if it is invalid, not ASCII, or has a display name.
-    """
+    """Checks an address without DNS queries; ValueError for Unicode or a display name, too."""
     try:
         email_validator.validate_email(
             text, check_deliverability=False, globally_deliverable=False, allow_smtputf8=False

@@ -72,10 +72,7 @@ def worker_passwords(path: Path, workers: Sequence[str]) -> dict[str, str]:
 
 
 def make_passwords(path: Path, workers: Sequence[str]) -> list[str]:
-    """Creates missing passwords, if `path` is a folder; returns the workers that got one.
-
-    Raises FileError if a file cannot be written.
-    """
+    """Creates missing passwords if `path` is a folder; returns their workers. Raises FileError."""
     if not path.is_dir():
         return []
     missing = [name for name in workers if not (path / name).exists()]
