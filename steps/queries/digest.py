@@ -54,7 +54,7 @@ def post_digest(ledger: Ledger, settings: Settings, lab: Lab) -> None:
     due = last_due(now, settings.mail.digest_hour)
     key = f"{_KEY}{datetime.fromtimestamp(due).astimezone():%Y-%m-%d}"
     last = ledger.mails.last(_KEY)
-    if last is not None and (due <= last.created_at <= now or last.key == key):
+    if last is not None and (due <= last.created_at <= now or ledger.mails.last(key)):
         return
     ahead = last is not None and last.created_at > now  # by a clock that was ahead
     since = due - _DAY if last is None or ahead else max(last.created_at, due - _LONGEST)
