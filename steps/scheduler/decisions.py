@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -50,6 +50,12 @@ class Decisions(SchedulerPart):
     kernels: Kernels
     prefetcher: Prefetcher
     quarantine: QuarantinePolicy
+    _raised: dict[int, int] = field(default_factory=dict)
+    """Priorities of other jobs that wait for a kernel, by its decision."""
+
+    def raise_priority(self, decision: Action, priority: int) -> None:
+        """Gives a build the priority of another job that waits for its kernel, if it is higher."""
+        self._raised[decision.id] = max(priority, self._raised.get(decision.id, priority))
 
     async def follow(
         self, record: JobRecord, decision: Action
@@ -60,9 +66,11 @@ class Decisions(SchedulerPart):
         buildset = decision.buildset or await self._submitted(record, decision)
         ended = await self.buildsets.outcome(buildset)
         if ended is not None:
+            self._raised.pop(decision.id, None)
             return await self._end(record, decision, *ended)
-        if record.request is not None:  # users can change it
-            await self.buildsets.set_priority(buildset, record.priority)
+        raised = self._raised.get(decision.id, record.priority)
+        if record.request is not None or raised > record.priority:  # users can change it
+            await self.buildsets.set_priority(buildset, max(raised, record.priority))
         return None
 
     async def _end(

@@ -309,11 +309,14 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             profiling = isinstance(record.job, ProfileJob)
             stage = ActionStage.PROFILE if profiling else ActionStage.TRIAL
             target = testbed.name
-        elif any(
-            (one.stage, one.revision, one.config, one.arch)
-            == (ActionStage.KERNEL, wanted, config, testbed.arch)
+        elif building := [
+            one
             for one in ledger.actions.all_open()
-        ):
+            if (one.stage, one.revision, one.config, one.arch)
+            == (ActionStage.KERNEL, wanted, config, testbed.arch)
+        ]:
+            for one in building:
+                self.decisions.raise_priority(one, record.priority)
             return None
         else:
             stage, target = ActionStage.KERNEL, kernel_builder(testbed.arch)

@@ -118,6 +118,28 @@ class BisectSchedulerTest(RealMaster):
         assert built == ["a", "c", "b"]
 
     @case
+    async def test_a_build_gets_the_priority_of_the_job_that_waits_for_it(self) -> None:
+        self.script({REVISION: {"build": "wait"}})
+        await self.start()
+        self.add_night(boots=1)
+        await self.until((self.folder / "waiting").exists)
+        records = []
+        for priority, branch, revision in (
+            (40, "stable/13", "b" * 40),
+            (100, "stable/14", "c" * 40),
+            (200, "stable/15", "b" * 40),
+        ):
+            night = NightlyJob(branch, "c2558", revision, ("inet4-forwarding",), 1)
+            records.append(self.ledger.jobs.add(night, key=f"night:{branch}", priority=priority))
+            await self.scheduler.advance()
+        await self.scheduler.advance()
+        (self.folder / "go").touch()
+        for record in records:
+            await self.closed(record)
+        built = [call[len("build ")] for call in self.calls() if call.startswith("build")]
+        assert built == ["a", "b", "c"]
+
+    @case
     async def test_a_night_waits_for_the_end_of_the_one_before_it(self) -> None:
         self.script({REVISION: {"build": "wait"}})
         await self.start()
