@@ -10,6 +10,7 @@ from real_master import REVISION, RealMaster, case
 from twisted.internet import reactor, task
 
 from netbisect.bisect.model.faults import IN_A_ROW, Fault
+from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.reports.render import words
 from netbisect.steps.policy import attempts
@@ -105,7 +106,8 @@ class QuarantinePolicyTest(RealMaster):
         await self.start()
         first = self.add_night(boots=1)
         await self.until((self.folder / "waiting").exists)
-        second = self.add_night(OTHER, boots=1)
+        other_branch = NightlyJob("stable/15", "c2558", OTHER, ("inet4-forwarding",), 1)
+        second = self.ledger.jobs.add(other_branch, key="night:stable/15:c2558")
 
         def submitted() -> bool:
             decisions = self.ledger.actions.of_job(second.id)
