@@ -23,7 +23,7 @@ from netbisect.steps.service.compute import RemoteModule
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.settings import Settings
-from netbisect.steps.web.login import logged_in_user
+from netbisect.steps.web.login import client_network, logged_in_user
 from netbisect.steps.web.responses import ProtectedResource, fail, has_gone, is_same_origin, send
 from netbisect.store.db.database import StoreError
 from netbisect.store.ledger import Ledger
@@ -249,7 +249,7 @@ class SearchResource(ProtectedResource):
         self._limiter = RateLimiter(_SEARCHES_PER_MINUTE)
 
     async def respond(self, request: Request) -> None:
-        if wait := self._limiter.wait(request.getClientAddress().host):
+        if wait := self._limiter.wait(client_network(str(request.getClientAddress().host))):
             request.setHeader(b"retry-after", str(wait).encode())
             why = f"Too many searches; retry in {wait} s."
             await _refuse(request, HTTPStatus.TOO_MANY_REQUESTS, self.settings, why)
