@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import click
+
 from netbisect.localbisect.repository import LOCATION
 from netbisect.reports.render.words import clean
 
@@ -28,11 +30,20 @@ _POLL_SECONDS = 0.2
 _MAX_OUTPUT_BYTES = 256 << 20
 _LOG_CHARACTERS = 4000
 _MESSAGE_CHARACTERS = 100
+_UNIT = (
+    r" ?(?:(?P<prefix>[kKMGT])(?P<binary>i(?=[bB]|\b))?"
+    r"(?i:b|bits?|bytes?|bps|p|pps|pkts?|packets|hz|ops?|iops|flops|[rqt]ps|req(?:uest)?s?)?"
+    r"|(?P<fraction>[mun\u00b5\u03bc])s(?:ec)?)(?![A-Za-z0-9])"
+)
+"""A unit with a prefix, which may differ between the lines of a program."""
+_POWERS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "m": -1, "u": -2, "n": -3} | dict.fromkeys(
+    "\u00b5\u03bc", -2
+)
+_SCALED = re.compile(_UNIT)
 _NUMBER = re.compile(
     r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d*)?|(?<!,)\d+,\d+(?![\d.,])"
-    r"|\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"
-    r"|(?<![\w.])[-+]?(?:nan|inf(?:inity)?)(?!\w)",
-    re.IGNORECASE,
+    rf"|\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?:{_UNIT})?"
+    r"|(?<![\w.])[-+]?(?i:nan|inf(?:inity)?)(?!\w)"
 )
 _GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
 """A number with its digits in groups of three."""
@@ -129,7 +140,8 @@ def run(
         texts = []
         for stream in (output, errors):
             stream.seek(0)
-            texts.append(stream.read().decode(errors="replace"))
+            text = stream.read().decode(errors="replace").replace("\r\n", "\n")
+            texts.append(click.unstyle(text))
     return CompletedCommand(status, texts[0], texts[1], took)
 
 
@@ -200,7 +212,7 @@ def parse_value(text: str, metric: str) -> float:
     Args:
         text: Standard output.
         metric: Regular expression; its last match, or the first group of it, is the number. If
-            empty, the last number of the text is used.
+            empty, the last number of the text is used. The prefix of a unit behind it counts.
 
     Raises:
         ValueError: There is no number above 0; the message says what there is instead.
@@ -213,16 +225,26 @@ def parse_value(text: str, metric: str) -> float:
         wanted = f"nothing that --metric {metric} matches" if metric else "no number"
         raise ValueError(f"{wanted}; its last line was {_last_line(text)!r}")
     last = matches[-1]
-    found = clean((last[1] if last.re.groups else last[0]) or "")[:_MESSAGE_CHARACTERS]
+    begin, end = last.span(1 if metric and last.re.groups else 0)
+    unit = _SCALED.search(text, begin, end) or _SCALED.match(text, end)
+    found = clean(text[begin : min(unit.start(), end) if unit else end])[:_MESSAGE_CHARACTERS]
     if "," in found and not _GROUPED.fullmatch(found):
         raise ValueError(f"{found}, expected a decimal point, or --metric for one of two numbers")
     try:
-        value = float(found.replace(",", ""))
+        value = float(found.replace(",", "")) * _factor(unit)
     except ValueError:
         raise ValueError(f"{found!r} at --metric, not a number") from None
     if not 0 < value < math.inf:
         raise ValueError(f"{found}, expected a finite number above 0")
     return value
+
+
+def _factor(unit: re.Match[str] | None) -> float:
+    """The factor of the prefix of a unit."""
+    if unit is None:
+        return 1.0
+    power = _POWERS[unit["prefix"] or unit["fraction"]]
+    return 2.0 ** (10 * power) if unit["binary"] else 10.0 ** (3 * power)
 
 
 def last_of_several(text: str) -> str:

@@ -118,6 +118,14 @@ def test_number_of_several_is_shown_with_its_line(slower: Repository) -> None:
     assert "The last number was read" not in slower.search("--reset", "--", "echo", "7").stderr
 
 
+def test_colours_and_line_ends_of_windows_are_ignored(slower: Repository) -> None:
+    command = "printf '12\\r\\n\\033[1;32m7\\033[0m\\r\\n'"
+    done = slower.search("--metric", r"^(\d+)$", "--", "sh", "-c", command)
+
+    assert done.returncode == 1, done.stderr
+    assert {sample["pps"] for sample in slower.facts("sample")} == {7}
+
+
 def test_log_of_another_search_is_rejected(slower: Repository) -> None:
     """--reset renames the old log; a log without a run, as after a typing error, is replaced."""
     wrong(slower.search("--", "./absent.sh"))
@@ -205,6 +213,17 @@ def test_failed_checkout_names_its_folder_and_the_cause(slower: Repository) -> N
         ("a,b,949,248", "", 949248),
         ("1700000000,41.5\n", "", 41.5),
         ("1,22,3\n", "", 3),
+        ("1_234_000 packets", "", 1234000),
+        ("980k", "", 980e3),
+        ("1.2M\n", "", 1.2e6),
+        ("[  5] 1.20 Gbits/sec  receiver\n", "", 1.2e9),
+        ("IOPS=1.2M, BW=3MiB/s", "", 3 << 20),
+        ("rate=1.2Mpps", r"rate=(\S+)", 1.2e6),
+        ("rate=980k", r"rate=(\d+)", 980e3),
+        ("8 kiops", "", 8000),
+        ("12 Total, 5 Mails", "", 5),
+        ("0.5 ms", "", 0.0005),
+        ("7 min", "", 7),
     ],
 )
 def test_last_number_or_metric_is_parsed(text: str, metric: str, value: float) -> None:
