@@ -13,8 +13,8 @@ from netbisect.reports.model.types import HASH_LENGTH
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table, wrap
 
-_WIDE = 200
-"""Columns of a table on a terminal; names of testbeds are not cut."""
+_WIDE = 1000
+"""Columns of a table: a row is a line, whatever the length of its names."""
 _HASH = re.compile(r"[0-9a-f]{40}")
 
 

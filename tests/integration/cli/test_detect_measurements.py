@@ -143,6 +143,25 @@ def test_rows_may_have_a_scenario_and_blanks_after_commas() -> None:
     assert "scenario 'a/b': expected letters, digits" in wrong.stderr
 
 
+@pytest.mark.parametrize("text", [csv(*CPU), as_json(CPU), csv(*CPU).replace(",", ";")])
+def test_blank_lines_before_the_first_row_count_in_messages(text: str) -> None:
+    """Semicolons may separate the columns, as in exports of spreadsheets."""
+    result = run("-", text=f"\n \n{text}x\n")
+
+    assert result.exit_code == 1
+    assert f"standard input:{len(text.splitlines()) + 3}: no" in result.stderr
+    assert "c14..c15" in result.stdout
+    assert run("-", text=text).stdout == result.stdout
+
+
+def test_long_names_are_not_wrapped() -> None:
+    name = 160 * "n"
+    head, row = run("-", text=csv(*CPU).replace("ci,", f"{name},")).stdout.splitlines()
+
+    assert head.startswith("branch  range     kind  largest in")
+    assert f" {name}/default~cpu.percent.lower  +" in row
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -48,7 +48,7 @@ def of_files(files: Sequence[str]) -> DetectionInput:
     if not found.series:
         for sentence in (*found.errors, *found.notes):
             click.echo(sentence, err=True)
-        raise click.ClickException(f"{', '.join(files)}: {_EXPECTED}")
+        raise click.ClickException(f"{', '.join(map(_shown, files))}: {_EXPECTED}")
     return found
 
 
@@ -61,14 +61,18 @@ def read_measurements(name: str) -> Measurements:
 
 def _read(name: str, measurements: Measurements, histories: Histories | None = None) -> bool:
     """Reads a file or folder; whether it contains measurements."""
-    shown = "standard input" if name == "-" else name
+    shown = _shown(name)
     try:
         if Path(name).is_dir():
             measurements.take(asv.records(Path(name)))
             return True
         with click.open_file(name, encoding="utf-8-sig", errors="replace") as stream:
-            first = stream.readline()
-            lines = itertools.chain([first], stream)
+            head = []
+            for line in stream:
+                head.append(line)
+                if line.strip():
+                    break
+            first, lines = "".join(head[-1:]), itertools.chain(head, stream)
             if histories is not None and not is_measurements(first):
                 if first.strip() and first.lstrip()[0] not in "{[":
                     raise click.ClickException(f"{shown}: {_EXPECTED}")
@@ -78,6 +82,10 @@ def _read(name: str, measurements: Measurements, histories: Histories | None = N
             return True
     except ValueError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _shown(name: str) -> str:
+    return "standard input" if name == "-" else name
 
 
 def _of_histories(histories: Histories) -> DetectionInput:

@@ -166,14 +166,15 @@ def is_measurements(first: str) -> bool:
 
 def _records(lines: Iterable[str], name: str) -> Iterator[Record]:
     rest = iter(lines)
-    first = next(rest, "")
+    begin, first = next(((n, line) for n, line in enumerate(rest, 1) if line.strip()), (1, ""))
     every = itertools.chain([first], rest)
     if first.lstrip().startswith(("{", "[")):
-        yield from _json(every, name)
+        yield from _json(every, name, begin)
         return
+    delimiter = max(",;\t", key=first.count)  # spreadsheets write `;` beside decimal commas
     # Strict: an open quotation mark would hide all rows behind it.
-    reader = csv.DictReader(every, strict=True, skipinitialspace=True)
-    begin = 1
+    reader = csv.DictReader(every, strict=True, skipinitialspace=True, delimiter=delimiter)
+    blank = begin - 1
     try:
         columns = list(filter(None, reader.fieldnames or ()))
         missing = [column for column in REQUIRED if column not in columns]
@@ -182,17 +183,17 @@ def _records(lines: Iterable[str], name: str) -> Iterator[Record]:
         if len(set(columns)) < len(columns):
             raise ValueError(f"{name}: two columns of the header have the same name")
         for record in reader:
-            where, beyond = f"{name}:{reader.line_num}", "".join(record.get(None) or ())
+            where, beyond = f"{name}:{blank + reader.line_num}", "".join(record.get(None) or ())
             yield where, ValueError(f"{beyond} is beyond the last column") if beyond else record
-            begin = reader.line_num + 1
+            begin = blank + reader.line_num + 1
     except csv.Error as error:
         raise ValueError(
             f"{name}:{begin}: {error}; expected CSV with quotation marks in pairs"
         ) from error
 
 
-def _json(lines: Iterable[str], name: str) -> Iterator[Record]:
-    for count, line in enumerate(lines, 1):
+def _json(lines: Iterable[str], name: str, begin: int) -> Iterator[Record]:
+    for count, line in enumerate(lines, begin):
         if not line.strip():
             continue
         try:
