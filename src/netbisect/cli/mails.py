@@ -70,7 +70,11 @@ def retry(mail: tuple[int, ...], folder: Path | None) -> None:
 
 
 @click.command(epilog="Example: netbisect mail --folder /var/netbisect < reply.eml")
-@folder_option
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),  # an absent one is an error that may pass
+    help="Folder of netbisect.toml (default: the current folder).",
+)
 def mail(folder: Path | None) -> None:
     """Execute the command in a reply to an alert, a mail on standard input; for an alias.
 

@@ -10,7 +10,10 @@ import contextlib
 import errno
 import importlib
 import io
+import os
+import signal
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -89,6 +92,8 @@ class _LazyGroup(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         if isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack the letters of an author
             sys.stdout.reconfigure(errors="backslashreplace")
+        if sys.stdin is None:  # closed by the caller
+            sys.stdin = Path(os.devnull).open()  # noqa: SIM115 - for the whole process
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
@@ -124,6 +129,10 @@ class _LazyGroup(click.Group):
             return super().invoke(ctx)
         except UserError as error:
             raise click.ClickException(str(error)) from error
+        except BrokenPipeError:
+            with contextlib.suppress(OSError):
+                sys.stdout.close()  # otherwise Python writes again at exit
+            sys.exit(128 + signal.SIGPIPE)  # as other programs, which the signal ends
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Like click's, without importing every command for its help."""

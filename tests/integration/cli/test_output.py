@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -37,6 +39,25 @@ def test_unwritable_output_is_reported_in_one_sentence(
     assert done.stderr == (
         "Error: standard output or a temporary file cannot be written: Bad file descriptor.\n"
     )
+
+
+def test_a_closed_pipe_ends_a_command_without_a_message(tmp_path: Path) -> None:
+    """As SIGPIPE ends other programs; status 1 of some commands is a result."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as pipe:
+        done = subprocess.run(
+            [NETBISECT, "schema", "alert"], stdout=pipe, stderr=subprocess.PIPE, check=False
+        )
+
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+def test_a_closed_standard_input_is_empty(tmp_path: Path) -> None:
+    done = captured(["sh", "-c", f"exec '{NETBISECT}' ministat <&-"], cwd=tmp_path)
+
+    assert done.returncode == 2
+    assert done.stderr == "Dataset <stdin> must contain at least 3 data points\n"
 
 
 @pytest.mark.parametrize(

@@ -116,10 +116,11 @@ def test_the_mail_command_changes_the_alert_and_notifies_its_recipients(
 
 def test_the_mail_command_reports_a_temporary_failure_without_a_service(tmp_path: Path) -> None:
     """The mail server retries after status 75, EX_TEMPFAIL."""
-    done = netbisect("mail", "--folder", tmp_path)
+    for folder in (tmp_path, tmp_path / "not-mounted"):
+        done = netbisect("mail", "--folder", folder)
 
-    assert done.exit_code == 75
-    assert "netbisect.toml" in done.stderr
+        assert done.exit_code == 75
+        assert f"{folder}/netbisect.toml" in done.stderr
 
 
 def test_unknown_commands_are_answered_once_and_a_mute_ends_after_the_given_days(
