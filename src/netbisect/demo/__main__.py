@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator
@@ -107,8 +108,9 @@ def play_command(place: Path, seed: int, no_culprit: bool) -> None:
     """Run the demonstration and stop; exit status 0 if it finds the right commit."""
     right = _perform(place, seed, no_culprit)
     click.echo("everything is stopped; `make up` runs it again and keeps it running")
-    command = Path(sys.executable).with_name("netbisect")
-    click.echo(f"to write its web pages: {command} site pages --folder {place}")
+    netbisect = str(Path(sys.executable).with_name("netbisect"))
+    command = shlex.join([netbisect, "site", "pages", "--folder", str(place)])
+    click.echo(f"to write its web pages: {command}")
     sys.exit(0 if right else 1)
 
 
