@@ -72,7 +72,7 @@ def retry(mail: tuple[int, ...], folder: Path | None) -> None:
 @click.command(epilog="Example: netbisect mail --folder /var/netbisect < reply.eml")
 @click.option(
     "--folder",
-    type=click.Path(path_type=Path),  # an absent one is an error that may pass
+    type=click.Path(file_okay=False, path_type=Path),  # may be absent for a time
     help="Folder of netbisect.toml (default: the current folder).",
 )
 def mail(folder: Path | None) -> None:

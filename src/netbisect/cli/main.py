@@ -103,7 +103,8 @@ class _LazyGroup(click.Group):
             if error.filename is None:
                 with contextlib.suppress(OSError):
                     sys.stdout.close()  # otherwise Python writes again at exit
-            click.echo(f"Error: {where}: {error.strerror}.", err=True)
+            with contextlib.suppress(OSError):  # status 1 of Python would be a result
+                click.echo(f"Error: {where}: {error.strerror}.", err=True)
             sys.exit(3 if sys.argv[1:2] == ["request"] else _ERROR_STATUS)  # there, 2 is a result
 
     def list_commands(self, ctx: click.Context) -> list[str]:

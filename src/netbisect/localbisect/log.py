@@ -145,6 +145,8 @@ class SearchLog:
 
     def _open(self, stack: ExitStack) -> FileIO:
         file = stack.enter_context(self.path.open("ab", buffering=0))
+        if not self.path.is_file():  # /dev/full would be read without end
+            raise LogError(f"{self.path} is not a file: expected the log of a search, or a new one")
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return file
 

@@ -53,6 +53,15 @@ def test_a_closed_pipe_ends_a_command_without_a_message(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
+def test_an_error_that_cannot_be_printed_is_no_result(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [NETBISECT, "bisect", "explain"], cwd=tmp_path, stderr=full, check=False
+        )
+
+    assert done.returncode == 2
+
+
 def test_a_closed_standard_input_is_empty(tmp_path: Path) -> None:
     done = captured(["sh", "-c", f"exec '{NETBISECT}' ministat <&-"], cwd=tmp_path)
 

@@ -144,6 +144,7 @@ def test_log_of_another_search_is_rejected(slower: Repository) -> None:
 
 WRONG_OPTIONS = [
     (["--worktree", "."], "expected a new or an empty folder"),
+    (["--log", "/dev/null"], "/dev/null is not a file: expected the log of a search"),
     (["--min-effect", "0"], "expected a number above 0 and below 100"),
     (["--noise", "much"], "expected a number above 0 and below 100"),
     (["--budget", "90"], "expected a time such as 90s, 20m, 1h30m or 2d"),
