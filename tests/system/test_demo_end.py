@@ -128,6 +128,22 @@ def test_folder_without_the_mark_is_not_removed(tmp_path: Path, command: str) ->
     assert thesis.read_text() == "years"
 
 
+@pytest.mark.parametrize("command", ["play", "up"])
+def test_second_demonstration_in_a_folder_is_refused(tmp_path: Path, command: str) -> None:
+    """It would stop the processes of the first one, and the first one then its own."""
+    place = tmp_path / "service"
+    place.mkdir()
+    first = DemoService(place)
+    with subprocess.Popen(["sleep", "600"], env={**ENVIRONMENT, **first.environment}) as process:
+        first.claim()
+        done = demo(command, place)
+
+        assert done.returncode == 1
+        assert f"another demonstration is being played in {place}: wait" in done.stderr
+        assert process.poll() is None
+        process.kill()
+
+
 def test_process_with_a_reused_id_is_not_killed(
     tmp_path: Path, unrelated: subprocess.Popen[bytes]
 ) -> None:

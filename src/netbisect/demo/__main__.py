@@ -87,6 +87,10 @@ def _run_story(service: DemoService, watch: ProgressWatch, seed: int, no_culprit
 def _perform(place: Path, seed: int, no_culprit: bool, *, keep: bool = False) -> bool:
     """Runs the story; with `keep`, a successful demonstration keeps running."""
     service, watch = DemoService(place), ProgressWatch()
+    try:
+        service.claim()
+    except DemoError as error:
+        raise click.ClickException(str(error)) from error
     with _stopped_on_error(service, watch):
         watch.begin()
         right = _run_story(service, watch, seed, no_culprit)

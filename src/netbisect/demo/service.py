@@ -7,6 +7,7 @@ the folder in their environment, so that they can be found and stopped after a c
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets
 import shutil
@@ -114,6 +115,24 @@ class DemoService:
         """Environment variables of all processes."""
         return {_VARIABLE: quote(str(self.place))}
 
+    def claim(self) -> None:
+        """Keeps the folder, if it exists, to this process until its end.
+
+        Raises:
+            DemoError: Another process has claimed it.
+        """
+        if not self.place.is_dir():
+            return
+        descriptor = os.open(self.place, os.O_RDONLY)  # never closed: that would end the claim
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise DemoError(
+                f"another demonstration is being played in {self.place}: "
+                "wait for its end, or choose another folder with --place"
+            ) from None
+
     def build(
         self,
         *,
@@ -171,6 +190,7 @@ class DemoService:
         if self.place.exists():
             raise DemoError(f"{self.place} exists; `make down` removes it")
         self.place.mkdir(mode=0o700, parents=True)
+        self.claim()
         (self.place / _MARK).write_text(_MARK_TEXT)
         commits = story() if commits is None else commits
         tree = create(self.place / "upstream" / "src.git", commits)
