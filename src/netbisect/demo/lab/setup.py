@@ -19,15 +19,13 @@ import shlex
 import shutil
 import socket
 import subprocess
-import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from netbisect.bisect.model.entities import Failure, Kernel
+from netbisect.bisect.model.entities import Failure
 from netbisect.demo.lab.config import LabConfig, LabError, save
 from netbisect.demo.lab.tar import unpack
 from netbisect.demo.lab.testbeds import TESTBEDS, SimulatedTestbed, lab_toml
@@ -38,40 +36,6 @@ KERNEL_CONFIG = "GENERIC-NODEBUG"
 _PORTS = range(20_000, 32_000)
 """Below the ports that systems give to outgoing connections: a router's port is free while it
 reboots, and must still be free when it comes back."""
-_STOP_SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class LabFiles:
-    """The files of a simulated lab."""
-
-    place: Path
-    known_good: Kernel
-    """The kernel of the first commit, which the routers run first."""
-
-    @property
-    def lab(self) -> Path:
-        """The lab file for netbisect."""
-        return self.place / "lab.toml"
-
-    @property
-    def ssh_config(self) -> Path:
-        """The OpenSSH configuration of all machines."""
-        return self.place / "ssh" / "config"
-
-    @property
-    def simulator(self) -> Path:
-        """The configuration of the simulated lab."""
-        return self.place / "simulator.json"
-
-    @property
-    def command(self) -> list[str]:
-        """The command of the simulated lab; it prints `ready` and exits on SIGTERM or SIGINT."""
-        return [sys.executable, "-m", "netbisect.demo.lab", str(self.simulator)]
-
-    def disk(self, machine: str) -> Path:
-        """Root folder of the disk of a machine."""
-        return self.place / "machines" / machine / "disk"
 
 
 def prepare(
@@ -81,7 +45,7 @@ def prepare(
     testbeds: Sequence[str | SimulatedTestbed] = ("c2558", "e5-2650"),
     compression: float = 300.0,
     seed: int = 1,
-) -> LabFiles:
+) -> None:
     """Writes a lab into the folder `place`, which must be absent or empty.
 
     Args:
@@ -102,7 +66,7 @@ def prepare(
     place = place.resolve()
     try:
         place.mkdir(parents=True, exist_ok=True)
-        return _write(
+        _write(
             place,
             repository.resolve(),
             [TESTBEDS[one] if isinstance(one, str) else one for one in testbeds],
@@ -116,7 +80,7 @@ def prepare(
 
 def _write(
     place: Path, repository: Path, beds: Sequence[SimulatedTestbed], compression: float, seed: int
-) -> LabFiles:
+) -> None:
     names = [machine for bed in beds for machine in bed.machines]
     with free_ports(len(names) + 2) as ports:
         doors = dict(zip([*names, "power", "console"], ports, strict=True))
@@ -124,14 +88,13 @@ def _write(
     save(LabConfig(tuple(beds), doors, compression, seed), place / "simulator.json")
     lab = place / "lab.toml"
     lab.write_text(lab_toml(beds, repository, place / "ssh" / "config", KERNEL_CONFIG))
-    kernel, archive = _first_kernel(lab, repository)
+    archive = _first_kernel(lab, repository)
     for bed in beds:
         for root in bed.roots(place / "machines"):
             folder = root / "boot" / "kernel"
             folder.mkdir(parents=True)
             with tarfile.open(archive) as tar:
                 unpack(tar, folder)
-    return LabFiles(place, kernel)
 
 
 @contextlib.contextmanager
@@ -231,7 +194,8 @@ def _run(command: list[str]) -> str:
     return done.stdout
 
 
-def _first_kernel(lab_file: Path, repository: Path) -> tuple[Kernel, Path]:
+def _first_kernel(lab_file: Path, repository: Path) -> Path:
+    """Builds the kernel of the first commit; returns its archive."""
     git = ["git", "--git-dir", str(repository)]
     first = _run([*git, "rev-list", "--first-parent", "--max-parents=0", "main"]).split()[-1]
     lab = load_lab(lab_file)
@@ -239,38 +203,4 @@ def _first_kernel(lab_file: Path, repository: Path) -> tuple[Kernel, Path]:
     kernel = build.run()
     if isinstance(kernel, Failure):
         raise LabError(f"the kernel of the first commit cannot be built: {kernel.why}")
-    return kernel, build.kernels.archive(kernel.key)
-
-
-@contextlib.contextmanager
-def running(files: LabFiles) -> Iterator[subprocess.Popen[str]]:
-    """Runs the simulated lab as a process within the block.
-
-    Its error output goes to `simulator.log`.
-
-    Raises:
-        LabError: It does not start.
-    """
-    log = files.place / "simulator.log"
-    with (
-        log.open("w") as stream,
-        subprocess.Popen(
-            files.command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=stream,
-            text=True,
-        ) as process,
-    ):
-        try:
-            assert process.stdout is not None
-            if not any(line == "ready\n" for line in process.stdout):
-                lines = log.read_text().strip().splitlines()
-                raise LabError(lines[-1] if lines else "the simulated lab exited without output")
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
+    return build.kernels.archive(kernel.key)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from builds import built, failed
-from lab_fixtures import RunningLab
+from lab_fixtures import LabFiles, RunningLab, running
 
 from netbisect.bisect.model.entities import Kernel, Reaction, Stage
 from netbisect.demo.lab import setup
-from netbisect.demo.lab.setup import KERNEL_CONFIG, LabFiles
+from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree, create
 from netbisect.demo.tree.story import StoryCommit, append, comment, page
 from netbisect.demo.tree.story import replace as edit
@@ -53,11 +53,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> SampleTree:
 @pytest.fixture(scope="module")
 def files(tree: SampleTree, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabFiles]:
     """A lab of this tree; its DUT has the programs of the first commit."""
-    place = tmp_path_factory.mktemp("lab") / "lab"
-    prepared = setup.prepare(
-        place, repository=tree.repository, testbeds=("c2558",), compression=600
-    )
-    with setup.running(prepared):
+    prepared = LabFiles(tmp_path_factory.mktemp("lab") / "lab")
+    setup.prepare(prepared.place, repository=tree.repository, testbeds=("c2558",), compression=600)
+    with running(prepared):
         yield prepared
 
 
