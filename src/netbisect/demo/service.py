@@ -25,7 +25,7 @@ import bcrypt
 from netbisect.demo.lab import setup
 from netbisect.demo.lab.testbeds import SimulatedTestbed
 from netbisect.demo.tree.create import SampleTree, create
-from netbisect.demo.tree.story import StoryCommit, story
+from netbisect.demo.tree.story import StoryCommit
 from netbisect.steps.service import control
 from netbisect.steps.service.settings import load
 from netbisect.workers.config.lab import Lab
@@ -146,7 +146,7 @@ class DemoService:
         Args:
             commits: Commits after the initial one (default: those of `story`).
             seed: Random seed of the lab.
-            testbeds: Testbeds of the simulated lab.
+            testbeds: Testbeds, or their names in `TESTBEDS`.
             compression: Lab seconds per real second.
 
         Raises:
@@ -192,7 +192,6 @@ class DemoService:
         self.place.mkdir(mode=0o700, parents=True)
         self.claim()
         (self.place / _MARK).write_text(_MARK_TEXT)
-        commits = story() if commits is None else commits
         tree = create(self.place / "upstream" / "src.git", commits)
         setup.prepare(
             self.place / "lab",

@@ -9,7 +9,7 @@ from typing import Any
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.results import Culprit, Effect, NotConfirmed, Posterior, Suspects
-from netbisect.localbisect.result import SearchResult, headline, posterior_of, user_effect
+from netbisect.localbisect.result import SearchResult, headline, user_effect
 from netbisect.localbisect.text_report import (
     layout_counts,
     overlaid_revisions,
@@ -41,8 +41,7 @@ def as_data(result: SearchResult) -> dict[str, Any]:
         found["duts"] = {name: values_by_revision(result.entries, name) for name in spec.names}
     if spec.layouts:
         found["layouts"] = layout_counts(result.entries)
-    posterior = posterior_of(finding)
-    if posterior is not None:
+    if posterior := getattr(finding, "posterior", None):  # not after a mere comparison
         found["posterior"] = posterior_data(posterior)
     if result.culprits:
         found["culprits"] = [_culprit_data(result, one) for one in result.culprits]

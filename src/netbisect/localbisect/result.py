@@ -20,7 +20,6 @@ from netbisect.bisect.model.results import (
     Effect,
     NotConfirmed,
     NotReproduced,
-    Posterior,
     Result,
     SeveralCulprits,
     Suspects,
@@ -160,12 +159,6 @@ def user_effect(effect: Effect, spec: SearchSpec) -> Effect:
 def label(spec: SearchSpec, revision: str) -> str:
     """Abbreviated hash and subject."""
     return f"{revision[:12]} {words.clean(spec.subjects.get(revision, ''))}".rstrip()
-
-
-def posterior_of(finding: Result) -> Posterior | None:
-    """The posterior at the end of a search; None after a mere comparison."""
-    posterior: Posterior | None = getattr(finding, "posterior", None)
-    return posterior
 
 
 def headline(result: SearchResult) -> str:

@@ -24,7 +24,6 @@ from netbisect.localbisect.result import (
     headline,
     label,
     mark_sentences,
-    posterior_of,
     user_effect,
 )
 from netbisect.localbisect.search import Entry
@@ -42,7 +41,7 @@ def as_text(result: SearchResult) -> str:
     for culprit in result.culprits:
         blocks.append(_commit(result, culprit))
         blocks += _ministat(result, culprit.parent, culprit.revision, culprit.effects)
-    posterior = posterior_of(result.finding)
+    posterior = getattr(result.finding, "posterior", None)  # None after a mere comparison
     if posterior and posterior.chances and not result.culprits:
         blocks.append(_posterior(result, posterior))
     if isinstance(result.finding, NotConfirmed):

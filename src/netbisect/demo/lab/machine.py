@@ -117,16 +117,6 @@ class SimulatedMachine:
         return [clone for clone in self.clones.values() if clone.route]
 
     @property
-    def dead_end(self) -> bool:
-        """Whether one of them is not connected."""
-        return any(not clone.carries for clone in self.detour)
-
-    def count_detour(self, packets: int) -> None:
-        """Counts packets that left through them."""
-        for clone in self.detour:
-            clone.sent += packets
-
-    @property
     def version(self) -> str:
         """The output of `uname -v`."""
         return "FreeBSD 14.2-RELEASE releng/14.2-n269506-c8918d6c7412 GENERIC"

@@ -449,7 +449,8 @@ class SimulatedRouter(SimulatedMachine):
         """Accounts for the processors' time of forwarded packets."""
         capacity = self.capacity(family)
         self.encrypted += packets * self.firewalls.ipsec
-        self.count_detour(packets)
+        for clone in self.detour:
+            clone.sent += packets
         self.firewalls.ipf_packets += packets
         if capacity:
             aside = 1 + self._cost([_ASIDE]) / self._cost(self._places(family))
@@ -480,7 +481,8 @@ class SimulatedRouter(SimulatedMachine):
     def _closed(self, family: str) -> bool:
         """Whether forwarding is disabled, or all packets are dropped on their way."""
         forwarding = "net.inet.ip" if family == "inet4" else "net.inet6.ip6"
-        if self.sysctls[f"{forwarding}.forwarding"] == "0" or self.dead_end:
+        dead_end = any(not clone.carries for clone in self.detour)
+        if self.sysctls[f"{forwarding}.forwarding"] == "0" or dead_end:
             return True
         walls = self.firewalls
         accept = self.environment.get("net.inet.ip.fw.default_to_accept") == "1"
