@@ -132,6 +132,8 @@ class DemoService:
                 f"another demonstration is being played in {self.place}: "
                 "wait for its end, or choose another folder with --place"
             ) from None
+        except OSError:  # NFS locks no folders
+            os.close(descriptor)
 
     def build(
         self,
