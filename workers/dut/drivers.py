@@ -43,12 +43,15 @@ DRIVERS = {
     "vcxgbe": _NONE,
     "vcxl": PortDriver((), _CHELSIO.damaged),
     "vcc": _NONE,
-    "mce": PortDriver(("rx_pauseframe_control", "tx_pauseframe_control"), tunable=True),
+    "mce": PortDriver(
+        ("rx_pauseframe_control", "tx_pauseframe_control"), ("pstats.check_seq_err",), tunable=True
+    ),
     "vtnet": _NONE,
 }
 """By name of the interface without its number. Sources: if_em.c (em, igb), if_igc.c, if_ix.c,
 ixl_pf_main.c:906, ice_lib.c:4857 (`fc` is a string there), t4_main.c:7997 (`pause_settings`),
-mlx5_en_main.c (`mce`, read-only after boot). Queues: iflib_add_device_sysctl_post() in
+mlx5_en_main.c (`mce`, read-only after boot); MLX5E_PPORT_IEEE802_3_STATS in its en.h has the
+aFrameCheckSequenceErrors of IEEE 802.3. Queues: iflib_add_device_sysctl_post() in
 sys/net/iflib.c, if_ix.c, t4_sge.c.
 """
 _QUEUE = re.compile(

@@ -61,3 +61,10 @@ def test_numbers_of_queues(interface: str, values: dict[str, str], counts: str) 
     iflib = "iflib" in counts
     assert drivers.iflib_queues(interface, "rx", values) == (2 if iflib else 0)
     assert drivers.iflib_queues(interface, "tx", values) == (1 if iflib else 0)
+
+
+def test_crc_errors_are_counted_by_all_physical_ports() -> None:
+    """Virtual interfaces have the counters of the port above them."""
+    without = {name for name in drivers.DRIVERS if not drivers.crc_sysctls(f"{name}0")}
+    assert without == {"vcxgbe", "vcc", "vtnet"}
+    assert drivers.crc_sysctls("mce1") == ["dev.mce.1.pstats.check_seq_err"]
