@@ -27,8 +27,6 @@ _FAST_WITH_REDIRECTS = 13
 PANIC_SYSCTL = "debug.debugger_on_panic"
 NETMAP_SYSCTL = "dev.netmap.admode"
 _EMULATED = "2"
-_ON_ZFS = ("nextboot-zfs", "bootenv")
-"""Boot methods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,38 +46,25 @@ class CheckResult(NamedTuple):
     found: str
 
 
-def room(
-    df: str, du: str, known_good: str, deploy: str = "nextboot"
-) -> Iterator[tuple[str, CheckResult]]:
-    """Known-good kernel, file system of /boot and free space.
+def room(df: str, du: str, known_good: str) -> Iterator[tuple[str, CheckResult]]:
+    """Known-good kernel, and free space.
 
     Args:
-        df: Output of `df -kT /boot`.
+        df: Output of `df -k /boot`.
         du: Output of `du -sk /boot/KNOWN_GOOD`.
         known_good: That folder.
-        deploy: The boot method.
     """
     size = freebsd_tools.parse_count(du.split(maxsplit=1)[0]) if du.split() else None
     there = f"/boot/{known_good}, {size >> 10} MiB" if size is not None else ""
     result = CheckResult(bool(there), there or f"there is no /boot/{known_good}")
     yield "known-good kernel", result
-    words = df.splitlines()[-1].split() if len(df.splitlines()) > 1 else []
-    free = freebsd_tools.parse_free(words[4]) if len(words) > 4 else None  # noqa: PLR2004 - device, type, blocks, used, free
+    free = freebsd_tools.free_kib("".join(df.splitlines()[1:]))
     if free is None:
         yield "room in /boot", CheckResult(False, "unknown output of df")
         return
     needed = int(_ROOM * (size or 0))
     lacking = f", {needed >> 10} are needed" if free < needed else ""
     yield "room in /boot", CheckResult(not lacking, f"{free >> 10} MiB free{lacking}")
-    text = kind = words[1]
-    if kind == "zfs" and deploy == "nextboot":
-        text = (
-            "zfs: its loader cannot reset nextboot.conf, so a kernel that panics would be booted "
-            "for ever; expected ufs, or deploy = 'nextboot-zfs' or 'bootenv'"
-        )
-    elif kind != "zfs" and deploy in _ON_ZFS:
-        text = f"{kind}: deploy = {deploy!r} needs zfs"
-    yield "file system of /boot", CheckResult(text == kind, text)
 
 
 def settings(

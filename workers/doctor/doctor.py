@@ -24,7 +24,7 @@ from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.vm import Vm
 from netbisect.workers.doctor import checks
 from netbisect.workers.doctor.checks import CheckResult, DoctorCheck
-from netbisect.workers.dut import drivers, freebsd_tools, nextboot, ports
+from netbisect.workers.dut import drivers, freebsd_tools, ports
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure import pktgen
 from netbisect.workers.measure.traffic import TrafficRunner, lacking_rings, rings
@@ -184,7 +184,7 @@ class _TestbedChecks:
             self._sizes(connections)
             self._threads(connections)
             if answers:
-                self._dut(router.machine)
+                self._dut(router)
             for address in dict.fromkeys(host.address for host in bed.generators + bed.receivers):
                 self._host(connections.machine(address))
             if self._rates and all(check.good for check in self._found):
@@ -266,22 +266,21 @@ class _TestbedChecks:
         self._add(f"clock of {who}", checks.clock(date, before, after))
         return [release, *answers]
 
-    def _dut(self, router: Machine) -> None:
-        dut = self._testbed.dut
+    def _dut(self, device: DeviceUnderTest) -> None:
+        dut, router = self._testbed.dut, device.machine
         try:
             release, df, du, sysctls = self._common(
                 router,
                 "the dut",
-                ["df", "-kT", "/boot"],
+                ["df", "-k", "/boot"],
                 ["du", "-sk", f"/boot/{dut.known_good}"],
                 ["sysctl", "-ie", *_SYSCTLS],
             )
-            for what, result in checks.room(df, du, dut.known_good, dut.deploy):
+            for what, result in checks.room(df, du, dut.known_good):
                 self._add(what, result)
-            if dut.deploy == "nextboot-zfs":
-                why = nextboot.lacking(router.ask(nextboot.QUESTION)[0])
-                found = why or "nextboot and loader know the label of the pool"
-                self._add("order in the label of the pool", CheckResult(not why, found))
+            why = device.boot_method.misfit(device.look())
+            found = f"deploy = {dut.deploy!r}" + (f", but the DUT {why}" if why else "")
+            self._add("boot method", CheckResult(not why, found))
             values = freebsd_tools.parse_sysctls(sysctls)
             for what, result in checks.settings(values, self._scenarios, release):
                 self._add(what, result)

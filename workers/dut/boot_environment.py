@@ -15,6 +15,7 @@ from netbisect.workers.dut.running_kernel import RunningKernel
 
 NAME = "netbisect"
 """Of the boot environment."""
+_LIST = ("bectl", "list", "-H")
 _MOUNT = "/tmp/netbisect.root"  # noqa: S108 - on the DUT, whose only user is root
 
 
@@ -22,8 +23,8 @@ class BootEnvironment(BootMethod):
     """Kernels and their settings are in a boot environment of their own."""
 
     def misfit(self, running: RunningKernel) -> str:
-        """Refuses a root that is not on ZFS."""
-        return not_on_zfs(running)
+        """Refuses a root that is not on ZFS, or in no boot environment."""
+        return not_on_zfs(running) or lacking(running.root, self.machine.ask(_LIST)[0])
 
     def boot_once(self, folder: str, environment: Mapping[str, str]) -> None:
         """Writes the settings of that boot, and selects the environment for it."""
@@ -53,7 +54,7 @@ class BootEnvironment(BootMethod):
         if _is_test(root):
             yield self.boot
             return
-        rows = self.machine.run(["bectl", "list", "-H"]).splitlines()
+        rows = self.machine.run(_LIST).splitlines()
         if not any(row.split("\t")[0] == NAME for row in rows):
             self.machine.run(["bectl", "create", NAME])
         self.machine.try_run(["bectl", "umount", NAME])  # left by an interrupted trial
@@ -62,6 +63,19 @@ class BootEnvironment(BootMethod):
             yield f"{_MOUNT}/boot"
         finally:
             self.machine.run(["sync"], ["bectl", "umount", NAME])
+
+
+def lacking(root: str, listed: str) -> str:
+    """Why bectl(8) cannot be used on a root on ZFS, by the output of `bectl list -H`; "" if it can.
+
+    It fails without output, and with the exit status of a lost connection, if libbe_init() does.
+    """
+    if listed:
+        return ""
+    return (
+        f"has its root on {root}, of which `bectl list` knows no boot environment: expected a root "
+        "such as zroot/ROOT/default, and the property bootfs of the pool; or use nextboot-zfs"
+    )
 
 
 def _is_test(root: str) -> bool:

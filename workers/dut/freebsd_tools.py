@@ -89,9 +89,12 @@ def parse_count(text: str) -> int | None:
     return int(digits) if _COUNT.match(digits) else None
 
 
-def parse_free(text: str) -> int | None:
-    """Free blocks from df(1), which are below 0 where root has used the reserve of UFS, or None."""
-    return 0 if text.startswith("-") else parse_count(text)
+def free_kib(row: str) -> int | None:
+    """Free KiB in a row of `df -k`, or None; df shows less than 0 where root uses UFS's reserve."""
+    words = row.split()
+    if len(words) < 4:  # noqa: PLR2004 - device, blocks, used, free
+        return None
+    return 0 if words[3].startswith("-") else parse_count(words[3])
 
 
 def parse_sensors(values: Mapping[str, str]) -> MachineState:

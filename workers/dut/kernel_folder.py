@@ -13,7 +13,7 @@ from netbisect.bisect.model.entities import Kernel
 from netbisect.bisect.model.faults import Fault
 from netbisect.workers.build.artifacts import ArtefactError, key_of
 from netbisect.workers.build.identity import build_id_of, ident_of
-from netbisect.workers.dut.freebsd_tools import parse_free
+from netbisect.workers.dut.freebsd_tools import free_kib
 from netbisect.workers.dut.running_kernel import RunningKernel
 from netbisect.workers.transport.errors import CommandError, LabFault
 from netbisect.workers.transport.ssh import Machine
@@ -141,8 +141,7 @@ def _look(place: BootFolder) -> tuple[int, list[str]]:
     df = ["df", "-k", place.boot]
     output = place.machine.run(df, ["ls", "-1t", place.boot])
     _, disk, *names = output.splitlines() if output.count("\n") > 1 else ("", "")
-    words = disk.split()
-    free = parse_free(words[3]) if len(words) > 3 else None  # noqa: PLR2004 - device, blocks, used, free
+    free = free_kib(disk)
     if free is None:
         raise CommandError(place.machine.address, shlex.join(df), 0, output)
     return free * 1024, names

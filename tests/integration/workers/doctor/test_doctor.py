@@ -42,7 +42,7 @@ def test_a_working_lab_has_no_faults(running_lab: RunningLab) -> None:
         "clock of the dut",
         "known-good kernel",
         "room in /boot",
-        "file system of /boot",
+        "boot method",
         "forwarding inet4",
         "after a panic",
         "sysctls of scenarios",
@@ -171,27 +171,26 @@ def test_routes_of_a_scenario_are_not_checked() -> None:
     assert addresses == {"198.18.10.1"}
 
 
-DF = "Filesystem Type 1024-blocks Used Avail Capacity Mounted on\n/dev/x {} 100 50 {} 50% /\n"
-
-
-def test_boot_needs_space_and_a_file_system_that_the_loader_writes() -> None:
+def test_boot_needs_space() -> None:
     """There must be space for two kernels, besides the good one."""
+    df = "Filesystem 1024-blocks Used Avail Capacity Mounted on\n/dev/x 100 50 {} 50% /\n"
     du = "40000\t/boot/kernel\n"
-    for deploy, good in (
-        ("nextboot", {"ufs", "nfs"}),
-        ("nextboot-zfs", {"zfs"}),
-        ("bootenv", {"zfs"}),
-    ):
-        for kind in ("ufs", "nfs", "zfs"):
-            found = dict(checkup.room(DF.format(kind, 90_000), du, "kernel", deploy))
-            assert found["file system of /boot"].good is (kind in good)
-            assert found["room in /boot"].good
-            assert found["known-good kernel"].found == "/boot/kernel, 39 MiB"
-    found = dict(checkup.room(DF.format("ufs", 70_000), du, "kernel"))
+    found = dict(checkup.room(df.format(90_000), du, "kernel"))
+    assert found["room in /boot"].good
+    assert found["known-good kernel"].found == "/boot/kernel, 39 MiB"
+    found = dict(checkup.room(df.format(70_000), du, "kernel"))
     assert found["room in /boot"].found == "68 MiB free, 78 are needed"
     found = dict(checkup.room("", "", "kernel.good"))
     assert found["known-good kernel"].found == "there is no /boot/kernel.good"
     assert not found["room in /boot"].good
+
+
+def test_boot_needs_a_method_that_fits_the_root(running_lab: RunningLab) -> None:
+    testbed = running_lab.lab.testbed("c2558")
+    testbed = replace(testbed, dut=replace(testbed.dut, deploy="bootenv"))
+    found = checks(replace(running_lab.lab, testbeds=(testbed,)), "c2558")["c2558", "boot method"]
+    assert not found.good
+    assert found.found.startswith("deploy = 'bootenv', but the DUT has its root on ufs:/dev/")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from netbisect.demo.tree.create import SampleTree
 from netbisect.workers import dut as dut_package
 from netbisect.workers.config.dut import BOOT_METHODS
 from netbisect.workers.doctor.doctor import examine
+from netbisect.workers.dut import boot_environment
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.ssh import Connections
@@ -119,6 +120,13 @@ def test_unknown_label_quarantines_the_testbed(lab: RunningLab) -> None:
         place.write_text(text)
     assert not sound
     assert "/boot/lua/config.lua know nothing of it" in only_failure(facts).why
+
+
+def test_root_outside_of_a_boot_environment_is_reported() -> None:
+    """libbe_init() of bectl(8) then fails, without output."""
+    assert boot_environment.lacking("zfs:zroot/ROOT/default", "default\tNR\t/\t1G\tnow\n") == ""
+    why = boot_environment.lacking("zfs:tank", "")
+    assert why.startswith("has its root on zfs:tank, of which `bectl list` knows no boot environ")
 
 
 def test_unreachable_pxe_server_quarantines_the_testbed(lab: RunningLab) -> None:
