@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from netbisect.workers.config.testbed import Console
-from netbisect.workers.transport.lifetime import signal_group
+from netbisect.workers.transport.lifetime import ProcessGroup, signal_group
 from netbisect.workers.transport.panic import plain
 
 _FILE = 16 << 20
@@ -36,6 +36,8 @@ class ConsoleTap:
         self._console = console
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
+        self._group: ProcessGroup | None = None
+        """Of the process: also its children, which keep the pipe open."""
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
         self._lock = threading.Lock()
@@ -59,12 +61,12 @@ class ConsoleTap:
     def __exit__(self, *_: object) -> None:
         self._closing.set()
         with self._lock:
-            process = self._process
-        if process is not None:
+            process, group = self._process, self._group
+        if process is not None and group is not None:
             signal_group(process, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_PATIENCE)
-            signal_group(process, signal.SIGKILL)  # also children, which keep the pipe open
+            group.end()
             process.wait()
         if self._thread is not None:
             self._thread.join(_PATIENCE)
@@ -100,18 +102,21 @@ class ConsoleTap:
             self.failures += 1
             self.note(f"{console.command[0]} cannot be run: {error.strerror}")
             return None
+        group = ProcessGroup(process.pid)
         with self._lock:
-            self._process = process
+            self._process, self._group = process, group
         if self._closing.is_set():
-            signal_group(process, signal.SIGKILL)
+            group.end()
         return process
 
     def _listen(self, console: Console, process: subprocess.Popen[bytes] | None) -> None:
         while True:
             if process is not None:
                 assert process.stdout is not None
+                assert self._group is not None
                 with process:
                     self._copy(process.stdout)
+                self._group.end()
                 status = process.returncode
                 if self._closing.is_set():
                     return

@@ -18,8 +18,8 @@ _GRACE = 3.0
 _GUARD = """
 trap '' HUP INT TERM
 read -r _
-rm -rf "$1"
-kill -KILL 0
+rm -rf "$2"
+kill -KILL "$1"
 """
 """Waits for end of file on a pipe from the guarded process."""
 
@@ -30,20 +30,21 @@ class ProcessGroup:
     It differs from the terminal's group, so machines can be cleaned up after Ctrl-C.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, number: int = 0, folder: Path | str = "") -> None:
         """Starts the guard process.
 
         Args:
+            number: The group; 0: a new one.
             folder: Temporary files; removed with the group.
         """
         self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD, "sh", str(folder)],
+            ["/bin/sh", "-c", _GUARD, "sh", str(-number), str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             process_group=0,
         )
-        self.number = self._guard.pid
+        self.number = number or self._guard.pid
         """For `process_group` of subprocess.Popen."""
 
     def end(self) -> None:

@@ -66,7 +66,7 @@ class Connections(contextlib.ExitStack):
         super().__init__()
         self._settings = settings
         self._sockets = Path(tempfile.mkdtemp(prefix="nb-", dir=_short_folder()))
-        self._group = ProcessGroup(self._sockets)
+        self._group = ProcessGroup(folder=self._sockets)
         self.callback(self._group.end)
         self._machines: dict[str, Machine] = {}
 

@@ -8,15 +8,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 from lab_fixtures import RunningLab
 from localbisect_fixtures import interruptible
-from programs import command_lines
+from programs import command_lines, runs
 from waiting import wait_until
 
+from netbisect.workers.config.testbed import Console
 from netbisect.workers.transport import lifetime
+from netbisect.workers.transport.console import ConsoleTap
 
 WORKER = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:], stdout=-1)"]
 """Reads the output of its command, like a Buildbot worker."""
@@ -114,6 +117,23 @@ def test_trial_ends_with_its_killed_worker(c2558: RunningLab, place: Path) -> No
     assert "pf.ko" in c2558.ssh("c2558-dut", "kldstat"), (
         "the trial cleaned up instead of being killed"
     )
+
+
+def attach(folder: Path) -> None:
+    silent = f"(sleep 600) & echo $! $$ >{folder}/new && mv {folder}/new {folder}/processes; cat"
+    with ConsoleTap(Console(("sh", "-c", silent)), folder / "log"):
+        time.sleep(600)
+
+
+def test_killed_trial_ends_its_console(tmp_path: Path) -> None:
+    """A command that prints nothing does not notice that its reader is gone."""
+    process = get_context("fork").Process(target=attach, args=(tmp_path,))
+    process.start()
+    wait_until((tmp_path / "processes").exists)
+    numbers = (tmp_path / "processes").read_text().split()
+    process.kill()
+    process.join()
+    wait_until(lambda: not any(map(runs, map(int, numbers))))
 
 
 def test_living_reader_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
