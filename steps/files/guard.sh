@@ -72,9 +72,12 @@ function is(rule) {
     return tried ~ ("^" rule "$")
 }
 
+function marks() {
+    return is("true") || is("echo netbisect:\001the\001end\001of\001this\001answer")
+}
+
 function looks() {
-    return is("true") || is("echo netbisect:\001the\001end\001of\001this\001answer") \
-        || is("uname -[vr]") || is("date (-u )?[+]%s") || is("which pkt-gen") || is("dmesg") \
+    return marks() || is("uname -[vr]") || is("date (-u )?[+]%s") || is("which pkt-gen") || is("dmesg") \
         || is("vmstat -i") || is("kldstat( -m [a-z0-9_]+)?") || is("kenv( [a-z0-9._]+)?") \
         || is("ifconfig -a( -m)?") || is("pciconf -l") || is("sysctl -(n|ie)( [A-Za-z0-9._%-]+)*") \
         || is("netstat -I [A-Za-z0-9._]+ -bn --libxo json") \
@@ -136,7 +139,7 @@ function allowed(said) {
     tried = said
     if (role == "traffic") return looks() || sends()
     if (role == "traffic-scripts") return looks() || sends() || scripts()
-    if (role == "server") return root != "" && (is("true") || kernels(plain_root "/boot"))
+    if (role == "server") return root != "" && (marks() || kernels(plain_root "/boot"))
     # Programs that came with a kernel.
     sub(/^\/boot\/kernel[.]nb-[0-9a-f]+\/netbisect-tools\//, "", tried)
     return looks() || kernels("(/tmp/netbisect[.]root)?/boot") || boots() || measures() || scripts()

@@ -40,6 +40,8 @@ _PATIENCE = 5.0
 """Seconds for a command on this host to end."""
 _POLL = 0.01
 _END = "netbisect: the end of this answer"
+_MARK = shlex.join(["echo", _END])
+"""Also before the first command: csh(1) reads the .cshrc of root, which may print something."""
 _KEY_ERRORS = ("REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed")
 _LONGEST_FOLDER = 60
 """Bytes: a socket's path has 104; ssh(1) and our names need some forty."""
@@ -110,7 +112,7 @@ class Machine:
             "ConnectTimeout": str(settings.connect_timeout),
             "ServerAliveInterval": "5",
             "ServerAliveCountMax": "3",
-            "ControlPath": str(socket),
+            "ControlPath": f'"{socket}"'.replace("%", "%%"),
             "ControlPersist": "no",
             "LogLevel": "ERROR",
         }
@@ -146,6 +148,12 @@ class Machine:
             _left(deadline)
             time.sleep(_POLL)
         self._connected = True
+
+    def _is_connected(self) -> bool:
+        """Whether the shared connection stands: a command may exit with the status of ssh(1)."""
+        check = [*self._ssh, "-O", "check", self._destination]
+        done = subprocess.run(check, capture_output=True, check=False, timeout=_PATIENCE)
+        return done.returncode == 0
 
     def _failure(self, output: str) -> UnreachableError | HostKeyError:
         """The error for a failure of ssh(1) itself."""
@@ -200,14 +208,17 @@ class Machine:
         with contextlib.ExitStack() as stack:
             with self._limited(line, limit):
                 feed = stack.enter_context(_as_stdin(stdin))
-                process = stack.enter_context(self._begin(line, deadline, feed, pipe, pipe))
+                marked = f"{_MARK} && {line}"
+                process = stack.enter_context(self._begin(marked, deadline, feed, pipe, pipe))
                 stack.callback(process.kill)
 
             def read() -> str:
                 with self._limited(line, limit):
                     out, complaint = _read_both(process, deadline)
                     status = process.wait(_left(deadline))
-                if status == SSH_FAILED:
+                    lost = status == SSH_FAILED and not (complaint and self._is_connected())
+                out = out.partition(f"{_END}\n")[2]
+                if lost:
                     self.forget_connection()
                     raise self._failure(complaint)
                 if status != 0:
@@ -256,8 +267,7 @@ class Machine:
             A function for the answers, to be called once within the block; it returns and raises
             what `ask` does.
         """
-        end = shlex.join(["echo", _END])
-        line = "; ".join(f"{self._line(command)}; {end}" for command in commands)
+        line = "; ".join(f"{self._line(command)}; {_MARK}" for command in commands)
         with self._running_line(line) as read:
 
             def answer() -> list[str]:
@@ -350,6 +360,9 @@ class WireEnds(Machine):
 
     def open(self) -> None:
         """Nothing to do: there is no connection."""
+
+    def _is_connected(self) -> bool:
+        return True
 
     def _begin(
         self,

@@ -37,6 +37,7 @@ def test_commands_of_netbisect_are_accepted(tmp_path: Path, awk: str) -> None:
         ("dut", "", [["kldunload", "-f", "ipdivert"], ["kldunload", "ipfw"]]),
         ("dut", "", [["ifconfig", "-a", "-m"], ["sysctl", "-ie", "dev.ix.0.queue31"]]),
         ("dut", "", [[f"{_BOOT}/netbisect-tools/pfctl", "-q", "-f", "-"], ["sync"]]),
+        ("server", "/diskless/c2558", [["echo", "netbisect: the end of this answer"], ["sync"]]),
         ("server", "/diskless/c2558", [["rm", "-rf", f"/diskless/c2558{_BOOT}"]]),
         ("traffic", "", [["pkill", "-INT", "-x", "-f", "pkt-gen .*[ :]igb3[- ].*"]]),
         (
