@@ -123,14 +123,15 @@ def _alone(vm: Vm) -> Iterator[None]:
 def process_of(vm: Vm) -> int:
     """ID of its process, or 0 if it is off.
 
-    QEMU locks its pidfile, so the ID of a dead process is never taken for another process.
+    QEMU locks its pidfile, so the ID of a dead process is never taken for another process. The lock
+    tried here is a shared one: several processes may look at the same time.
     """
     with (
         contextlib.suppress(FileNotFoundError, ValueError),
         (vm.directory / _PIDFILE).open("r+") as stream,
     ):
         try:
-            fcntl.lockf(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
             return int(stream.read().strip() or 0)
     return 0
