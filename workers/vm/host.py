@@ -23,10 +23,11 @@ _SHIMS = ("pkt-gen", "ifconfig", "pkill")
 def furnish(machine: Vm, line_rate_pps: float) -> None:
     """Writes ssh configuration and programs for the current lab file."""
     folder = machine.directory
+    quoted = str(folder).replace("%", "%%")  # ssh_config(5) has tokens such as %d
     (folder / GUEST_SSH_CONFIG).write_text(
         f"Host *\n  HostName 127.0.0.1\n  Port {machine.ssh_port}\n  User root\n"
         f"  HostKeyAlias {GUEST_ALIAS}\n  IdentitiesOnly yes\n"
-        f'  IdentityFile "{folder / KEY}"\n  UserKnownHostsFile "{folder / KNOWN_HOSTS}"\n'
+        f'  IdentityFile "{quoted}/{KEY}"\n  UserKnownHostsFile "{quoted}/{KNOWN_HOSTS}"\n'
     )
     programs = folder / WIRE_PROGRAMS
     programs.mkdir(exist_ok=True)

@@ -83,7 +83,7 @@ def pinned(cpus: str) -> list[str]:
 def command(vm: Vm, disk: Path) -> list[str]:
     """The command line of QEMU with that disk; it goes into the background once it runs."""
     words = [*pinned(vm.cpus), vm.qemu, "-nodefaults", "-no-user-config", "-display", "none"]
-    words += ["-name", vm.directory.name, "-machine", f"q35,accel={vm.accelerator}"]
+    words += ["-name", _escaped(vm.directory.name), "-machine", f"q35,accel={vm.accelerator}"]
     words += ["-cpu", "host" if vm.accelerator == "kvm" else "max"]
     words += ["-m", str(vm.memory), "-smp", str(vm.processors)]
     words += ["-drive", f"if=none,id=disk,format=qcow2,file={_escaped(disk)}"]
@@ -102,7 +102,7 @@ def command(vm: Vm, disk: Path) -> list[str]:
     return [*words, "-pidfile", str(vm.directory / _PIDFILE), "-daemonize"]
 
 
-def _escaped(path: Path) -> str:
+def _escaped(path: Path | str) -> str:
     """Escapes a value for a comma-separated list of QEMU."""
     return str(path).replace(",", ",,")
 

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from netbisect.demo.lab.setup import free_ports
 from netbisect.workers.cli.main import main
 from netbisect.workers.config.lab import load_lab
 from netbisect.workers.config.toml import FileError
-from netbisect.workers.config.vm import Vm
+from netbisect.workers.config.vm import GUEST_SSH_CONFIG, Vm
 from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.transport.ssh import Connections
 from netbisect.workers.vm import host as vm_host
@@ -140,6 +141,35 @@ def test_a_reboot_keeps_the_disk_and_a_power_cycle_renews_it(machine: Vm) -> Non
     vm.stop(machine)
     assert vm.process_of(machine) == 0
     vm.stop(machine)
+
+
+def look_at(machine: Vm) -> None:
+    while True:
+        vm.process_of(machine)
+
+
+def test_machine_that_others_look_at_is_off(machine: Vm) -> None:
+    """The number in the file of a stopped machine may be that of another process."""
+    (machine.directory / "qemu.pid").write_text("4194304\n")
+    other = get_context("fork").Process(target=look_at, args=(machine,))
+    other.start()
+    found = {vm.process_of(machine) for _ in range(5000)}
+    other.kill()
+    other.join()
+    assert found == {0}
+
+
+def test_folder_may_have_an_odd_name(machine: Vm) -> None:
+    """ssh(1) expands percent signs, QEMU splits at commas."""
+    odd = replace(machine, directory=machine.directory / "a b,50%d")
+    odd.directory.mkdir()
+    vm_host.furnish(odd, 1.0)
+    shown = captured(["ssh", "-G", "-F", odd.directory / GUEST_SSH_CONFIG, "guest"]).stdout
+    assert f"userknownhostsfile {odd.directory}/known_hosts\n" in shown
+    unexpanded = str(odd.directory).replace("%", "%%")  # `ssh -G` expands only some options
+    assert f"identityfile {unexpanded}/id_ed25519\n" in shown
+    command = vm.command(odd, odd.directory / "disk")
+    assert command[command.index("-name") + 1] == "a b,,50%d"
 
 
 def test_missing_requirements_are_reported(machine: Vm, folder: Path) -> None:
