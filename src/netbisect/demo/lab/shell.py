@@ -1,6 +1,6 @@
 """The shell of a simulated machine.
 
-It supports quoting, `&&` and `;` of sh(1) and the commands of the package `commands`.
+It supports quoting, `&&`, `;` and `echo` of sh(1) and the commands of the package `commands`.
 """
 
 from __future__ import annotations
@@ -84,6 +84,9 @@ class Shell:
 
     async def execute(self, words: list[str]) -> int:
         """Runs a command; returns its status."""
+        if words[0] == "echo":
+            self.out(f"{' '.join(words[1:])}\n")
+            return 0
         path = words[0].startswith("/") and ANY_PATH in self.commands
         command = self.commands.get(ANY_PATH if path else words[0])
         if command is None:

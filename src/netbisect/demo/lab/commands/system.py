@@ -143,10 +143,5 @@ def dmesg(machine: SimulatedMachine, shell: Shell, _: list[str]) -> None:
     shell.out("".join(f"{message}\n" for message in machine.messages))
 
 
-def echo(_: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
-    """Prints its arguments."""
-    shell.out(f"{' '.join(arguments)}\n")
-
-
-SYSTEM = named(date, dmesg, echo, kenv, sysctl, uname)
+SYSTEM = named(date, dmesg, kenv, sysctl, uname)
 START = named(dumpon, nextboot, shutdown, watchdogd)
