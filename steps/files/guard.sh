@@ -90,7 +90,7 @@ function kernels(boot,    ours, any, conf) {
     ours = boot "/kernel[.]nb-[0-9a-f]+([.]new)?"
     any = boot "/nextboot[.]conf"
     conf = boot "/loader[.]conf[.]d/netbisect[.]conf"
-    return is("df -kT? " boot) || is("ls -1t? " boot "(/[A-Za-z0-9._-]+/netbisect-tools)?") || is("cd " ours) \
+    return is("df -k " boot) || is("ls -1t? " boot "(/[A-Za-z0-9._-]+/netbisect-tools)?") || is("cd " ours) \
         || is("sha256 -r( [A-Za-z0-9._/-]+)*") && tried !~ / \// \
         || is("rm -rf( " ours ")+") || is("mkdir -p " ours) || is("tar -xzpf - -C " ours) \
         || is("kldxref " ours) || is("mv " ours " " ours) || is("sync") \

@@ -23,8 +23,8 @@ from netbisect.workers.config.validation import (
 )
 from netbisect.workers.config.vm import ADDRESS, GUEST_MARK, HOST_MARK, Vm
 
-_FRAME_BYTES = 24
-"""CRC, preamble and inter-frame gap."""
+FRAME_BYTES = 24
+"""CRC, preamble and inter-frame gap, which take the wire with each frame."""
 
 _SHORTEST_RUN = 25
 
@@ -310,7 +310,7 @@ class Testbed:
 
     def line_rate(self, size: float) -> float:
         """Line rate in packets of `size` bytes without CRC, in the mean, per second."""
-        return self.line_rate_pps * (60 + _FRAME_BYTES) / (size + _FRAME_BYTES)
+        return self.line_rate_pps * (60 + FRAME_BYTES) / (size + FRAME_BYTES)
 
     def offered_rate(self, traffic: Traffic) -> float:
         """Required rate of all generators, packets/s."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from netbisect.workers.config import pktgen_options
 from netbisect.workers.config.scenario import Scenario
-from netbisect.workers.config.testbed import Testbed
+from netbisect.workers.config.testbed import FRAME_BYTES, Testbed
 from netbisect.workers.dut import drivers, freebsd_tools, ports
 
 CLOCK_SECONDS = 10.0
@@ -18,7 +18,6 @@ CLOCK_SECONDS = 10.0
 _ROOM = 2.0
 """Free space in /boot, in kernels: two test kernels are kept there."""
 _SPEED = re.compile(r"([0-9]{1,6})(G?)[Bb]ase")
-_OVERHEAD_BYTES = 24
 _LEAST_SHARE = 0.99
 """Minimal share of the line rate that the generator must offer."""
 _PAUSES = ("rxpause", "txpause")
@@ -147,7 +146,7 @@ def link(
         return CheckResult(False, text if interface.up else f"{text}, and is not up")
     if speed := _SPEED.search(interface.media):
         bits = int(speed[1]) * (1e9 if speed[2] else 1e6)
-        fits = bits / (8 * (60 + _OVERHEAD_BYTES))
+        fits = bits / (8 * (60 + FRAME_BYTES))
         text += f", {bits / 1e9:g} Gbit/s"
         if share * line_rate_pps > 1.001 * fits:
             part = f" and {100 * share:.0f} % of it pass here" if share != 1 else ""

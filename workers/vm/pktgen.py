@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TextIO
 
 from netbisect.workers.config import pktgen_options
+from netbisect.workers.config.testbed import FRAME_BYTES
 
 MACS = {"ingress": "52:54:00:00:00:21", "egress": "52:54:00:00:00:22"}
 """Addresses of this host's ends of the wires."""
@@ -39,8 +40,6 @@ _LONGEST_WAIT = 0.01
 """Maximal seconds that a receiver sleeps before it reads the clock."""
 _SILENCE = 1.0
 """Seconds without a packet after which traffic has ended."""
-_FRAME_BYTES = 24
-"""CRC, preamble and gap: a longer frame takes the wire longer."""
 _MOST_FLOWS = 1 << 18
 _BUFFER = 1 << 16
 _UDP = 17
@@ -215,7 +214,7 @@ def _send(run: _Run, folder: Path, line_rate: float) -> None:
     macs = _mac(options.get("-S") or MACS[port]), _mac(options.get("-D", ""))
     pairs = itertools.product(ends_in(options.get("-s", "")), ends_in(options.get("-d", "")))
     frames = [frame(macs, *pair, run.size) for pair in itertools.islice(pairs, _MOST_FLOWS)]
-    wire = line_rate * (60 + _FRAME_BYTES) / (run.size + _FRAME_BYTES)
+    wire = line_rate * (60 + FRAME_BYTES) / (run.size + FRAME_BYTES)
     rate = min(wire, int(options.get("-R", "0")) or wire)
     count = int(options.get("-n", "0"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:

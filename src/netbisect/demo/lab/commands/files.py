@@ -164,16 +164,14 @@ def du(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
     shell.out(f"{-(-size // 1024)}\t{arguments[-1]}\n")
 
 
-def df(machine: SimulatedMachine, shell: Shell, arguments: list[str]) -> None:
-    """`df -k`, `df -kT`."""
+def df(machine: SimulatedMachine, shell: Shell, _arguments: list[str]) -> None:
+    """`df -k`."""
     # Below 0: root has filled the reserve of UFS, too.
     free = -4096 if InjectedFault.DISK_FULL in machine.faults else _DISK_KIB - _USED_KIB
     used = _DISK_KIB - free
-    root = machine.environment.get("vfs.root.mountfrom", "ufs:").partition(":")[0]
-    kind = ("  Type", f"   {root}") if "-kT" in arguments else ("", "")
     shell.out(
-        f"Filesystem{kind[0]} 1024-blocks    Used    Avail Capacity  Mounted on\n"
-        f"/dev/ada0p2{kind[1]}   {_DISK_KIB:9} {used:7} {free:8} {100 * used // _DISK_KIB:6}%   /\n"
+        "Filesystem 1024-blocks    Used    Avail Capacity  Mounted on\n"
+        f"/dev/ada0p2   {_DISK_KIB:9} {used:7} {free:8} {100 * used // _DISK_KIB:6}%   /\n"
     )
 
 
