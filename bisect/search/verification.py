@@ -107,6 +107,8 @@ def verify(
         return Unfinished(
             f"the {end} end cannot be measured: {_skip_reason(space, revision)}", posterior
         )
+    if 1 < len(group.positions) == len(space.revisions) - 1 and _ends_differ(space):
+        return _suspects(space, group, posterior)
     job = space.job
     two = posterior.two > 0.5  # noqa: PLR2004 - likelier than not; either may have the other sign
     least = (LEAST_PART if two else LEAST_SHARE) * abs(job.effect)
@@ -144,6 +146,13 @@ def comparison_of_ends(space: SearchSpace) -> KernelComparison | None:
     return KernelComparison(good, bad, COMPARES_ENDS, LEAST_SHARE * abs(space.job.effect))
 
 
+def _ends_differ(space: SearchSpace) -> bool:
+    """Whether the comparison of the ends has shown a change."""
+    test = comparison_of_ends(space)
+    tested = test.result(space) if test is not None else None
+    return tested is not None and tested.shown and not is_blurred(space.job)
+
+
 def is_blurred(job: BisectJob) -> bool:
     """Whether two images without a change may differ by as much as the effect."""
     return abs(job.effect) < _CLEAR_OF_IMAGES * job.noise.image
@@ -155,10 +164,7 @@ def without_refuted(space: SearchSpace) -> SearchSpace:
     These are candidates, unless all of them are refuted, and that nothing changed.
     """
     reasons = {r.order for r in space.evidence.observations if r.order}
-    ends = comparison_of_ends(space) if COMPARES_ENDS in reasons else None
-    tested = ends.result(space) if ends is not None else None
-    shown = tested is not None and tested.shown and not is_blurred(space.job)
-    space = replace(space, changed=shown)
+    space = replace(space, changed=_ends_differ(space))
     if not any(why.startswith(VERIFIES) for why in reasons) or link_order.can_average(space.job):
         return space
     possible, least = space.possible.copy(), LEAST_SHARE * abs(space.job.effect)
@@ -247,8 +253,12 @@ def _name(
             _effects(space, group, tested),
             min(1.0, group.probability),
         )
-    suspects = tuple(revisions[position] for position in group.positions)
-    blocked = [name for name in suspects if space.target_at[revisions.index(name)] is None]
+    return _suspects(space, group, posterior)
+
+
+def _suspects(space: SearchSpace, group: CandidateGroup, posterior: Posterior) -> Suspects:
+    suspects = tuple(space.revisions[position] for position in group.positions)
+    blocked = [name for name in suspects if space.target_at[space.revisions.index(name)] is None]
     return Suspects(
         suspects,
         posterior,

@@ -243,6 +243,16 @@ def test_suspects_are_verified_by_their_neighbours() -> None:
     assert min(fresh_boots(played, "r6"), fresh_boots(played, "r10")) >= 2
 
 
+def test_suspects_between_the_ends_need_no_further_boots() -> None:
+    """The comparison of the ends has shown that something changed."""
+    boots = proof("r0", "r4", (13.95, 13.85), blocks=2, why=COMPARES_ENDS)
+    broken = dict.fromkeys(("r1", "r2", "r3"), "it does not build")
+    found = next_move(bisection(4, drop=0.1), Evidence(boots, skipped=broken), PRICES)
+
+    assert isinstance(found, Suspects)
+    assert found.revisions == ("r1", "r2", "r3", "r4")
+
+
 @pytest.mark.parametrize(("broken", "end"), [(8, "bad"), (0, "good")])
 def test_unmeasurable_end_next_to_the_culprit_is_unfinished(broken: int, end: str) -> None:
     culprit = 8 if end == "bad" else 1
