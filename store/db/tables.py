@@ -8,13 +8,31 @@ the epoch, UTC.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, TypeVar
 
 import cattrs
-from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, MetaData, Text, UniqueConstraint
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    ColumnElement,
+    Double,
+    ForeignKey,
+    Index,
+    MetaData,
+    Text,
+    UniqueConstraint,
+    bindparam,
+)
 from sqlalchemy.engine import Dialect
-from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    InstrumentedAttribute,
+    Mapped,
+    MappedAsDataclass,
+    mapped_column,
+)
 from sqlalchemy.types import TypeDecorator
 
 from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
@@ -210,6 +228,14 @@ class FailureRow(Base, kw_only=True):
     log: Mapped[str]
     fault: Mapped[str] = mapped_column(server_default="", default="")
     decision_id: Mapped[int | None] = mapped_column(ForeignKey("decisions.id"), index=True)
+
+
+def one_of(column: InstrumentedAttribute[str], values: Iterable[str]) -> ColumnElement[bool]:
+    """The condition that a column has one of any number of values.
+
+    They are literals: SQLite takes 32,766 parameters, PostgreSQL 65,535.
+    """
+    return column.in_(bindparam(None, list(values), expanding=True, literal_execute=True))
 
 
 def record_of(kind: type[T], row: object, /, **more: object) -> T:

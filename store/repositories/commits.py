@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
@@ -13,10 +13,7 @@ from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.evidence import split_kernel_name
 from netbisect.bisect.model.revision_key import parts_of, short, with_patch
 from netbisect.store.db.sessions import LedgerRepository
-from netbisect.store.db.tables import BootRow, CommitRow, PlaceRow, record_of
-
-_PART = 10_000
-"""Names in one query; SQLite takes 32,766 parameters."""
+from netbisect.store.db.tables import BootRow, CommitRow, PlaceRow, one_of, record_of
 
 
 class CommitRepository(LedgerRepository):
@@ -74,14 +71,11 @@ class CommitRepository(LedgerRepository):
         with self.reading() as session:
             return session.scalar(places.order_by(PlaceRow.number.desc()).limit(1))
 
-    def find(self, revisions: Collection[str]) -> dict[str, Commit]:
+    def find(self, revisions: Iterable[str]) -> dict[str, Commit]:
         """By revision: the known ones of these commits."""
+        query = select(CommitRow).where(one_of(CommitRow.revision, revisions))
         with self.reading() as session:
-            return {
-                row.revision: record_of(Commit, row)
-                for part in _parts(revisions)
-                for row in session.scalars(select(CommitRow).where(CommitRow.revision.in_(part)))
-            }
+            return {row.revision: record_of(Commit, row) for row in session.scalars(query)}
 
     def booted(self) -> list[str]:
         """All booted revisions without a patch, in the default layout."""
@@ -114,8 +108,3 @@ def _merge(session: Session, rows: Iterable[CommitRow | PlaceRow]) -> bool:
     changed = any(row in session.new or session.is_modified(row) for row in merged)
     session.flush()
     return changed
-
-
-def _parts(names: Collection[str]) -> Iterable[list[str]]:
-    ordered = sorted(names)
-    return (ordered[at : at + _PART] for at in range(0, len(ordered), _PART))

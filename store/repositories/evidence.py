@@ -21,7 +21,7 @@ from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.metric import metric_of
 from netbisect.store.db.records import Action, ActionStage, JobRecord, MarkRow, Outcome, RequestJob
 from netbisect.store.db.sessions import LedgerRepository
-from netbisect.store.db.tables import BootRow, KernelRow, SampleRow, kernel_of, record_of
+from netbisect.store.db.tables import BootRow, KernelRow, SampleRow, kernel_of, one_of, record_of
 from netbisect.store.repositories.skipped_revisions import BuildVariants, Scope, skipped
 
 _AHEAD = 3600.0
@@ -185,7 +185,7 @@ def _observations(session: Session, scope: Scope) -> tuple[Observation, ...]:
         .outerjoin(Action, BootRow.decision_id == Action.id)
         .where(
             BootRow.testbed.in_(scope.testbeds),
-            BootRow.revision.in_(scope.revisions),
+            one_of(BootRow.revision, scope.revisions),
             or_(*(comparable(session, name, scope.scenarios) for name in scope.testbeds)),
         )
         .order_by(BootRow.at, BootRow.id, SampleRow.at)

@@ -25,7 +25,7 @@ from netbisect.store.db.records import (
     RequestState,
 )
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row, transaction
-from netbisect.store.db.tables import KernelRow
+from netbisect.store.db.tables import KernelRow, one_of
 from netbisect.store.repositories import alert_changes, request_changes
 from netbisect.store.repositories.evidence import scope_of
 from netbisect.store.repositories.outbox import post_mail
@@ -198,7 +198,7 @@ class JobRepository(LedgerRepository):
             for row in session.scalars(select(JobRecord).where(still_open)):
                 revisions.update(scope_of(row).revisions)
             relinked = KernelRow.revision.contains("#")
-            built = select(KernelRow).where(KernelRow.revision.in_(revisions) | relinked)
+            built = select(KernelRow).where(one_of(KernelRow.revision, revisions) | relinked)
             newest = {
                 (row.revision, row.config, row.arch): row.key
                 for row in session.scalars(built.order_by(KernelRow.id))

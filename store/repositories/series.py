@@ -22,6 +22,7 @@ from netbisect.store.db.tables import (
     ConditionsRow,
     PlaceRow,
     SampleRow,
+    one_of,
     record_of,
 )
 from netbisect.store.repositories.alerts import STANDING
@@ -110,7 +111,7 @@ class SeriesRepository(LedgerRepository):
                 SampleRow.testbed == testbed,
                 SampleRow.scenario == scenario,
                 SampleRow.valid,
-                BootRow.revision.in_(list(revisions)),
+                one_of(BootRow.revision, revisions),
             )
         )
         found: defaultdict[str, list[float]] = defaultdict(list)
@@ -169,11 +170,11 @@ class SeriesRepository(LedgerRepository):
             places = session.execute(
                 select(SampleRow.testbed, SampleRow.scenario)
                 .join(BootRow, SampleRow.boot == BootRow.id)
-                .where(BootRow.revision.in_(revisions), SampleRow.valid)
+                .where(one_of(BootRow.revision, revisions), SampleRow.valid)
                 .distinct()
             ).all()
             for testbed, scenario in places:
-                booted = BootRow.revision.in_(revisions)
+                booted = one_of(BootRow.revision, revisions)
                 for level in newest_levels(session, testbed, scenario, booted):
                     found[testbed, scenario].setdefault(level.revision, level)
         return dict(found)

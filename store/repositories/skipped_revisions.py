@@ -14,7 +14,7 @@ from netbisect.bisect.model.entities import Reaction, Stage
 from netbisect.bisect.model.evidence import split_kernel_name
 from netbisect.bisect.model.metric import scenario_of
 from netbisect.store.db.records import Action
-from netbisect.store.db.tables import BootRow, FailureRow, KernelRow, SampleRow
+from netbisect.store.db.tables import BootRow, FailureRow, KernelRow, SampleRow, one_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class BuildVariants:
         return or_(
             False,
             *(
-                and_(config == name, revision.in_([one for _, one in group]))
+                and_(config == name, one_of(revision, [one for _, one in group]))
                 for name, group in groupby(by_config, key=lambda item: item[0])
             ),
         )
@@ -157,7 +157,7 @@ def _failures(
         select(FailureRow, Action.job)
         .outerjoin(Action, FailureRow.decision_id == Action.id)
         .where(
-            FailureRow.revision.in_(scope.revisions),
+            one_of(FailureRow.revision, scope.revisions),
             or_(
                 FailureRow.stage.in_(_BUILDING) & of_config & (Action.arch == builds.arch),
                 FailureRow.stage.not_in(_BUILDING)
@@ -188,7 +188,7 @@ def _successes(
             BootRow.testbed == testbed,
             SampleRow.scenario.in_(scope.deciding),
             SampleRow.valid,
-            BootRow.revision.in_(scope.revisions),
+            one_of(BootRow.revision, scope.revisions),
         )
         .order_by(SampleRow.at)
     )

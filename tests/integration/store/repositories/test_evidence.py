@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import sqlite3
+from typing import Any
 
 import pytest
 from evidence_lab import (
@@ -17,8 +19,10 @@ from evidence_lab import (
     learn,
 )
 from ledger_facts import NIGHT, sample
+from sqlalchemy import event
 
 from netbisect.bisect.model.entities import Boot, Noise, Reaction, Sample, Stage
+from netbisect.bisect.model.jobs import Candidate
 
 OTHER = "c2558-2"
 
@@ -43,6 +47,29 @@ def test_a_bisection_inherits_earlier_measurements(lab: Lab) -> None:
     lab.boot(record, "r0", {FORWARDING: 1e5})
 
     assert boots_of(lab.evidence(record)) == [("r1", False), ("r9", False), ("r5", True)]
+
+
+@pytest.mark.both_databases
+def test_a_search_may_have_more_commits_than_a_query_has_parameters(lab: Lab) -> None:
+    """Debian has raised the limit of SQLite."""
+
+    @event.listens_for(lab.ledger.engine, "checkout")
+    def limit(connection: Any, *_: object) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766)
+
+    candidates = tuple(Candidate(f"r{number}") for number in range(2, 70_000))
+    record = lab.add_job(dataclasses.replace(BISECTION, candidates=candidates))
+    built = lab.build("r5")
+    lab.boot(record, "r5", {FORWARDING: 1e5}, kernel=built.key)
+    lab.failure(record, "r7", Stage.BUILD)
+
+    evidence = lab.evidence(record)
+
+    assert boots_of(evidence) == [("r5", True)]
+    assert evidence.kernels == {"r5": built}
+    assert evidence.skipped == {"r7": "build trouble"}
+    assert lab.ledger.jobs.needed_kernels() == {built.key}
 
 
 @pytest.mark.both_databases
