@@ -22,6 +22,8 @@ _ENVIRONMENT = {
     "GIT_HTTP_LOW_SPEED_LIMIT": "1",  # gives up on a silent server
     "GIT_HTTP_LOW_SPEED_TIME": "300",
 }
+_LOCK_SECONDS = 600.0
+"""Age of a stale lock: git holds one for seconds, while it writes references or the graph."""
 _PROGRESS_SECONDS = 10.0
 """Interval of progress messages during the first fetch."""
 
@@ -74,10 +76,7 @@ class Mirror:
                     "an empty or a new directory"
                 )
             self._run("init", "--quiet", "--bare", str(self.directory.absolute()))
-        for lock in self.directory.rglob("*.lock"):
-            with contextlib.suppress(FileNotFoundError):
-                if time.time() - lock.stat().st_mtime > self.fetch_seconds:
-                    lock.unlink()  # of a git that was killed
+        self._remove_stale_locks()
         refspecs = [f"+refs/{kind}/*:refs/{kind}/*" for kind in ("heads", "tags", "notes")]
         options = ["--prune", "--no-write-fetch-head", self.url, *refspecs]
         # The graph makes counting 300,000 commits a matter of milliseconds.
@@ -137,6 +136,14 @@ class Mirror:
             yield parse(revision, raw)
 
     # -------------------------------------------------------------------------------- internal
+
+    def _remove_stale_locks(self) -> None:
+        """Removes the locks of a git that was killed."""
+        for folder, _, names in os.walk(self.directory):  # unlike rglob, ignores a removed folder
+            for lock in (Path(folder, name) for name in names if name.endswith(".lock")):
+                with contextlib.suppress(FileNotFoundError):
+                    if time.time() - lock.stat().st_mtime > _LOCK_SECONDS:
+                        lock.unlink()
 
     def _fetch_first(self, arguments: Sequence[str], seconds: float) -> None:
         """Fetches everything, and reports the progress that git prints."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -178,9 +179,27 @@ def test_old_locks_of_a_killed_git_are_removed(tree: Repository, history: Histor
     lock.touch()
     with pytest.raises(HistoryError, match="File exists"):
         history.update()
-    os.utime(lock, (0, 0))
+    quarter_hour_ago = time.time() - 900
+    os.utime(lock, (quarter_hour_ago, quarter_hour_ago))
     history.update()
     assert history.head("main") == second
+
+
+def test_gc_may_remove_a_folder_during_an_update(
+    tree: Repository, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The replacement of `os.scandir` makes the removal certain."""
+    tree.commit("first")
+    history.update()
+    listed = os.scandir
+
+    def scandir(path: os.PathLike[str] | str) -> object:
+        if os.fspath(path).endswith("objects/pack"):
+            raise FileNotFoundError(path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    history.update()
 
 
 def test_unknown_names_are_reported(tree: Repository, history: History) -> None:
