@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -37,6 +38,8 @@ _PPS = re.compile(r"(?P<label>.+)\.pps")
 _RAW = {"RAW", "raw"}
 _ARCH = "amd64"
 """Architecture of all machines of netbenches."""
+_MOST = 2**31
+"""Numbers of revisions are below it, in databases too."""
 _DISTURBED = "PMC"
 """Folder of runs slowed down by hwpmc."""
 
@@ -129,7 +132,7 @@ class _Point:
     @property
     def complaint(self) -> str:
         """About values that are no rates, or ""."""
-        bad = [json.dumps(one) for one in self.values if not _is_rate(one)]
+        bad = [f"{json.dumps(one):.40}" for one in self.values if not _is_rate(one)]
         boots = f"{len(self.values):,} boot{'' if len(self.values) == 1 else 's'}"
         left_out = f"{self.revision}: {len(bad)} of {boots} left out"
         why = f"no rate in packets per second is {', '.join(bad)}"
@@ -217,7 +220,8 @@ def _point(value: object) -> _Point:
         if revision_of(image, "", "") is None:
             raise ValueError("has no revision `rev`")
         revision = image
-    if not isinstance(revision, int | str) or isinstance(revision, bool):
+    is_number = isinstance(revision, int) and not isinstance(revision, bool)
+    if not (isinstance(revision, str) or (is_number and 0 < revision < _MOST)):
         raise ValueError(f"has {revision!r} for its revision `rev`")  # noqa: TRY004 - see images_of
     if not isinstance(values, list):
         raise ValueError(f"({revision}) has no list of values `v`")  # noqa: TRY004 - see images_of
@@ -225,7 +229,8 @@ def _point(value: object) -> _Point:
 
 
 def _is_rate(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return known and 0 <= value <= sys.float_info.max
 
 
 def _image_of_point(texts: Mapping[str, str], point: _Point, where: str) -> Imported | None:

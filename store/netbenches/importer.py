@@ -77,9 +77,12 @@ def _series(image: Imported) -> tuple[str, str]:
 
 
 def _distinct(found: Iterable[Imported], skipped: list[str]) -> Iterator[Imported]:
-    """Skips further images with the same name in a series."""
+    """Skips images without boots, and further images with the same name in a series."""
     origins: dict[tuple[str, str, str], str] = {}
     for image in found:
+        if not image.runs:
+            skipped.append(f"{image.origin}: {image.revision.name} has no boot")
+            continue
         key = (*_series(image), image.revision.name)
         if key in origins:
             skipped.append(

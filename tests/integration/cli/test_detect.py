@@ -145,6 +145,7 @@ def test_since_takes_a_revision_or_a_day(file: Path) -> None:
         ({"v": []}, "r300300 has no boot with a rate: a gap in the series"),
         ({"v": None}, "point 4 (300300) has no list of values `v`: it was left out"),
         ({"rev": None, "image": "x"}, "point 4 has no revision `rev`: it was left out"),
+        ({"v": [600000, 10**400]}, "r300300: 1 of 2 boots left out"),
         ({"rev": [1]}, "point 4 has [1] for its revision `rev`: it was left out"),
         ({"rev": "7f4e724829e", "image": ""}, "image 7f4e724829e names no revision by number"),
         ({"v": [600000]}, f"a single boot, which may be an outlier: 1 (in {SERIES}/head)"),

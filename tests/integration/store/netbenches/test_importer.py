@@ -129,11 +129,18 @@ def test_patched_and_unnamed_images_are_excluded(ledger: Ledger, tmp_path: Path)
 
 
 NAN = history(points=[{"rev": 293069, "v": [float("nan")]}])
+HUGE = history(points=[{"rev": 293069, "v": [10**400]}])
+BEYOND = history(points=[{"rev": 2**31, "v": [5e5]}])
 
 
 @pytest.mark.parametrize(
     ("line", "why"),
-    [("{", "not a line of JSON"), (NAN, "no rate in packets per second is NaN")],
+    [
+        ("{", "not a line of JSON"),
+        (NAN, "no rate in packets per second is NaN"),
+        (HUGE, "no rate in packets per second is 1000"),
+        (BEYOND, "point 1 has 2147483648 for its revision `rev`"),
+    ],
 )
 def test_a_malformed_line_is_reported_and_nothing_is_imported(
     ledger: Ledger, tmp_path: Path, line: str, why: str
@@ -321,6 +328,7 @@ def test_one_name_for_two_measurements_is_reported(ledger: Ledger, tmp_path: Pat
             "forwarding names no revision by number; expected a histories.jsonl",
         ),
         ("", None, "No such file or directory"),
+        ("311849.pps", "\n", "311849: r311849 has no boot; expected a histories.jsonl"),
         ("311849.pps", "500000\n\n1.2.3\n", ".pps:3: '1.2.3' is no rate in packets per second"),
     ],
 )
