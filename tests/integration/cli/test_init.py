@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pwd
 import shutil
 import subprocess
 from datetime import timedelta
@@ -130,6 +131,10 @@ def test_rc_scripts_and_systemd_units_are_valid(folder: Path, tmp_path: Path, pa
     assert '_user:="bench"}"' in text
     assert f'_folder:="{folder}"}}"' in text
     assert "$$" not in text
+    of_root = printed("rcd", part, folder, "--user", "root").splitlines()
+    script = "\n".join(line for line in of_root if "_user:=" in line or "_env=" in line)
+    environment = captured(["sh", "-c", f"{script}\necho ${{netbisect_env-$netbisect_worker_env}}"])
+    assert environment.stdout.startswith(f"HOME={pwd.getpwnam('root').pw_dir} PATH=/")
     spaced = tmp_path / "with space"
     spaced.mkdir()
     done = run("service", "rcd", part, spaced)
