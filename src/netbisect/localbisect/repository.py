@@ -85,7 +85,10 @@ class Repository:
         done = _called(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")
         if not done.returncode:
             return cls(folder, Path(os.fsdecode(done.stdout.rstrip(b"\n"))))
-        why = " ".join(done.stderr.decode(errors="replace").split()).removeprefix("fatal: ")
+        lines = done.stderr.decode(errors="replace").removeprefix("fatal: ").splitlines()
+        found = [line.strip() for line in lines if line.strip()]
+        # A line is a sentence, or the beginning of one.
+        why = " ".join(one if one.endswith((":", ".")) else f"{one}." for one in found).rstrip(".")
         if why.startswith("not a git repository"):
             why = f"{folder} is not in a git repository"
         raise RepositoryError(why)

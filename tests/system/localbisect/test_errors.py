@@ -178,10 +178,13 @@ def test_signatures_in_the_log_of_git_do_not_matter(slower: Repository) -> None:
 
 
 def test_folders_that_git_refuses_are_rejected(slower: Repository, tmp_path: Path) -> None:
-    """The error message of git is quoted, as for a repository of another user."""
+    """The error message of git is quoted."""
     place = tmp_path / "nowhere"
     place.mkdir()
     assert f"{place} is not in a git repository" in wrong(Repository(place, ["a", "b"]).search())
+    # Only root can make a repository of another user.
+    refused = wrong(slower.search(GIT_TEST_ASSUME_DIFFERENT_OWNER="1"))
+    assert "'. To add an exception for this directory, call: git config --global" in refused
     slower.git("config", "core.repositoryFormatVersion", "99")
     done = slower.search()
 
