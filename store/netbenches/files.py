@@ -222,7 +222,7 @@ def _point(value: object) -> _Point:
         revision = image
     is_number = isinstance(revision, int) and not isinstance(revision, bool)
     if not (isinstance(revision, str) or (is_number and 0 < revision < _MOST)):
-        raise ValueError(f"has {revision!r} for its revision `rev`")  # noqa: TRY004 - see images_of
+        raise ValueError(f"has {revision!r} for its revision `rev`")
     if not isinstance(values, list):
         raise ValueError(f"({revision}) has no list of values `v`")  # noqa: TRY004 - see images_of
     return _Point(revision, values, image, _text(value, "release"), _text(value, "patch"))
