@@ -229,8 +229,9 @@ def _point(value: object) -> _Point:
 
 
 def _is_rate(value: object) -> bool:
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return known and 0 <= value <= sys.float_info.max
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value <= sys.float_info.max
 
 
 def _image_of_point(texts: Mapping[str, str], point: _Point, where: str) -> Imported | None:
