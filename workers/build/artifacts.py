@@ -221,7 +221,8 @@ class ArtefactStore:
     def _remove(self, fact: Path) -> bool:
         """Removes one kernel; False if it is leased or gone."""
         try:
-            stream = (fact.parent / ARCHIVE).open("rb")
+            # NFSv4 refuses an exclusive lock of a file that is open for reading only.
+            stream = (fact.parent / ARCHIVE).open("r+b")
         except OSError:
             return False
         with stream, self._work() as work:
