@@ -6,13 +6,13 @@ import contextlib
 import os
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import cast
 
 from netbisect.errors import UserError
 from netbisect.store.git.raw_commit import RawCommit, parse
@@ -152,15 +152,13 @@ class Mirror:
         with self._started(seconds, *arguments) as process:
             printed, reported = deque[str](maxlen=20), time.monotonic()
             assert process.stderr is not None
-            buffer = b""
             # git ends a line of progress with a carriage return.
-            while chunk := os.read(process.stderr.fileno(), 1 << 16):
-                *lines, buffer = (buffer + chunk).replace(b"\r", b"\n").split(b"\n")
-                printed.extend(line.decode(errors="replace") for line in lines)
-                if lines and time.monotonic() - reported >= _PROGRESS_SECONDS:
-                    self.progress(printed[-1].strip())
-                    reported = time.monotonic()
-            printed.append(buffer.decode(errors="replace"))
+            with TextIOWrapper(process.stderr, "utf-8", "replace") as lines:
+                for line in lines:
+                    printed.append(line)
+                    if time.monotonic() - reported >= _PROGRESS_SECONDS:
+                        self.progress(line.strip())
+                        reported = time.monotonic()
             status = process.wait()
         if status:
             raise HistoryError(
@@ -215,11 +213,8 @@ class Mirror:
         Raises:
             HistoryError: the command failed or took too long, or git is not installed.
         """
-        with tempfile.TemporaryFile() as source:
-            source.write(given)
-            source.seek(0)
-            with self._started(seconds or self.read_seconds, *arguments, stdin=source) as process:
-                output, errors = process.communicate()
+        with self._started(seconds or self.read_seconds, *arguments) as process:
+            output, errors = process.communicate(given)
         if ask and process.returncode == 1:
             return b""
         if process.returncode:
@@ -230,12 +225,7 @@ class Mirror:
         return output
 
     @contextlib.contextmanager
-    def _started(
-        self,
-        seconds: float,
-        *arguments: str,
-        stdin: BinaryIO | None = None,
-    ) -> Iterator[subprocess.Popen[bytes]]:
+    def _started(self, seconds: float, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         """A git command; it and its children are killed after so many seconds, or on an error."""
         # Importing GitPython runs git, and fails without it.
         try:
@@ -246,7 +236,7 @@ class Mirror:
         # GIT_DIR: the clone may lie within another checkout.
         started = Git().execute(
             ["git", *arguments],
-            istream=stdin,
+            istream=subprocess.PIPE,
             env={**_ENVIRONMENT, "GIT_DIR": str(self.directory.absolute())},
             as_process=True,
             start_new_session=True,
