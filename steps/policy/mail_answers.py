@@ -111,7 +111,8 @@ def _execute(ledger: Ledger, settings: Settings, mail: bytes) -> str:
     else:
         now = words.state(changed)
         answer, result = answers.done(alert, now), f"{command.state.value}: {command.why}"
-    ledger.requests.add_audit_entry("answer", who=sender, via="mail", alert=alert, why=result)
+    data = {"alert": alert, "why": result}
+    ledger.requests.add_audit_entry("answer", who=sender, via="mail", data=data)
     # One answer of a kind a day, so that no two programs can answer each other for ever.
     kind = f"{sender} {words.day(ledger.clock())} {answer.text}"
     ledger.mails.post(

@@ -101,9 +101,11 @@ def log_refusal(ledger: Ledger, user: User, verb: str, why: str, number: int | N
             "refuse",
             who=user.name,
             via=user.via,
-            what_for=verb,
-            why=why[:MOST_LETTERS],
-            **({} if number is None else {"number": number}),
+            data={
+                "what_for": verb,
+                "why": why[:MOST_LETTERS],
+                **({} if number is None else {"number": number}),
+            },
         )
 
 

@@ -24,12 +24,12 @@ from netbisect.store.repositories.outbox import post_mail
 
 def add_audit_entry(
     writing: WriteTransaction,
-    request: int | None,
     what: str,
     *,
     who: str,
     via: str,
-    data: dict[str, Any] | None = None,
+    data: dict[str, Any],
+    request: int | None = None,
 ) -> None:
     """Adds an audit entry and an event."""
     writing.session.add(
@@ -39,7 +39,7 @@ def add_audit_entry(
             via=via,
             what=what,
             request=request,
-            data=dict(data or {}),
+            data=dict(data),
             origin=writing.origin,
         )
     )
@@ -88,7 +88,7 @@ def end(
     row.state, row.verdict, row.why = state, verdict, why
     row.closed_at = writing.now
     data = {"verdict": verdict, "why": why}
-    add_audit_entry(writing, request, "answer", who="netbisect", via="service", data=data)
+    add_audit_entry(writing, "answer", who="netbisect", via="service", data=data, request=request)
     mail_requester(writing, row, mail)
     return row
 
@@ -103,7 +103,7 @@ def audited(
     mail: Mail,
 ) -> Request:
     """Adds the audit entry of a change, and mails the requester a change by another user."""
-    add_audit_entry(writing, row.id, what, who=who, via=via, data=data)
+    add_audit_entry(writing, what, who=who, via=via, data=data, request=row.id)
     if who != row.who:
         mail_requester(writing, row, mail)
     return row

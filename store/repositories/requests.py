@@ -65,7 +65,7 @@ class RequestRepository(LedgerRepository):
             writing.session.add(row)
             writing.session.flush()
             request_changes.add_audit_entry(
-                writing, row.id, "ask", who=who, via=via, data=parameters
+                writing, "ask", who=who, via=via, data=parameters, request=row.id
             )
             for job in jobs:
                 add_job(writing, job, priority=priority, requested_by=who, request=(row.id, 1))
@@ -114,12 +114,7 @@ class RequestRepository(LedgerRepository):
         with self.reading() as session:
             return session.scalar(query) or 0
 
-    def add_audit_entry(
-        self, what: str, *, who: str, via: str, request: int | None = None, **data: object
-    ) -> None:
-        """Adds an audit entry that changes no request, such as a refusal."""
-        with self.writing() as writing:
-            request_changes.add_audit_entry(writing, request, what, who=who, via=via, data=data)
+    add_audit_entry = transaction(request_changes.add_audit_entry)
 
     # `mail` is mailed to the requester if another user changes the request.
 

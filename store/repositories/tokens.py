@@ -31,9 +31,7 @@ class TokenRepository(LedgerRepository):
             writing.session.add(row)
             writing.session.flush()
             data = {"token": row.id, "for": who, "rights": list(rights)}
-            request_changes.add_audit_entry(
-                writing, None, "token", who=by, via="command", data=data
-            )
+            request_changes.add_audit_entry(writing, "token", who=by, via="command", data=data)
             return row
 
     def get(self, identifier: int) -> Token | None:
@@ -52,7 +50,5 @@ class TokenRepository(LedgerRepository):
                 raise StoreError(f"token {identifier} was revoked before")
             row.revoked_at = writing.now
             data = {"token": identifier, "for": row.who}
-            request_changes.add_audit_entry(
-                writing, None, "revoke", who=by, via="command", data=data
-            )
+            request_changes.add_audit_entry(writing, "revoke", who=by, via="command", data=data)
             return row
