@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Engine, Select, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, sessionmaker
 
 from netbisect.store.db.database import NotFoundError, StoreError, commit, translated_errors, writer
 from netbisect.store.db.records import LedgerEvent
@@ -55,11 +55,6 @@ def get_row(session: Session, table: type[_Row], identifier: int) -> _Row:
     return row
 
 
-def _session(engine: Engine) -> Session:
-    """A session whose objects can be used after its end."""
-    return Session(engine, expire_on_commit=False)
-
-
 @dataclass(eq=False)
 class Transactions:
     """Opens transactions of a migrated database, and tells the time."""
@@ -72,7 +67,9 @@ class Transactions:
     """Domain of new Message-IDs."""
 
     def __post_init__(self) -> None:
-        self._writer = writer(self.engine)
+        # Objects of these sessions can be used after their end.
+        self._read = sessionmaker(self.engine, expire_on_commit=False)
+        self._write = sessionmaker(writer(self.engine), expire_on_commit=False)
         self._thread = threading.local()
 
     @contextlib.contextmanager
@@ -82,7 +79,7 @@ class Transactions:
         Raises:
             StoreError: the database refused.
         """
-        with translated_errors(self.engine), _session(self.engine) as session, session.begin():
+        with translated_errors(self.engine), self._read.begin() as session:
             yield session
 
     @contextlib.contextmanager
@@ -101,7 +98,7 @@ class Transactions:
             )
         self._thread.writing = True
         try:
-            with translated_errors(self.engine), _session(self._writer) as session:
+            with translated_errors(self.engine), self._write() as session:
                 session.connection()  # waits for other writers before it reads the clock
                 origin = getattr(self._thread, "origin", "")
                 yield WriteTransaction(session, self.clock(), self.domain, origin)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,12 +113,11 @@ def _import_series(ledger: Ledger, images: list[Imported], summary: ImportSummar
         facts += _facts(image)
     for branch, found in commits.items():
         ledger.commits.learn(found, branch)
-    added = ledger.facts.record_all(facts, images[0].origin)
-    summary.kernels += sum(isinstance(fact, Kernel) for fact in added)
-    summary.boots += sum(isinstance(fact, Boot) for fact in added)
-    new = sum(isinstance(fact, Sample) for fact in added)
-    summary.samples += new
-    summary.known += sum(isinstance(fact, Sample) for fact in facts) - new
+    new = Counter(map(type, ledger.facts.record_all(facts, images[0].origin)))
+    summary.kernels += new[Kernel]
+    summary.boots += new[Boot]
+    summary.samples += new[Sample]
+    summary.known += Counter(map(type, facts))[Sample] - new[Sample]
 
 
 def _facts(image: Imported) -> Iterator[Fact]:

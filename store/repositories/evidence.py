@@ -34,20 +34,15 @@ def scope_of(record: JobRecord) -> Scope:
     match job:
         case NightlyJob():
             revisions: tuple[str, ...] = (job.revision,)
-            deciding = job.scenarios
         case CompareJob():
             revisions = (job.good, job.bad)
-            deciding = (job.lead,)
         case BisectJob():
-            candidates = (candidate.revision for candidate in job.candidates)
-            revisions = (job.good, *candidates)
-            deciding = (job.lead,)
-        case ProfileJob():
-            revisions, deciding = job.revisions, job.scenarios
-        case MeasureJob():
-            revisions, deciding = job.revisions, job.scenarios
+            revisions = (job.good, *(candidate.revision for candidate in job.candidates))
+        case ProfileJob() | MeasureJob():
+            revisions = job.revisions
         case _:
             assert_never(job)
+    deciding = (job.lead,) if isinstance(job, CompareJob | BisectJob) else job.scenarios
     return Scope(
         job=record.id,
         testbeds=job.testbeds if isinstance(job, BisectJob) else (job.testbed,),

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from netbisect.bisect.model.entities import Boot, Conditions, Fact, Failure, Kernel, Sample
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Action
-from netbisect.store.db.sessions import LedgerRepository, WriteTransaction
+from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
 from netbisect.store.db.tables import (
     Base,
     BootRow,
@@ -40,7 +40,7 @@ class FactRepository(LedgerRepository):
                 number is not finite.
         """
         with self.writing() as writing:
-            job = _job_of(writing.session, decision)
+            job = None if decision is None else get_row(writing.session, Action, decision).job
             for added in add_facts(writing, [fact], decision):
                 add_event(writing, added, job)
 
@@ -108,15 +108,6 @@ def facts_where(session: Session, decisions: Sequence[int]) -> list[Fact]:
         *((row.at, failure_of(row)) for row in failures),
     ]
     return [fact for _, fact in sorted(dated, key=lambda item: item[0])]
-
-
-def _job_of(session: Session, decision: int | None) -> int | None:
-    if decision is None:
-        return None
-    row = session.get(Action, decision)
-    if row is None:
-        raise StoreError(f"there is no action {decision} for this fact")
-    return row.job
 
 
 _TABLES: dict[type[Fact], tuple[type[Base], tuple[str, ...]]] = {
