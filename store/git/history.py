@@ -89,8 +89,8 @@ class History(Mirror):
     def commit(self, revision: str) -> Commit:
         """One commit, by its full hash, short hash, branch or tag."""
         revision = self.resolve(revision)
-        [(commit, _)] = self._log("-1", revision)
-        return replace(commit, number=self.number(revision))
+        [commit] = self.described({revision: self.number(revision)})
+        return commit
 
     def number(self, revision: str) -> int:
         """Place on the first-parent line, from 1.

@@ -24,6 +24,7 @@ from netbisect.store.netbenches.names import (
     Place,
     info_of,
     label_of,
+    numbered,
     place_of,
     revision_of,
     scenario_of,
@@ -242,10 +243,7 @@ def _image_of_point(texts: Mapping[str, str], point: _Point, where: str) -> Impo
     revision = revision_of(image, f" r{point.revision} ", "")
     if revision is None and isinstance(point.revision, int):
         # A number out of the range of `revision_of`.
-        number = point.revision
-        variant = re.sub(r"[^A-Za-z0-9.]+", "-", image.replace(str(number), "")).strip("-.")
-        name = f"r{number}" + (f"+{variant}" if variant else "")
-        revision = NetbenchesRevision(name, number, variant, counted_by_git=False)
+        revision = numbered("r", point.revision, image.replace(str(point.revision), ""))
     if revision is None:
         return None
     if not revision.variant and (patch := slug(point.patch)):

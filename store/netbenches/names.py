@@ -141,10 +141,14 @@ def revision_of(image: str, uname: str, directory: str) -> NetbenchesRevision | 
         variant = image
     if found is None:
         return None
-    letter, digits = found[1].lower() or "r", found[2]
-    variant = re.sub(r"[^A-Za-z0-9.]+", "-", variant).strip("-.")
-    name = f"{letter}{digits}" + (f"+{variant}" if variant else "")
-    return NetbenchesRevision(name, int(digits), variant, counted_by_git=letter != "r")
+    return numbered(found[1].lower() or "r", int(found[2]), variant)
+
+
+def numbered(letter: str, number: int, text: str) -> NetbenchesRevision:
+    """The revision with a number of Subversion (letter r) or git; `text` names its variant."""
+    variant = re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")
+    name = f"{letter}{number}" + (f"+{variant}" if variant else "")
+    return NetbenchesRevision(name, number, variant, counted_by_git=letter != "r")
 
 
 def info_of(text: str) -> dict[str, str]:

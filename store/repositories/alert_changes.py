@@ -209,8 +209,7 @@ def _merge(writing: WriteTransaction, row: Alert, root: Alert, what: str) -> Non
     known = [_change_of(one) for one in root.announced]
     for seen in row.announced:
         if _change_of(seen) not in known:
-            values: dict[str, Any] = dict(zip(_CHANGE, _change_of(seen), strict=True))
-            root.announced.append(AlertSeries(**values, effect=seen.effect, at=seen.at))
+            root.announced.append(record_of(AlertSeries, seen, id=None, alert=None))
     joined = f"alert {row.id} is the same event and was merged into this one: {what}"
     note_change(writing, root, who=SERVICE, what=joined)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,8 +21,6 @@ _BEFORE, _SINCE = 12, 2
 _COMMITS = 2000
 """Commits of the branch to search on each side."""
 
-_BOOTED = select(BootRow.testbed, BootRow.revision).distinct()
-
 
 @dataclass(frozen=True, slots=True)
 class NeighbourSeries:
@@ -35,13 +33,6 @@ class NeighbourSeries:
     """ln pps of the first revision with the bad commit."""
     saturated: bool
     """Whether the generator limited it."""
-
-
-def _nearest(numbers: Sequence[int], ends: tuple[int, int]) -> tuple[list[int], list[int]]:
-    """Numbers of the booted commits next to a change, from all in order: before it, and since."""
-    good, bad = ends
-    before = [one for one in numbers if one <= good][-_BEFORE:]
-    return before, [one for one in numbers if one >= bad][:_SINCE]
 
 
 class NeighbourSeriesRepository(LedgerRepository):
@@ -130,14 +121,16 @@ def _wanted(
     session: Session, testbed: str, numbers: Mapping[str, int], ends: tuple[int, int]
 ) -> dict[str, set[str]]:
     """By testbed with revisions on both sides: the booted revisions nearest to the change."""
+    good, bad = ends
     booted: defaultdict[str, list[str]] = defaultdict(list)
-    for name, revision in session.execute(_BOOTED):
+    for name, revision in session.execute(select(BootRow.testbed, BootRow.revision).distinct()):
         if revision in numbers and name != testbed:
             booted[name].append(revision)
     wanted = {}
     for name, revisions in booted.items():
-        at = {numbers[one]: one for one in revisions}
-        before, since = _nearest(sorted(at), ends)
+        revisions.sort(key=numbers.__getitem__)
+        before = [one for one in revisions if numbers[one] <= good][-_BEFORE:]
+        since = [one for one in revisions if numbers[one] >= bad][:_SINCE]
         if before and since:
-            wanted[name] = {at[number] for number in (*before, *since)}
+            wanted[name] = {*before, *since}
     return wanted
