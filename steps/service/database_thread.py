@@ -67,7 +67,8 @@ def open_history(
     settings: Settings, lab: Lab, progress: Callable[[str], None] = log.msg
 ) -> History:
     """Opens the history of the tree; `progress` gets lines about a long fetch."""
-    return History(settings.mirror, lab.source.repository, lab.source.revisions, progress)
+    source = lab.source
+    return History(settings.mirror, source.repository, source.revisions, progress=progress)
 
 
 def open_service_ledger(settings: Settings) -> Ledger:

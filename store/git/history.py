@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from netbisect.bisect.commit_trailers import MergeStatus, merge_status
@@ -24,29 +24,15 @@ class NoCommitError(HistoryError):
     """The clone has no such commit."""
 
 
+@dataclass(eq=False)
 class History(Mirror):
     """The history of one repository.
 
     All methods raise HistoryError if the clone cannot be read, or has no such branch or commit.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        url: str,
-        table: Path | None = None,
-        progress: Callable[[str], None] | None = None,
-    ) -> None:
-        """Reads nothing; `update` makes the clone.
-
-        Args:
-            directory: As of `Mirror`.
-            url: As of `Mirror`.
-            table: Subversion numbers of commits; docs/api.md describes the file.
-            progress: As of `Mirror`.
-        """
-        super().__init__(directory, url, progress)
-        self.table = table
+    table: Path | None = None
+    """File of Subversion numbers; docs/api.md describes it."""
 
     def branches(self) -> list[str]:
         """Names of all branches, in order."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from io import TextIOWrapper
 from pathlib import Path
 from typing import cast
@@ -32,30 +33,23 @@ class HistoryError(UserError):
     """The history cannot be read; the message is one sentence."""
 
 
+@dataclass(eq=False)
 class Mirror:
-    """The bare clone of one repository.
+    """The bare clone of one repository; `update` makes it.
 
     All methods raise HistoryError if the clone cannot be read.
     """
 
+    directory: Path
+    """Of the clone; missing, empty, or made by `update`."""
+    url: str
+    """As `git fetch` takes it, also a path."""
+    progress: Callable[[str], None] | None = field(default=None, kw_only=True)
+    """Called with a line every 10 seconds during the first fetch."""
     read_seconds = 600.0
     """Time limit of a git command that reads the clone, or lists the branches of a server."""
     fetch_seconds = 6 * 3600.0
     """Time limit of a fetch: the first one of a large repository over a slow line takes hours."""
-
-    def __init__(
-        self, directory: Path, url: str, progress: Callable[[str], None] | None = None
-    ) -> None:
-        """Reads nothing; `update` makes the clone.
-
-        Args:
-            directory: Of the bare clone; missing, empty, or made by `update`.
-            url: As `git fetch` takes it, also a path.
-            progress: Called with a line every 10 seconds during the first fetch.
-        """
-        self.directory = directory
-        self.url = url
-        self.progress = progress
 
     def update(self, seconds: float | None = None) -> None:
         """Fetches all branches, tags and notes, and removes those that are gone.
