@@ -235,7 +235,8 @@ def one_of(column: InstrumentedAttribute[str], values: Iterable[str]) -> ColumnE
 
     They are literals: SQLite takes 32,766 parameters, PostgreSQL 65,535.
     """
-    return column.in_(bindparam(None, list(values), expanding=True, literal_execute=True))
+    literals = bindparam(None, list(values), column.type, expanding=True, literal_execute=True)
+    return column.in_(literals)
 
 
 def record_of(kind: type[T], row: object, /, **more: object) -> T:

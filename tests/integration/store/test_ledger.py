@@ -104,6 +104,14 @@ def test_commits_cause_one_event_per_change(ledger: Ledger) -> None:
     assert [one.kind for one in ledger.events.since(0)[0]] == ["known", "known", "learned"]
 
 
+def test_commits_are_found_by_names_with_any_characters(ledger: Ledger) -> None:
+    names = ["r1", "a'b", '"', "100%", "%s", "c\\d", ":p", "?"]
+    ledger.commits.know([commit(name, number) for number, name in enumerate(names)])
+
+    assert set(ledger.commits.find([*names, "nul \0", "lone \ud800"])) == set(names)
+    assert ledger.commits.find([]) == {}
+
+
 def commit(revision: str, number: int, subject: str = "a change") -> Commit:
     return Commit(revision, number, subject, "body", "A", "a@example.org", 5.0, ("sys/net/x.c",), 3)
 
