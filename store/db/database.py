@@ -65,9 +65,8 @@ class DatabaseUnavailableError(DatabaseError):
 def open_database(url: str) -> Engine:
     """Opens a database, and checks that it can be written.
 
-    Args:
-        url: As SQLAlchemy writes it, such as `sqlite:////var/db/netbisect/netbisect.sqlite` or
-            `postgresql+psycopg://netbisect@localhost/netbisect`.
+    The URL is one of SQLAlchemy, such as `sqlite:////var/db/netbisect/netbisect.sqlite` or
+    `postgresql+psycopg://netbisect@localhost/netbisect`.
 
     Raises:
         StoreError: the URL is invalid, its driver is not installed, or the database cannot be
@@ -78,11 +77,7 @@ def open_database(url: str) -> Engine:
     if sqlite:
         _check_path(parsed)
     try:
-        engine = create_engine(
-            parsed,
-            json_serializer=_json,
-            **_options(sqlite=sqlite),
-        )
+        engine = create_engine(parsed, json_serializer=_json, **_options(sqlite=sqlite))
     except ModuleNotFoundError as error:
         raise _lacking(parsed, error) from error
     if sqlite:
@@ -98,21 +93,13 @@ def open_database(url: str) -> Engine:
 
 
 def database_exists(url: str) -> bool:
-    """Whether the database exists; always true for PostgreSQL.
-
-    Raises:
-        StoreError: the URL is invalid.
-    """
+    """Whether the database exists; always true for PostgreSQL. Raises StoreError for the URL."""
     path = sqlite_file(url)
     return path is None or path.exists()
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of a SQLite database; None for other databases.
-
-    Raises:
-        StoreError: the URL is invalid.
-    """
+    """The file of a SQLite database; None for other databases. Raises StoreError for the URL."""
     parsed = _parse(url)
     if parsed.get_backend_name() != "sqlite" or parsed.database in {None, "", ":memory:"}:
         return None
@@ -156,12 +143,7 @@ def commit(session: Session) -> None:
 def retried_while_unavailable(work: Callable[[], _Result]) -> _Result:
     """Result of `work`, repeated from its beginning while the database is unavailable.
 
-    Args:
-        work: Any number of transactions; it must be repeatable after each of them, as after a
-            kill.
-
-    Raises:
-        StoreError: as of `work`; DatabaseUnavailableError if it stays so.
+    It is any number of transactions, repeatable after each of them, as after a kill.
     """
     last: DatabaseUnavailableError | None = None
     for _ in pauses():
@@ -180,11 +162,7 @@ def redacted(url: URL) -> str:
 
 @contextlib.contextmanager
 def translated_errors(engine: Engine) -> Iterator[None]:
-    """Translates database errors into a `StoreError` of one sentence.
-
-    Raises:
-        StoreError: for errors of SQLAlchemy and the driver.
-    """
+    """Translates errors of SQLAlchemy and the driver into a `StoreError` of one sentence."""
     try:
         yield
     except exc.DBAPIError as error:
@@ -287,15 +265,9 @@ _PRIMARY_CODE = 0xFF
 
 
 def on_write_error(engine: Engine, callback: Callable[[str], None]) -> Callable[[], None]:
-    """Calls back when SQLite cannot write or read its file.
+    """Calls back when SQLite cannot write or read its file; returns a function that ends this.
 
-    Args:
-        engine: Of the database.
-        callback: Gets SQLite's message, in the thread of the failed statement. Errors in
-            statements are not reported.
-
-    Returns:
-        A function that removes the callback.
+    `callback` gets SQLite's message, in the thread of the failed statement.
     """
 
     def listener(context: ExceptionContext) -> None:

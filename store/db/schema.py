@@ -42,9 +42,7 @@ def schema_of(engine: Engine) -> str:
 def migrate(engine: Engine) -> None:
     """Creates the tables of an empty database, or upgrades them, in one transaction.
 
-    Raises:
-        StoreError: a newer netbisect made the database, one before the oldest schema that is
-            migrated, or it cannot be changed.
+    Raises StoreError if its schema is newer or too old, or the database cannot be changed.
     """
     with translated_errors(engine):
         schema = schema_of(engine)

@@ -14,15 +14,12 @@ _WAIT_SECONDS = 60
 
 
 def copy(copies: Mapping[Path, Path]) -> str:
-    """Copies SQLite databases, as all were at one instant.
+    """Copies SQLite databases, as all were at one instant; returns the schema of the ledger, or "".
 
-    The first one is not written while the snapshots begin.
+    The ledger comes first, and is not written while the snapshots begin.
 
     Args:
-        copies: By database, the ledger first: the file to write, which must be absent.
-
-    Returns:
-        Schema of the ledger; "" without tables.
+        copies: By database: the file to write, which must be absent.
 
     Raises:
         StoreError: a database is missing or damaged, or cannot be read.

@@ -242,10 +242,7 @@ def one_of(column: InstrumentedAttribute[str], values: Iterable[str]) -> ColumnE
 def record_of(kind: type[T], row: object, /, **more: object) -> T:
     """The record or document of a row or another record.
 
-    Args:
-        kind: A dataclass; it takes the attributes of the row that have the names of its fields.
-        row: The row.
-        more: Fields without such an attribute, or with another value.
+    It takes the attributes of the row that have the names of its fields, and those in `more`.
     """
     fields: Any = kind
     names = {one.name for one in dataclasses.fields(fields)} - more.keys()

@@ -79,11 +79,7 @@ class History(Mirror):
         return commit
 
     def number(self, revision: str) -> int:
-        """Place on the first-parent line, from 1.
-
-        Args:
-            revision: Full hash.
-        """
+        """Place of a commit, by its full hash, on its first-parent line, from 1."""
         return int(self.read("rev-list", "--first-parent", "--count", revision))
 
     def ancestor(self, revision: str, steps: int) -> str:
@@ -102,17 +98,12 @@ class History(Mirror):
     def first_parents(self, *exclude: str) -> list[tuple[str, str]]:
         """Commits on first-parent lines of branches, oldest first, each with its first parent.
 
-        Args:
-            exclude: Full hashes; these commits and their ancestors are left out.
+        The commits of the full hashes `exclude` and their ancestors are left out.
         """
         return self.line("--topo-order", "--reverse", "--branches", *(f"^{one}" for one in exclude))
 
     def described(self, numbers: Mapping[str, int]) -> list[Commit]:
-        """Commits with known numbers, in the order given.
-
-        Args:
-            numbers: By full hash.
-        """
+        """Commits whose numbers are known, by full hash, in the order given."""
         found = self._log("--no-walk=unsorted", *numbers) if numbers else ()
         return [replace(commit, number=numbers[commit.revision]) for commit, _ in found]
 
@@ -138,12 +129,7 @@ class History(Mirror):
         """The commits that lead from `good` to `bad` on the first-parent line, oldest first.
 
         `good` is left out and `bad` is the last one; a merge counts as one commit, with what it
-        changed against its first parent.
-
-        Args:
-            good: The older one.
-            bad: The newer one.
-            paths: Whether to read paths and lines, which takes most of the time.
+        changed against its first parent. To read `paths` and lines takes most of the time.
 
         Raises:
             HistoryError: one of them is unknown, or `good` is not on the first-parent line
@@ -162,12 +148,9 @@ class History(Mirror):
         return self._numbered(found)
 
     def since(self, branch: str, at: float, *, paths: bool = True) -> list[Commit]:
-        """The commits of a branch from that moment on, on the first-parent line, oldest first.
+        """The commits of a branch on the first-parent line, by their own time, oldest first.
 
-        Args:
-            branch: Its name.
-            at: Seconds since the epoch, by the commits' own time.
-            paths: As for `between`.
+        `at` is in seconds since the epoch; `paths` as for `between`.
         """
         head = self.head(branch)
         return self._numbered(list(self._log(f"--since=@{int(at)}", head, paths=paths)))
@@ -245,15 +228,11 @@ def merge_status_of(
 ) -> MergeStatus:
     """Merges and fixes of a commit of `branch` in the clone.
 
-    Args:
-        history: Of the tree, updated.
-        revision: The commit, on the first-parent line of `branch`.
-        branch: Its branch, such as `main`.
-        stable: Branches to search, such as `stable/14`.
+    `stable` are the branches to search, such as `stable/14`.
 
     Raises:
-        HistoryError: the commit is not on its branch, a branch does not exist, or the clone cannot
-            be read.
+        HistoryError: the commit is not on the first-parent line of `branch`, a branch does not
+            exist, or the clone cannot be read.
     """
     commit = history.commit(revision)
     later = history.between(commit.revision, history.head(branch), paths=False)

@@ -54,12 +54,8 @@ class Mirror:
     def update(self, seconds: float | None = None) -> None:
         """Fetches all branches, tags and notes, and removes those that are gone.
 
-        Args:
-            seconds: Time limit; `fetch_seconds` if None.
-
-        Raises:
-            HistoryError: the repository cannot be read, it has no commits, or the directory
-                holds something else.
+        It ends after `seconds`, or `fetch_seconds`. Raises HistoryError also if there are no
+        commits, or the directory holds something else.
         """
         if self.url.startswith("-"):
             raise HistoryError(f"{self.url!r} is not the URL of a repository")
@@ -93,11 +89,7 @@ class Mirror:
         return f"{self.url} has not been fetched into {self.directory} yet"
 
     def read(self, *arguments: str, ask: bool = False) -> str:
-        """Standard output of a git command; with `ask`, "" for exit status 1.
-
-        Raises:
-            HistoryError: there is no clone, or the command failed or took too long.
-        """
+        """Standard output of a git command; with `ask`, "" for exit status 1."""
         return self._bytes(*arguments, ask=ask).decode(errors="replace")
 
     def references(self, *prefixes: str) -> dict[str, str]:
@@ -110,22 +102,14 @@ class Mirror:
     def line(self, *what: str) -> list[tuple[str, str]]:
         """Commits along first parents, newest first, each with its first parent; "" without one.
 
-        Args:
-            what: Arguments of `git rev-list`.
+        `what` are arguments of `git rev-list`.
         """
         output = self.read("rev-list", "--first-parent", "--parents", *what, "--")
         found = (line.split(" ") for line in output.splitlines())
         return [(one[0], one[1] if len(one) > 1 else "") for one in found]
 
     def commits(self, revisions: Sequence[str]) -> Iterator[RawCommit]:
-        """Commits in the order given, whatever bytes they hold.
-
-        Args:
-            revisions: Full hashes.
-
-        Raises:
-            HistoryError: the clone cannot be read, or one of them is missing.
-        """
+        """Commits by full hash, in the order given, whatever bytes they hold."""
         for revision, raw in zip(revisions, self._objects(revisions), strict=True):
             yield parse(revision, raw)
 
@@ -203,9 +187,6 @@ class Mirror:
             ask: Whether exit status 1 is an answer: no output.
             given: Standard input.
             seconds: Time limit; `read_seconds` if None.
-
-        Raises:
-            HistoryError: the command failed or took too long, or git is not installed.
         """
         with self._started(seconds or self.read_seconds, *arguments) as process:
             output, errors = process.communicate(given)

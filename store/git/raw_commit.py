@@ -40,12 +40,7 @@ class RawCommit:
 
 
 def parse(revision: str, raw: bytes) -> RawCommit:
-    """Parses a commit object.
-
-    Args:
-        revision: Full hash.
-        raw: Content of the object.
-    """
+    """Parses the content of a commit object; `revision` is its full hash."""
     header, _, message = raw.partition(b"\n\n")
     fields: dict[bytes, bytes] = {}
     for line in header.split(b"\n"):

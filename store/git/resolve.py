@@ -86,11 +86,7 @@ def resolve(history: History, name: str, *, default_branch: str) -> Commit | Rev
 
 
 def commit_named(history: History, name: str, *, default_branch: str) -> Commit:
-    """Resolves the name of a commit; arguments and errors as of `resolve`.
-
-    Raises:
-        RevisionError: as of `resolve`, and for a review or a range.
-    """
+    """Resolves the name of a commit; as `resolve`, but a review or a range is an error."""
     found = resolve(history, name, default_branch=default_branch)
     if not isinstance(found, Commit):
         kind = "review" if isinstance(found, Review) else "range"
@@ -99,12 +95,7 @@ def commit_named(history: History, name: str, *, default_branch: str) -> Commit:
 
 
 def whereabouts(history: History, revision: str) -> Whereabouts:
-    """Branches and Subversion numbers of a commit.
-
-    Args:
-        history: Of the tree under watch, fetched at least once.
-        revision: Full hash.
-    """
+    """Branches and Subversion numbers of a commit, by its full hash, in a fetched tree."""
     finder = RevisionFinder(history, "")
     numbers = finder.subversion.of(revision)
     names = (str(Subversion(one.number, one.path)) for one in numbers)
@@ -128,12 +119,7 @@ class RevisionFinder:
     """
 
     def __init__(self, history: History, default_branch: str) -> None:
-        """Reads branches and tags.
-
-        Args:
-            history: Of the clone.
-            default_branch: For names without a branch.
-        """
+        """Reads branches and tags; the default branch is for names without a branch."""
         self._history = history
         self._default = default_branch
         found = history.references(_HEADS, _TAGS)
@@ -146,11 +132,7 @@ class RevisionFinder:
     # ----------------------------------------------------------------------------- whole names
 
     def commit(self, name: Single) -> Commit:
-        """The commit with this name.
-
-        Raises:
-            RevisionError: there is none, or there are several.
-        """
+        """The commit with this name. Raises RevisionError if there is none, or several."""
         [commit] = self._commits(self.find(name))
         return commit
 

@@ -49,12 +49,7 @@ class SubversionNumbers:
     """
 
     def __init__(self, history: History, branches: dict[str, str]) -> None:
-        """Reads nothing.
-
-        Args:
-            history: Of the clone.
-            branches: Full hashes of the branches' newest commits, by name.
-        """
+        """Reads nothing; `branches` are full hashes of their newest commits, by name."""
         self._history = history
         self._heads = {subversion_path(name): head for name, head in branches.items()}
 

@@ -50,14 +50,8 @@ def add_job(
 ) -> JobRecord:
     """Adds a job; returns the existing job for a known key.
 
-    Args:
-        writing: The transaction.
-        job: The job.
-        key: Unique, such as `night:main:c2558:2026-11-21`; made here for a job of a request.
-        parent: Id of the parent job.
-        priority: Higher ones run first.
-        requested_by: Person; "" for the service.
-        request: Number and run of its request.
+    `request` are the number and run of its request, which also give the key; the other arguments
+    are fields of `JobRecord`.
     """
     session = writing.session
     if request is not None:

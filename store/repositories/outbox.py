@@ -33,14 +33,8 @@ def post_mail(
 ) -> OutboxMail:
     """Adds a mail; returns the existing mail for a known key.
 
-    Args:
-        writing: The transaction.
-        key: Unique, such as `alert:7:culprit`.
-        mail: Subject and text.
-        recipients: Addresses.
-        alert: Alert whose mails form one thread.
-        thread: Prefix of the keys of a thread, such as `request:7:`.
-        in_reply_to: Message-ID of a received mail that this one answers.
+    The mails of an `alert` form one thread, as do those whose keys begin with `thread`, such as
+    `request:7:`. `in_reply_to` is the Message-ID of a received mail that this one answers.
 
     Raises:
         StoreError: there are no recipients, or no such alert.
