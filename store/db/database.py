@@ -93,13 +93,16 @@ def open_database(url: str) -> Engine:
 
 
 def database_exists(url: str) -> bool:
-    """Whether the database exists; always true for PostgreSQL. Raises StoreError for the URL."""
+    """Whether the database exists; always true for PostgreSQL.
+
+    Raises StoreError if the URL is invalid.
+    """
     path = sqlite_file(url)
     return path is None or path.exists()
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of a SQLite database; None for other databases. Raises StoreError for the URL."""
+    """The file of a SQLite database, or None. Raises StoreError if the URL is invalid."""
     parsed = _parse(url)
     if parsed.get_backend_name() != "sqlite" or parsed.database in {None, "", ":memory:"}:
         return None

@@ -129,7 +129,7 @@ class History(Mirror):
         """The commits that lead from `good` to `bad` on the first-parent line, oldest first.
 
         `good` is left out and `bad` is the last one; a merge counts as one commit, with what it
-        changed against its first parent. To read `paths` and lines takes most of the time.
+        changed against its first parent. Reading `paths` and lines takes most of the time.
 
         Raises:
             HistoryError: one of them is unknown, or `good` is not on the first-parent line
