@@ -123,7 +123,8 @@ class History(Mirror):
     def _diff(self, revision: str, form: str, *more: str) -> str:
         [(commit, parent)] = self.line("-1", self.resolve(revision))
         options = ("--root", "--no-commit-id", "--no-renames", "-r", form)
-        return self.read("diff-tree", *options, *filter(None, (parent, commit)), *more)
+        revisions = filter(None, (parent, commit))
+        return self.read("--literal-pathspecs", "diff-tree", *options, *revisions, *more)
 
     def between(self, good: str, bad: str, *, paths: bool = True) -> list[Commit]:
         """The commits that lead from `good` to `bad` on the first-parent line, oldest first.

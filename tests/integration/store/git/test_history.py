@@ -101,6 +101,16 @@ def test_a_commit_has_author_files_position_and_diff(tree: Repository, history: 
     assert history.diff(revision, ["b"]) == ""
 
 
+def test_a_diff_has_only_the_files_with_these_names(tree: Repository, history: History) -> None:
+    """Names are no patterns of git."""
+    revision = tree.commit("first", **{"*": "1\n", ":x": "2\n", "other": "3\n"})
+    history.update()
+
+    added = [line for line in history.diff(revision, ["*", ":x"]).splitlines() if line[0] == "+"]
+
+    assert added == ["+++ b/*", "+1", "+++ b/:x", "+2"]
+
+
 def test_between_lists_commits_after_good_up_to_bad(tree: Repository, history: History) -> None:
     revisions = [tree.commit(f"change {i}", **{f"f{i}": "x\n"}) for i in range(6)]
     history.update()
