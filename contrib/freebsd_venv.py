@@ -22,7 +22,7 @@ COMPILED = {
     "matplotlib": "matplotlib",
     "numpy": "numpy",
     "scipy": "scipy",
-    "sqlite3": "sqlite3",
+    "_sqlite3": "sqlite3",  # lang/python has the rest of it
 }
 """Packages of pkg(8) without the prefix pyXY-, by module."""
 UNNEEDED = ("ruff", "git-bayesect")
@@ -52,7 +52,7 @@ def main(folder: str, *extras: str) -> int:
         sys.exit(f"Install compiled packages first, as root: pkg install {' '.join(packages)}")
     subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", folder], check=True)
     install = [f"{folder}/bin/python", "-m", "pip", "install", "--quiet"]
-    wanted = ["--only-binary", ",".join(COMPILED), *requirements(extras), "-e", str(ROOT)]
+    wanted = ["--only-binary", ",".join(COMPILED.values()), *requirements(extras), "-e", str(ROOT)]
     return subprocess.run([*install, *wanted], check=False).returncode
 
 

@@ -64,10 +64,11 @@ def test_scripts_equal_the_output_of_the_command(name: str, template: str, progr
 def test_compiled_packages_come_first_on_freebsd() -> None:
     """Missing packages are reported under their pkg(8) names; pip installs the rest."""
     script = runpy.run_path(str(ROOT / "contrib" / "freebsd_venv.py"))
-    missing = script["missing"](lambda name: None if name in {"numpy", "scipy"} else name)
+    absent = {"numpy", "scipy", "_sqlite3"}
+    missing = script["missing"](lambda name: None if name in absent else name)
     names = {Requirement(one).name for one in script["requirements"](["dev"])}
 
     prefix = f"py{sys.version_info.major}{sys.version_info.minor}"
-    assert missing == [f"{prefix}-numpy", f"{prefix}-scipy"]
+    assert missing == [f"{prefix}-numpy", f"{prefix}-scipy", f"{prefix}-sqlite3"]
     assert {"pytest", "asyncssh", "buildbot", "numpy", "hypothesis"} <= names
     assert not {"ruff", "netbisect"} & names
