@@ -149,7 +149,7 @@ class History(Mirror):
         return self._numbered(found)
 
     def since(self, branch: str, at: float, *, paths: bool = True) -> list[Commit]:
-        """The commits of a branch on the first-parent line, by their own time, oldest first.
+        """The commits of a branch's first-parent line since a time, by their dates, oldest first.
 
         `at` is in seconds since the epoch; `paths` as for `between`.
         """
