@@ -107,9 +107,14 @@ def verify(
         return Unfinished(
             f"the {end} end cannot be measured: {_skip_reason(space, revision)}", posterior
         )
-    if 1 < len(group.positions) == len(space.revisions) - 1 and _ends_differ(space):
-        return _suspects(space, group, posterior)
     job = space.job
+    if (
+        1 < len(group.positions) == len(space.revisions) - 1
+        and _ends_differ(space)
+        and not link_order.can_average(job)
+        and sides_differ(space, group, other)
+    ):
+        return _suspects(space, group, posterior)
     two = posterior.two > 0.5  # noqa: PLR2004 - likelier than not; either may have the other sign
     least = (LEAST_PART if two else LEAST_SHARE) * abs(job.effect)
     test = KernelComparison(group.good, group.bad, _why(space, group), least, two)
@@ -148,6 +153,8 @@ def comparison_of_ends(space: SearchSpace) -> KernelComparison | None:
 
 def _ends_differ(space: SearchSpace) -> bool:
     """Whether the comparison of the ends has shown a change."""
+    if not any(r.order == COMPARES_ENDS for r in space.evidence.observations):
+        return False
     test = comparison_of_ends(space)
     tested = test.result(space) if test is not None else None
     return tested is not None and tested.shown and not is_blurred(space.job)

@@ -102,7 +102,8 @@ def _open_night(
     line = f"{branch} on {testbed.name}: {head[:12]} is to be measured"
     for older in ledger.nights.unfinished(testbed.name, branch):
         if older.id < record.id and not ledger.actions.of_job(older.id):
-            with ledger.jobs.closing(older, Unfinished(f"replaced by the night of {head[:12]}")):
+            why = Unfinished(f"replaced by the night of {head[:12]}")
+            with contextlib.suppress(StaleJobError), ledger.jobs.closing(older, why):
                 line += f"; it replaces job {older.id}, which has not begun"
     return line
 

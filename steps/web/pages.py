@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}[.](html|json|svg)")
 _LONGEST = 200
 """Characters of a name in a search."""
 _SEARCHES_PER_MINUTE = 20
-"""By address: a search may take seconds, in which no other page is rendered."""
+"""By network: a search may take seconds, in which no other page is rendered."""
 _LISTS = ("subjects", "testbeds", "scenarios", "tunables")
 _TEXTS = ("kind", "branch", "priority", "address")
 _NUMBERS = ("boots", "margin_percent", "hours")

@@ -129,7 +129,9 @@ class Mirror:
         self.progress(f"fetching {self.url} for the first time, which takes minutes if it is large")
         with self._started(seconds, *arguments) as process:
             printed, reported = deque[str](maxlen=20), time.monotonic()
+            assert process.stdin is not None
             assert process.stderr is not None
+            process.stdin.close()
             # git ends a line of progress with a carriage return.
             with TextIOWrapper(process.stderr, "utf-8", "replace") as lines:
                 for line in lines:

@@ -149,12 +149,6 @@ class Machine:
             time.sleep(_POLL)
         self._connected = True
 
-    def _is_connected(self) -> bool:
-        """Whether the shared connection stands: a command may exit with the status of ssh(1)."""
-        check = [*self._ssh, "-O", "check", self._destination]
-        done = subprocess.run(check, capture_output=True, check=False, timeout=_PATIENCE)
-        return done.returncode == 0
-
     def _failure(self, output: str) -> UnreachableError | HostKeyError:
         """The error for a failure of ssh(1) itself."""
         if any(text in output for text in _KEY_ERRORS):
@@ -216,14 +210,13 @@ class Machine:
                 with self._limited(line, limit):
                     out, complaint = _read_both(process, deadline)
                     status = process.wait(_left(deadline))
-                    lost = status == SSH_FAILED and not (complaint and self._is_connected())
-                out = out.partition(f"{_END}\n")[2]
-                if lost:
+                if status == SSH_FAILED:
                     self.forget_connection()
                     raise self._failure(complaint)
-                if status != 0:
-                    raise CommandError(self.address, line, status, complaint or out)
-                return out
+                greeting, begun, answers = out.partition(f"{_END}\n")
+                if status != 0 or not begun:
+                    raise CommandError(self.address, line, status, complaint or answers or greeting)
+                return answers
 
             yield read
 
@@ -360,9 +353,6 @@ class WireEnds(Machine):
 
     def open(self) -> None:
         """Nothing to do: there is no connection."""
-
-    def _is_connected(self) -> bool:
-        return True
 
     def _begin(
         self,

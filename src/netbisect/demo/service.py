@@ -121,9 +121,10 @@ class DemoService:
         Raises:
             DemoError: Another process has claimed it.
         """
-        if not self.place.is_dir():
+        try:
+            descriptor = os.open(self.place, os.O_RDONLY)  # never closed: that would end the claim
+        except OSError:
             return
-        descriptor = os.open(self.place, os.O_RDONLY)  # never closed: that would end the claim
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -85,19 +85,6 @@ def test_commands_share_one_connection(
     assert dut.run(["cat"], stdin=b"x" * 200_000) == "x" * 200_000
 
 
-def test_status_255_of_a_command_is_no_lost_connection(server: Server, dut: Machine) -> None:
-    """bectl(8) and kenv(1) exit with the status of an ssh(1) without a connection."""
-    with pytest.raises(CommandError, match="exited with status 255: no environment") as caught:
-        dut.run(["sh", "-c", "echo no environment >&2; exit 255"])
-    assert caught.value.status == 255
-    assert dut.run(["echo", "still there"]) == "still there\n"
-    assert server.authentications == 1
-    for last_words in ("", "echo going >&2; "):
-        kill = f"{last_words}kill -9 $(ps -o ppid= -p $PPID)"
-        with pytest.raises(UnreachableError):
-            dut.run(["sh", "-c", kill], ["sleep", "60"])
-
-
 def test_output_of_a_login_shell_belongs_to_no_answer(server: Server, dut: Machine) -> None:
     """csh(1) reads .cshrc for every command, also before a forced one."""
     keys = server.folder / "authorized_keys"
@@ -107,6 +94,10 @@ def test_output_of_a_login_shell_belongs_to_no_answer(server: Server, dut: Machi
     assert dut.ask(["echo", "one"], ["false"], ["echo", "two"]) == ["one\n", "", "two\n"]
     with pytest.raises(CommandError, match="dut: `false` exited with status 1: of old"):
         dut.run(["false"])
+    keys.write_text(keys.read_text().replace('eval \\"$SSH_ORIGINAL_COMMAND\\"', "exit 0"))
+    dut.forget_connection()
+    with pytest.raises(CommandError, match="dut: `true` exited with status 0: of old"):
+        dut.run(["true"])
 
 
 def test_machines_are_queried_in_parallel(server: Server, connections: Connections) -> None:
