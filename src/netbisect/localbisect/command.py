@@ -33,7 +33,7 @@ _MESSAGE_CHARACTERS = 100
 _UNIT = (
     r" ?(?:(?P<prefix>[kKMGT])(?P<binary>i(?=[bB]|\b))?"
     r"(?i:b|bits?|bytes?|bps|p|pps|pkts?|packets|hz|ops?|iops|flops|[rqt]ps|req(?:uest)?s?)?"
-    r"|(?P<fraction>[mun\u00b5\u03bc])s(?:ec)?)(?![A-Za-z0-9])"
+    r"|(?P<fraction>[mun\u00b5\u03bc])s(?:ecs?)?)(?![\w-])"
 )
 """A unit with a prefix, which may differ between the lines of a program."""
 _POWERS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "m": -1, "u": -2, "n": -3} | dict.fromkeys(
@@ -42,7 +42,7 @@ _POWERS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "m": -1, "u": -2, "n": -3} | 
 _SCALED = re.compile(_UNIT)
 _NUMBER = re.compile(
     r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d*)?|(?<!,)\d+,\d+(?![\d.,])"
-    rf"|\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?:{_UNIT})?"
+    rf"|\d+(?:_\d{{3}})*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?:{_UNIT})?"
     r"|(?<![\w.])[-+]?(?i:nan|inf(?:inity)?)(?!\w)"
 )
 _GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)

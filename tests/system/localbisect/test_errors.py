@@ -218,6 +218,8 @@ def test_failed_checkout_names_its_folder_and_the_cause(slower: Repository) -> N
         ("1700000000,41.5\n", "", 41.5),
         ("1,22,3\n", "", 3),
         ("1_234_000 packets", "", 1234000),
+        ("7 of 10_2.csv", "", 10),
+        ("16 usecs", "", 16e-6),
         ("980k", "", 980e3),
         ("1.2M\n", "", 1.2e6),
         ("[  5] 1.20 Gbits/sec  receiver\n", "", 1.2e9),
