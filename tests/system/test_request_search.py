@@ -120,10 +120,7 @@ def test_search_without_remaining_hours_is_extended(service: PlayedService) -> N
 
 
 def test_range_belongs_to_the_branch_of_its_commits(service: PlayedService) -> None:
-    """The branch is that of the commits, not the first watched one; another one is rejected.
-
-    Too many subjects are rejected before their resolution, which would fetch each review.
-    """
+    """Too many subjects are rejected before their resolution, which would fetch each review."""
     service.request("bisect", "r320896..r320897", "--testbed", "c2558")
     [record] = service.ledger.requests.jobs(1)
     error = service.refused("bisect", "r320896..r320897", "--branch", "main", "--testbed", "c2558")

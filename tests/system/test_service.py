@@ -197,10 +197,7 @@ def is_recovery(buildset: dict[str, Any]) -> bool:
 
 
 def check_buildsets(play: DemoRun, alert: Alert) -> None:
-    """Checks that each decision has one buildset, and that prefetched kernels are not rebuilt.
-
-    Only interrupted recoveries are repeated.
-    """
+    """Checks that each decision has one buildset; only interrupted recoveries are repeated."""
     found = rest(play, "buildsets")["buildsets"]
     names = [one["external_idstring"] for one in found if not is_recovery(one)]
     assert len(found) == rest(play, "buildsets")["meta"]["total"]

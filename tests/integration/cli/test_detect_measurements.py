@@ -350,11 +350,7 @@ def test_an_invalid_row_or_a_watched_branch_imports_nothing(database: str) -> No
 
 
 def asv(folder: Path) -> Path:
-    """A results folder of asv with a benchmark in two cases.
-
-    The first case fails or gives 0; the second becomes slower. Later revisions are also measured in
-    a faster environment, in format 1.
-    """
+    """Results of asv: a case that fails or gives 0, and one that becomes slower."""
     results = folder / "results"
     (results / "ci-1").mkdir(parents=True)
     (results / "ci-1" / "machine.json").write_text('{"machine": "ci-1"}')

@@ -40,11 +40,7 @@ def spec_of(commits: int, **more: Any) -> SearchSpec:
 def searched(
     seed: int, drop: float, sd: float, slow_share: float = 0.0, last_drop: float = 0.0
 ) -> tuple[SearchResult, int]:
-    """The result of a search among four commits, and the true culprit.
-
-    A slow run takes 1.5 times as long, as on a shared processor. `last_drop` is that of the last
-    commit, in addition.
-    """
+    """Result and culprit among four commits; a slow run takes 1.5 times as long."""
     random = np.random.default_rng(seed)
     spec = spec_of(COMMITS)
     culprit = int(random.integers(1, COMMITS + 1))

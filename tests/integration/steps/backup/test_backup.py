@@ -172,10 +172,7 @@ def test_a_separate_state_folder_is_restored(service: Path, tmp_path: Path) -> N
 
 
 def test_both_databases_are_copied_at_one_instant(service: Path, tmp_path: Path) -> None:
-    """A thread writes a row to the ledger and then one to Buildbot's database, repeatedly.
-
-    In each backup, the ledger has the same rows or one more.
-    """
+    """A thread writes to the ledger first: it has the same rows as Buildbot's, or one more."""
     settings, _ = load(service / control.SETTINGS)
     stop = threading.Event()
     written = threading.Event()
@@ -254,10 +251,7 @@ def test_a_backup_that_cannot_be_made_is_reported(service: Path, tmp_path: Path)
 
 
 def test_a_damaged_archive_and_another_file_are_refused(archive: Path, tmp_path: Path) -> None:
-    """One bit of the archive is changed, at one of many positions.
-
-    Changes that give the same decompressed data are skipped.
-    """
+    """One of many bits is changed, unless the decompressed data stay the same."""
     data = archive.read_bytes()
     inside = gzip.decompress(data)
     for at in range(20, len(data), len(data) // 20):

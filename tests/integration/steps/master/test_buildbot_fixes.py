@@ -112,11 +112,7 @@ class LostWorkerTest(RealMaster):
     """A worker that is lost after it was chosen for a build and before the first step."""
 
     def disconnect_after(self, method: str, matches: Callable[..., Awaitable[bool]]) -> list[bool]:
-        """Disconnects the worker of the testbed after the first matching call of a method.
-
-        Returns:
-            A list that has an element after the disconnection.
-        """
+        """Disconnects the worker after the first such call; the list has an element afterwards."""
         updates = self.master.data.updates
         original = getattr(updates, method)
         lost: list[bool] = []

@@ -123,11 +123,7 @@ class MailerTest(IdleMaster):
 
     @case
     async def test_a_mail_waits_for_database_and_server_and_is_sent_once(self) -> None:
-        """While the database is full, it would be sent again at every tick.
-
-        It has the headers of a mailing list, and parts as text and HTML. A digest is written
-        meanwhile.
-        """
+        """It has headers of a mailing list, text and HTML. A digest is written meanwhile."""
         digest_ends = threading.Event()
         self.patch(mailer, "post_digest", lambda *_: digest_ends.wait())
         self.addCleanup(digest_ends.set)

@@ -68,10 +68,7 @@ def reply(settings: Settings, ledger: Ledger, text: str, **headers: str) -> Emai
 
 
 def test_a_reply_in_the_maildir_changes_the_alert(settings: Settings, ledger: Ledger) -> None:
-    """The sender gets an answer; a file that cannot be read delays no mail.
-
-    Nothing is executed while mails cannot be marked as seen.
-    """
+    """An unreadable file delays no mail; nothing is executed without a mark as seen."""
     maildir = settings.mail.answers_maildir
     assert maildir is not None
     Maildir(maildir).add(reply(settings, ledger, "Seen.\n\nack the price of SA-26:03"))

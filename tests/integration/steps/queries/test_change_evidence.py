@@ -32,10 +32,7 @@ def boot(revision: str) -> StepDocument:
 
 
 def test_a_culprit_without_boots_has_the_rates_of_an_identical_kernel() -> None:
-    """A later commit changes a manual page only, so that both kernels are identical.
-
-    Revisions with own boots need no other kernel.
-    """
+    """A later commit changes a manual page only; revisions with own boots need no other kernel."""
     evidence = Evidence(
         observations=(
             observation("1", "parent", "fast", 950),

@@ -54,13 +54,7 @@ class DigestCase:
         return self.lab.testbed(TESTBED).scenarios
 
     def measure(self, record: JobRecord, *, without: str = "", problem: str = "") -> None:
-        """Records one boot of a nightly job with a sample of each scenario.
-
-        Args:
-            record: The nightly job.
-            without: Scenario without a sample, or with an invalid one.
-            problem: Problem of the invalid sample.
-        """
+        """Records a boot; the sample of `without` is missing, or has this problem."""
         revision = record.job.revision if isinstance(record.job, NightlyJob) else ""
         decision = intend(self.ledger, record, revision)
         key = f"k{record.id}"
@@ -161,10 +155,7 @@ def test_repeated_nights_count_once(case: DigestCase) -> None:
 
 
 def test_missing_measurements_have_reasons(case: DigestCase) -> None:
-    """A reason is of one scenario or of the nightly job; invalid samples count as missing.
-
-    The digest can be disabled.
-    """
+    """A reason is of a scenario or of the job; invalid samples count as missing."""
     first, second = case.scenarios[:2]
     case.measure(case.night(0), without=first)
     case.measure(case.night(1), without=second, problem="the link of igb0 went down")

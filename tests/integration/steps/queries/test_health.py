@@ -75,10 +75,7 @@ class SimulatedLab:
         decision: int | None = None,
         sd: float = 0.004,
     ) -> None:
-        """Records five boots of a commit, `ago` days ago.
-
-        `change` is the ln ratio of the rates to 1 Mpps, and `sd` the noise of images and of boots.
-        """
+        """Records five boots; `change` is the ln ratio to 1 Mpps, `sd` the noise."""
         at = NOW - ago * DAY
         facts: list[Fact] = [
             Kernel(LINE[number], "GENERIC", "amd64", f"i{number}", f"k{number}", "v", 1, 0.0, 60.0)
@@ -114,10 +111,7 @@ class SimulatedLab:
         *,
         lead: str = FORWARDING,
     ) -> None:
-        """Records a candidate, `ago` days ago, and the result of its retest.
-
-        `effect` is None if not confirmed; a user has set `state`.
-        """
+        """Records a candidate and its retest, `ago` days ago; `effect` is None if not confirmed."""
         self.ledger.clock = lambda: NOW - ago * DAY
         key = f"{ago} {lead} {self.boots}"
         self.boots += 1

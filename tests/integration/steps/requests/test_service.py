@@ -81,10 +81,7 @@ class RequestsTest(RealMaster):
 
     @case
     async def test_requests_are_measured_and_answered(self) -> None:
-        """Requests compare two revisions, a patch, and a patch that does not build.
-
-        The request of the first patch shares the boots of its base.
-        """
+        """A pair of revisions, a patch, and one that does not build; the base shares its boots."""
         broken = read("D5181", b"--- a/sys/y.c\n+++ b/sys/y.c\n@@ -1 +1 @@\n-a\n+b\n")
         for patch in (PATCH, broken):
             PatchStore(self.settings.patches).put(patch)

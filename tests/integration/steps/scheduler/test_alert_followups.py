@@ -290,10 +290,7 @@ def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(
 
 
 def check_profiles(alerts: Alerts, search: JobRecord, alert: Alert) -> None:
-    """Asserts that culprit and parent are profiled for the page, with low priority and no mail.
-
-    The load is a share of the slower rate.
-    """
+    """Asserts that culprit and parent are profiled at a share of the slower rate."""
     mails = alerts.mails()
     [record] = alerts.ledger.jobs.all_open()
     assert isinstance(record.job, ProfileJob)

@@ -172,10 +172,7 @@ class LinkOrderTest(RealMaster):
     @pytest.mark.long
     @case
     async def test_culprit_is_named_from_several_layouts(self) -> None:
-        """Each layout is built once, booted under its own name, and not used by other jobs.
-
-        The single builder prefetches nothing.
-        """
+        """Each layout is built once, booted under its own name, and not used by other jobs."""
         await self.start()
         record = await self.closed(self.add_search())
         calls = self.calls()

@@ -158,10 +158,7 @@ class QuarantinePolicyTest(RealMaster):
 
     @case
     async def test_a_trial_waits_while_the_lab_file_is_wrong(self) -> None:
-        """Its owner may be editing it; the status says so, and other testbeds go on.
-
-        Jobs that wait for a testbed in quarantine end after `patience_days`.
-        """
+        """The status says so. Jobs of a testbed in quarantine end after `patience_days`."""
         self.script({"c2558": {"trial": "usage"}})
         await self.start()
         record = self.compare()

@@ -292,11 +292,7 @@ class TestbedGroupsTest(GroupMaster):
         await self.until(lambda: recovered <= set(self.places()))
 
     def kill_often(self) -> list[int]:
-        """Makes effects of the scheduler raise KilledError at random.
-
-        Returns:
-            A list with the mean number of effects per error; without it, no error is raised.
-        """
+        """Effects raise KilledError; the list has the mean number of effects per error."""
         rng = random.Random(7)
         interval = [7]
 

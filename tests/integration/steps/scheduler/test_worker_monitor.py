@@ -30,10 +30,7 @@ class WorkerMonitorTest(RealMaster):
 
     @case
     async def test_absence_and_return_of_a_needed_worker_are_mailed_once(self: Any) -> None:
-        """Build hosts have no owner; the recipients are those of the settings.
-
-        The owner of a testbed gets the mail after `patience_minutes`.
-        """
+        """The owner of a testbed gets the mail after `patience_minutes`; build hosts have none."""
         self.set_patience(0.0)
         missing = [worker.Worker(name, "password") for name in ("builder", "c2558")]
         self.builders = self.testbeds = ()

@@ -50,10 +50,7 @@ def browse(site: Any, page: str, tmp_path: Path, *options: str) -> subprocess.Co
 def test_a_page_renders_and_prints_without_requests(
     whole_site: Any, tmp_path: Path, page: str
 ) -> None:
-    """The colours are dark. The policy of the page forbids requests.
-
-    The browser would report them on its console.
-    """
+    """The colours are dark. The browser would report forbidden requests on its console."""
     place, pdf = tmp_path / "page.png", tmp_path / "page.pdf"
     options = (DARK, "--window-size=1300,1800", f"--screenshot={place}", "--dump-dom")
     printing = ("--no-pdf-header-footer", f"--print-to-pdf={pdf}", "--enable-logging=stderr")

@@ -283,10 +283,7 @@ def test_all_links_of_live_pages_lead_to_pages(live: LiveCase) -> None:
 
 
 def test_the_search_field_finds_revisions_and_pairs_of_them(live: LiveCase, tmp_path: Path) -> None:
-    """Names of imported revisions are not part of the names of their pages.
-
-    Unknown names have no page.
-    """
+    """Names of imported revisions are no part of those of pages; unknown names have no page."""
     one, other = sorted(live.ledger.commits.booted())[:2]
 
     page = live.pages.search([one[:9]])
@@ -328,10 +325,7 @@ def test_an_empty_database_has_pages(service_folder: Path, url: str) -> None:
 
 
 def test_page_and_mail_of_an_alert_agree(live: LiveCase) -> None:
-    """Both name unaffected testbeds, backports and commands.
-
-    Unaffected testbeds are shown until 90 days after the end.
-    """
+    """Both name unaffected testbeds until 90 days after the end, backports and commands."""
     found = replace(
         live.case(live.now), backports=("It is due on stable/15 on 2026-03-16.",), command="run it"
     )

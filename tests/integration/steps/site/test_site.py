@@ -113,10 +113,7 @@ def test_every_page_of_data_has_a_document(whole_site: Site) -> None:
 
 
 def test_later_runs_show_changes_and_keep_compared_revisions(small_site: Site) -> None:
-    """The changes are an acknowledged alert and new conditions of a series.
-
-    A pair that the database no longer has is left out.
-    """
+    """An acknowledged alert, new conditions, and a pair that the database no longer has."""
     end = nights.FIRST + (SMALL_PLAN.nights + 1) * nights.DAY
     ledger = Ledger(open_database(small_site.database), clock=lambda: end)
     numbers = ledger.commits.numbers()["main"]

@@ -49,10 +49,7 @@ class AnonymousTest(ApiMaster):
 
     @case
     async def test_no_endpoint_changes_anything_without_a_login(self) -> None:
-        """All endpoints of Buildbot with all actions, and netbisect's pages.
-
-        An action `get` would count as reading; there is none.
-        """
+        """All endpoints of Buildbot with all actions, and netbisect's pages."""
         self.change(url=f"{ORIGIN}/")
         await self.serve()
         endpoints = [endpoint for _, endpoint in self.master.data.matcher.iterPatterns()]

@@ -77,10 +77,7 @@ def test_a_review_has_an_optional_base(published: Published) -> None:
 
 
 def test_reversed_or_forked_range_is_rejected_with_the_right_one(published: Published) -> None:
-    """The range is not swapped silently, because the user may have meant another one.
-
-    A good end that was merged into the line of the bad end is on another line.
-    """
+    """It is not swapped. A good end that was merged is on another line."""
     error = refused(published.history, "main..r3050")
 
     assert str(error) == ("main..r3050 is reversed, r3050 is the older one; expected r3050..main")

@@ -166,10 +166,7 @@ def test_the_log_of_an_endless_output_is_limited(
 def test_the_oldest_logs_are_removed_first(
     builder: Builder, sample_tree: SampleTree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A copy of the log is stored with the kernel.
-
-    An installation without root keeps the owner; the tests may run as root.
-    """
+    """A copy of the log is stored with the kernel."""
     monkeypatch.setattr(logged_process, "KEPT_BYTES", 10_000)
     monkeypatch.setattr(os, "geteuid", lambda: 1001)
     logs = builder.directory / "logs"

@@ -34,10 +34,7 @@ ADDEND = 4
 
 
 def module(callee: bytes) -> bytes:
-    """A module of amd64 with a call that is relocated when it is loaded.
-
-    Its symbols are its own function and the callee; the relocation refers to a missing symbol.
-    """
+    """A module of amd64 with a call that is relocated at load; its symbol may be missing."""
     strings = b"\0" + callee + b"\0here\0"
     symbols = b"\0" * 24
     symbols += struct.pack("<IBBHQQ", strings.index(b"here"), 2, 0, 1, 0, 5)
@@ -115,10 +112,7 @@ def test_the_version_is_that_of_uname(tmp_path: Path) -> None:
 
 
 def test_a_commit_changes_the_identity_if_it_changes_code(running_lab: RunningLab) -> None:
-    """A commit that adds a comment changes only the version.
-
-    The other one changes a function outside of the forwarding path.
-    """
+    """One commit adds a comment, the other changes a function outside of the forwarding path."""
     for number, same in ((6, True), (10, False)):
         before, after = (running_lab.kernel(one)[0] for one in (number - 1, number))
         assert before.version != after.version

@@ -73,10 +73,7 @@ def contents(builder: Builder, kernel: Kernel) -> dict[str, int]:
 def test_programs_that_must_fit_are_sent_with_the_kernel(
     builder: Builder, tree: SampleTree
 ) -> None:
-    """The programs are executable, and do not change the identity of the kernel.
-
-    A changed comment and a change of the other firewall do not matter.
-    """
+    """They do not change the identity; comments and the other firewall do not matter."""
     for place, programs in ((BASE, ("pfctl", "ipfw")), (REMARK, ("pfctl",)), (PF, ("ipfw",))):
         kernel = built(builder, tree, tree.revisions[place], needs=needs(tree, *programs))
         assert set(contents(builder, kernel)) == {"kernel", "pf.ko", "ipfw.ko"}

@@ -144,10 +144,7 @@ def test_rates_are_measured_on_request(c2558: RunningLab) -> None:
 def test_options_and_sysctls_unknown_to_the_lab_are_reported(
     running_lab: RunningLab, tmp_path: Path
 ) -> None:
-    """The check names the host and the scenario that needs the option of pkt-gen.
-
-    The sysctls are those of names of scenarios; enabled redirects are accepted there.
-    """
+    """The check names host and scenario; enabled redirects are accepted in sysctls of names."""
     name = "inet4-checksums"
     text = (builtin_scenarios() / "inet4-forwarding.toml").read_text()
     text = text.replace("inet4-forwarding", name)

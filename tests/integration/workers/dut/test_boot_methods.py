@@ -42,10 +42,7 @@ def lab(running: RunningLab) -> Iterator[RunningLab]:
 
 @pytest.mark.parametrize("name", TESTBEDS)
 def test_kernel_boots_once(lab: RunningLab, name: str) -> None:
-    """A kernel on another root file system does not change the known-good one.
-
-    A panic at boot needs no power cycle.
-    """
+    """A panic needs no power cycle; another root leaves the known-good kernel."""
 
     def files() -> dict[Path, bytes]:
         found = lab.files.disk(f"{name}-dut").rglob("*")

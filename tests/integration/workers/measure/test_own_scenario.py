@@ -51,10 +51,7 @@ def test_cpu_use_at_a_fixed_rate(c2558: RunningLab) -> None:
 
 
 def test_ipsec_gateway(c2558: RunningLab, tmp_path: Path) -> None:
-    """The IPsec policy is removed afterwards, and after a failed preparation.
-
-    A tunnel that does not come up is reported in one sentence.
-    """
+    """The policy is removed afterwards; a tunnel that does not come up is reported."""
     scenario = load_scenario("inet4-ipsec")
     found = measure(c2558, tmp_path, scenario)["inet4-ipsec"]
     assert found.valid, found.problems
@@ -86,10 +83,7 @@ def interfaces(lab: RunningLab) -> list[str]:
 def test_forwarding_through_a_cloned_interface(
     c2558: RunningLab, tmp_path: Path, kind: str
 ) -> None:
-    """Interface, route and changes of the port are removed afterwards.
-
-    Packets outside of the cloned interface are a problem.
-    """
+    """All is removed afterwards; packets outside of the interface are a problem."""
     before = interfaces(c2558)
     scenario = load_scenario(f"inet4-{kind}")
     (sample,) = measure(c2558, tmp_path, scenario).values()

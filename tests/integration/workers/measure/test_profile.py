@@ -71,10 +71,7 @@ def test_the_difference_shows_the_functions_that_became_slower(
 
 
 def test_unknown_load_follows_from_an_earlier_run(take: Take) -> None:
-    """An additional run determines the rate, and is not stored as a sample.
-
-    Each event of a clock is a sample.
-    """
+    """That run is not stored as a sample. Each event of a clock is a sample."""
     profile, facts = take(0, pps=0.0, rate_percent=50.0, event="CLOCK.HARD")
 
     assert profile is not None
@@ -85,10 +82,7 @@ def test_unknown_load_follows_from_an_earlier_run(take: Take) -> None:
 
 
 def test_a_problem_is_reported_instead_of_a_profile(c2558: Any, take: Take, tmp_path: Path) -> None:
-    """The profile of an earlier trial is removed. The event comes from the lab file.
-
-    The kernel is the cause of rejected firewall rules, so that there is no retry.
-    """
+    """Rejected firewall rules are the kernel's fault: there is no retry."""
     testbed = c2558.lab.testbed("c2558")
     testbed = replace(testbed, dut=replace(testbed.dut, pmc_event="no.such.event"))
     rules = c2558.scenario("inet4-pf-stateful")
@@ -111,10 +105,7 @@ def test_a_problem_is_reported_instead_of_a_profile(c2558: Any, take: Take, tmp_
 
 
 def test_the_event_is_one_of_the_processor() -> None:
-    """Unhalted cycles are preferred, and the clock is the last choice.
-
-    The log of the kernel lists the counters, because pmccontrol lists no soft events.
-    """
+    """Unhalted cycles are preferred, and the clock is the last choice."""
     virtual = "hwpmc: SOFT/16/64/0x67<INT,USR,SYS,REA,WRI> TSC/1/64/0x20<REA>"
     for listed, log, event in (
         ("SOFT\n\tCLOCK.HARD\nIAP\n\tCPU_CLK_UNHALTED.THREAD\n", "", "CPU_CLK_UNHALTED.THREAD"),

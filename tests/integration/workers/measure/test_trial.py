@@ -17,10 +17,7 @@ PATIENCE = 1.0
 
 
 def test_trial_boots_once_and_runs_every_scenario(running_lab: RunningLab) -> None:
-    """The facts are in order: the boot, then conditions and sample of each scenario.
-
-    Of several runs, each is a sample with its own logs; scenarios are interleaved.
-    """
+    """The boot comes first, then conditions and samples; scenarios are interleaved."""
     running_lab.recover("c2558")
     before = running_lab.boots("c2558-dut")
     scenarios = running_lab.lab.testbed("c2558").scenarios
@@ -59,10 +56,7 @@ def test_router_is_switched_on(c2558: RunningLab) -> None:
 
 
 def test_stale_kernel_and_loader_fallback_are_detected(c2558: RunningLab) -> None:
-    """The loader boots the file of the last boot; folder and boot number are right.
-
-    After a fallback, the wrong kernel has the right boot number in its environment.
-    """
+    """Folder and boot number are right, and the kernel is not."""
     c2558.trial(40, ())
     kernel, _ = c2558.kernel(40)
     c2558.control("break", "c2558-dut", "stale-loader")

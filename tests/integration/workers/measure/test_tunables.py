@@ -29,10 +29,7 @@ def samples(facts: list[Fact]) -> dict[str, Sample]:
 
 
 def test_scenarios_with_equal_tunables_share_a_boot(c2558: RunningLab) -> None:
-    """Two boots for three scenarios, which count as one observation.
-
-    A tunable of the testbed applies to the others: it reduces the queues of the port to one.
-    """
+    """Two boots for three scenarios; a tunable of the testbed applies to all."""
     before = c2558.boots("c2558-dut")
     names = (WIDE, FORWARDING, "inet6-forwarding")
     testbed = replace(c2558.lab.testbed("c2558"), tunables={QUEUES: 1})
@@ -60,10 +57,7 @@ def test_tunable_that_the_loader_ignores_quarantines_the_testbed(c2558: RunningL
 
 
 def test_sysctls_are_set_for_their_scenario_alone(c2558: RunningLab) -> None:
-    """All scenarios share a boot; redirects disable the fast path of IPv6 for one of them.
-
-    A read-only sysctl skips its scenario.
-    """
+    """All scenarios share a boot; a read-only sysctl skips its scenario."""
     before = c2558.boots("c2558-dut")
     isr = f"{FORWARDING}@sysctl:net.inet.ip.redirect=1"
     wrong = f"{FORWARDING}@sysctl:hw.ncpu=2"

@@ -62,10 +62,7 @@ def test_guarded_key_allows_only_netbisect_commands(guarded: Server, dut: Machin
 def test_commands_share_one_connection(
     server: Server, dut: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """run, ask, stdin and long commands need one authentication.
-
-    Excessive output ends the connection: the error has one sentence, and the next command works.
-    """
+    """There is one authentication; excessive output ends the connection, not the next command."""
     assert dut.run(["echo", "a b", "'c'"], ["printf", "%s", "$HOME"]) == "a b 'c'\n$HOME"
     assert dut.ask(["echo", "one"], ["false"], ["no-such-command"], ["echo", "two"]) == [
         "one\n",

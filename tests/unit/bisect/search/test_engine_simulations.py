@@ -64,10 +64,7 @@ def test_changed_good_end_is_detected() -> None:
 
 @pytest.mark.long
 def test_drop_is_found_although_the_testbed_changed_by_as_much() -> None:
-    """Inherited boots of the good end do not count after a change of the testbed.
-
-    With image noise, boots of the two ends alone could not refute that nothing else changed.
-    """
+    """Inherited boots of the good end do not count after a change of the testbed."""
     noise = Noise(boot=0.003, run=0.006, image=0.01)
     simulated = replace(lab({8: EFFECT}), noise=noise)
     evidence = ends_built(simulated, COMMITS)

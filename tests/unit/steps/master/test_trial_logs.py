@@ -57,10 +57,7 @@ def test_trials_that_end_together_make_room_together(settings: Settings) -> None
 
 
 def test_logs_replace_those_of_an_earlier_attempt(tmp_path: Path) -> None:
-    """Incomplete uploads of the same testbed are removed, and those of other testbeds are kept.
-
-    Logs that cannot be stored are removed, too.
-    """
+    """Incomplete uploads of the same testbed, and logs that cannot be stored, are removed."""
     names = (".incoming-bench-a-7", ".incoming-bench-a-6", ".incoming-bench-a-b-6", "9")
     for name in names:
         (tmp_path / name).mkdir()

@@ -138,10 +138,7 @@ def test_interrupted_put_leaves_no_partial_kernel(stage: Path, log: Path, tmp_pa
 def test_uploads_in_progress_are_kept(
     full: tuple[ArtefactStore, list[str]], stage: Path, log: Path
 ) -> None:
-    """The age of an upload does not matter while its process runs; a failed one is removed.
-
-    An upload of Buildbot is partial until kernel.json, which is written last; it stays for a day.
-    """
+    """One of Buildbot is partial until kernel.json, which is written last; it stays for a day."""
     store, _ = full
 
     def fail(key: str, size: int) -> Kernel:
