@@ -103,8 +103,11 @@ class _LazyGroup(click.Group):
             if error.filename is None:
                 with contextlib.suppress(OSError):
                     sys.stdout.close()  # otherwise Python writes again at exit
-            with contextlib.suppress(OSError):  # status 1 of Python would be a result
+            try:
                 click.echo(f"Error: {where}: {error.strerror}.", err=True)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    sys.stderr.close()  # its error at exit would become the exit status
             sys.exit(3 if sys.argv[1:2] == ["request"] else _ERROR_STATUS)  # there, 2 is a result
 
     def list_commands(self, ctx: click.Context) -> list[str]:
