@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import click
 from click.shell_completion import CompletionItem
@@ -86,6 +86,12 @@ _ERROR_STATUS = 2
 """Not 1, which some commands return as a result."""
 
 
+def _discard(stream: TextIO) -> None:
+    """Closes a stream that failed: its error at exit would become the exit status."""
+    with contextlib.suppress(OSError):
+        stream.close()
+
+
 class _LazyGroup(click.Group):
     """A group that imports only the command that is called."""
 
@@ -101,13 +107,11 @@ class _LazyGroup(click.Group):
             if where is None:
                 raise
             if error.filename is None:
-                with contextlib.suppress(OSError):
-                    sys.stdout.close()  # otherwise Python writes again at exit
+                _discard(sys.stdout)
             try:
                 click.echo(f"Error: {where}: {error.strerror}.", err=True)
             except OSError:
-                with contextlib.suppress(OSError):
-                    sys.stderr.close()  # its error at exit would become the exit status
+                _discard(sys.stderr)
             sys.exit(3 if sys.argv[1:2] == ["request"] else _ERROR_STATUS)  # there, 2 is a result
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -134,8 +138,7 @@ class _LazyGroup(click.Group):
         except UserError as error:
             raise click.ClickException(str(error)) from error
         except BrokenPipeError:
-            with contextlib.suppress(OSError):
-                sys.stdout.close()  # otherwise Python writes again at exit
+            _discard(sys.stdout)
             sys.exit(128 + signal.SIGPIPE)  # as other programs, which the signal ends
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
