@@ -177,7 +177,7 @@ _TOWARDS = {
 
 
 def action_for(state: AlertState | None) -> AlertAction:
-    """The action that leads to a state; for None the one that leads nowhere.
+    """The action that leads to a state; for None the one that changes no state.
 
     Raises:
         AlertTransitionError: Alerts begin there, and nothing leads back.

@@ -19,8 +19,8 @@ def read_points(
     """The numbers in a file, in its order.
 
     Lines that end before the column, or have a word beginning with # up to it, are skipped. `name`
-    is that of the file, for messages; `column` option -C, the first is 1; `delimiters` option -d,
-    of which each byte ends a word.
+    is that of the file, for messages; `column` is option -C, from 1; `delimiters` is option -d:
+    each of its bytes ends a word.
 
     Raises:
         ValueError: a word in the column is no number, or there are fewer than three.

@@ -73,7 +73,7 @@ def lacking(root: str, listed: str) -> str:
     if listed:
         return ""
     return (
-        f"has its root on {root}, of which `bectl list` knows no boot environment: expected a root "
+        f"has its root on {root}, and `bectl list` shows no boot environment: expected a root "
         "such as zroot/ROOT/default, and the property bootfs of the pool; or use nextboot-zfs"
     )
 

@@ -90,7 +90,7 @@ def test_a_stopped_process_is_killed_at_the_limit_and_replaced() -> None:
 
 
 def test_matplotlib_needs_no_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Services of rc(8) and of systemd have none, or one that is not writable."""
+    """The user of a service may have none, as with /nonexistent in passwd(5)."""
     monkeypatch.setenv("HOME", "/proc/none")
     monkeypatch.delenv("MPLCONFIGDIR", raising=False)
     process = ComputeProcess(cache=tmp_path / "state" / "matplotlib")

@@ -143,7 +143,7 @@ def test_only_changed_objects_are_built(
     programs.mkdir()
     script(programs / "cc", "echo cc version 99")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setenv("HOME", "/proc/none")  # not writable, as HOME=/ of rc(8) is
+    monkeypatch.setenv("HOME", "/proc/none")  # a user without a home folder
     builds.before_make(f'test "$CCACHE_DIR" = {builds.builder.directory}/ccache || exit 1')
     builds.kernel(builds.next)
     assert builds.targets[0] == "kernel-toolchain"

@@ -123,7 +123,7 @@ def test_root_outside_of_a_boot_environment_is_reported() -> None:
     """libbe_init() of bectl(8) then fails, without output."""
     assert boot_environment.lacking("zfs:zroot/ROOT/default", "default\tNR\t/\t1G\tnow\n") == ""
     why = boot_environment.lacking("zfs:tank", "")
-    assert why.startswith("has its root on zfs:tank, of which `bectl list` knows no boot environ")
+    assert why.startswith("has its root on zfs:tank, and `bectl list` shows no boot environment: ")
 
 
 def test_unreachable_pxe_server_quarantines_the_testbed(lab: RunningLab) -> None:
