@@ -346,7 +346,7 @@ def _pairs_by_position(prior: _Prior, two: Floats) -> Floats:
     by_gap = np.bincount(prior.gaps, prior.weights, minlength=count)
     pull = prior.weights * (by_gap[prior.gaps] - prior.weights)
     pulls = np.bincount(prior.gaps, pull, minlength=count)
-    share = np.divide(2 * both, pulls, out=np.zeros(count), where=pulls > 0)
+    share: Floats = np.divide(2 * both, pulls, out=np.zeros(count), where=pulls > 0)
     return _by_position(prior, lone.astype(np.float64)) + pull * share[prior.gaps]
 
 
