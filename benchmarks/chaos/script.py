@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-MASTER, WORKER, TRIAL, LAB, DATABASE, DISK = "master", "worker", "visit", "lab", "database", "disk"
+MASTER, WORKER, TRIAL, LAB, DATABASE, DISK = "master", "worker", "trial", "lab", "database", "disk"
 FAULTS = {
     MASTER: "the master is killed",
     WORKER: "the worker of this step is killed",
