@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import ruptures
 from scipy import stats
 
 from benchmarks.detection.lab import Floats
@@ -57,6 +56,8 @@ def perfherder(nights: Sequence[Floats]) -> int | None:
 
 def pelt_cuts(y: Floats) -> list[int]:
     """PELT of ruptures: cost l2, penalty 6 sd² ln n, sd from first differences; the end is last."""
+    import ruptures  # noqa: PLC0415 - has no release for Python 3.14
+
     sd = float(np.median(np.abs(np.diff(y)))) / 0.6745 / math.sqrt(2)
     search = ruptures.KernelCPD(kernel="linear", min_size=3).fit(y[:, None])
     return [int(cut) for cut in search.predict(pen=6 * max(sd, 1e-4) ** 2 * math.log(len(y)))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections import Counter
 
@@ -15,8 +16,16 @@ from benchmarks.detection.rules import RULES, Rule
 
 AT = 30
 
-
-rules = pytest.mark.parametrize("rule", RULES.values(), ids=list(RULES))
+without_ruptures = pytest.mark.skipif(
+    importlib.util.find_spec("ruptures") is None, reason="ruptures has no release for this Python"
+)
+rules = pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(rule, id=name, marks=without_ruptures if "ruptures" in name else ())
+        for name, rule in RULES.items()
+    ],
+)
 
 
 @rules
