@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import Effect
+from netbisect.reports.documents.api import CostEstimate
 from netbisect.reports.model.types import (
     ComparedRevision,
     ComparedSetting,
@@ -34,14 +35,12 @@ def confirmation(
     kind: str,
     subjects: Sequence[str],
     testbeds: Sequence[str],
-    cost: tuple[int, float],
+    cost: CostEstimate,
     address: str,
 ) -> Mail:
-    """The mail that confirms a request.
-
-    `cost` is its maximum, boots and seconds of the lab; `address` is that of its page.
-    """
-    boots, seconds = cost
+    """The mail that confirms a request; `address` is that of its page."""
+    boots = sum(one.boots for one in cost.testbeds)
+    seconds = max(one.seconds for one in cost.testbeds) + cost.build_seconds
     places = [
         ("kind", kind),
         *(("subject", words.clean(one)) for one in subjects),

@@ -124,10 +124,7 @@ class RequestService:
                     body.kind,
                     names,
                     [*resolved.testbeds],
-                    (
-                        sum(one.boots for one in estimate.testbeds),
-                        max(one.seconds for one in estimate.testbeds) + estimate.build_seconds,
-                    ),
+                    estimate,
                     self.settings.request_address(number),
                 ),
             )
