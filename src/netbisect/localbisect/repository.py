@@ -136,9 +136,10 @@ class Repository:
             )
         *_, (_, before) = self._history.line(f"{good}..{bad}")
         if before != good:
+            merged = f"; the first parent before it was merged is {before[:12]}"
             raise RepositoryError(
-                f"{first} is not a first-parent ancestor of {last}; "
-                f"the first parent before it was merged is {before[:12]}"
+                f"{first} is not a first-parent ancestor of {last}"
+                f"{merged if before else self._shallow_hint()}"
             )
         return self._history.between(good, bad)
 

@@ -31,7 +31,8 @@ WRONG_ENDS = [
     (["--good", "v1.2", "--bad", "main"], "--good v1.2: no commit of that name"),
     (["--good", "main~9", "--bad", "--help"], "--bad --help: no commit of that name"),
     (["--good", "side", "--bad", "main"], "--good side is not an ancestor of --bad main"),
-    (["--good", "side", "--bad", "merged"], "is not a first-parent ancestor of"),
+    (["--good", "side", "--bad", "merged"], "of --bad merged; the first parent before it was"),
+    (["--good", "other", "--bad", "joined"], "is not a first-parent ancestor of --bad joined."),
 ]
 
 
@@ -41,6 +42,10 @@ def test_invalid_ranges_are_rejected(slower: Repository) -> None:
     slower.git("commit", "-q", "--allow-empty", "-m", "Side")
     slower.git("checkout", "-q", "merged")
     slower.git("merge", "-q", "--no-ff", "side")
+    slower.git("checkout", "-q", "--orphan", "other")
+    slower.git("commit", "-q", "-m", "Other")
+    slower.git("checkout", "-q", "-b", "joined", "main~9")
+    slower.git("merge", "-q", "--allow-unrelated-histories", "-s", "ours", "-m", "Join", "other")
     slower.git("checkout", "-q", "main")
     for ends, message in WRONG_ENDS:
         assert message in wrong(slower.search(*ends, "--", "./bench.sh"))
