@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from localbisect_fixtures import Files, MakeRepository, Repository, numbered
@@ -30,17 +29,6 @@ def repository(make_repository: MakeRepository) -> Repository:
     return make_repository(numbered(31, changes))
 
 
-def orders(repository: Repository) -> set[tuple[str, str]]:
-    """Revisions and layouts that the program ran in."""
-    lines = repository.journal.read_text().splitlines()
-    return {(line.split()[0], line.split()[1]) for line in lines}
-
-
-def named(found: dict[str, Any]) -> list[str]:
-    """The suspects of a result, or its culprit."""
-    return found["suspects"] if found["result"] == "suspects" else [found["culprit"]]
-
-
 def test_culprit_and_parent_are_measured_in_several_layouts(repository: Repository) -> None:
     done = repository.search(*OPTIONS, "--layouts", "9", "--json", "--", "./program.sh")
     found = json.loads(done.stdout)
@@ -49,9 +37,10 @@ def test_culprit_and_parent_are_measured_in_several_layouts(repository: Reposito
     assert done.returncode == 0, done.stderr
     assert found["culprit"] == repository.revisions[17]
     sides = (found["culprit"], found["parent"])
+    orders = {tuple(line.split()[:2]) for line in repository.journal.read_text().splitlines()}
     assert all(found["layouts"][revision] > 1 for revision in sides)
     for revision in sides:
-        layouts = {layout for name, layout in orders(repository) if name == revision}
+        layouts = {layout for name, layout in orders if name == revision}
         assert layouts == {str(i) for i in range(found["layouts"][revision])}
     assert f"in {found['layouts'][sides[0]]} layouts" in printed
     assert " in layout 1" in repository.replay()
@@ -65,8 +54,9 @@ def test_failing_layouts_do_not_skip_the_revision(repository: Repository) -> Non
     done = repository.search(*options, "--", "./program.sh")
     found = json.loads(done.stdout)
     failures = repository.facts("dud")
+    named = found["suspects"] if found["result"] == "suspects" else [found["culprit"]]
 
-    assert repository.revisions[17] in named(found), done.stderr
+    assert repository.revisions[17] in named, done.stderr
     assert found["skipped"] == {}
     assert len(failures) == len({failure["revision"] for failure in failures}) > 0
     assert all(failure["layout"] for failure in failures)

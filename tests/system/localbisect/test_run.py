@@ -93,18 +93,6 @@ def test_direction_lower_finds_an_increase(make_repository: MakeRepository) -> N
     assert "made the number rise" in found["sentence"]
 
 
-def test_equal_ends_are_not_searched(make_repository: MakeRepository) -> None:
-    """The reason has the sign of the number."""
-    repository = make_repository(numbered(50))
-    done = repository.search("--direction", "lower")
-
-    assert done.returncode == 1
-    assert done.stdout.startswith("No relevant change between the two ends")
-    assert "leave no room for a rise of 2 %" in " ".join(done.stdout.split())
-    assert set(repository.runs()) == {repository.revisions[0], repository.revisions[-1]}
-    assert repository.is_clean()
-
-
 def test_swapped_ends_are_reported(make_repository: MakeRepository) -> None:
     repository = make_repository(numbered(50, {20: {"level": "1050\n"}}))
     done = repository.search()

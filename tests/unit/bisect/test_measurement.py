@@ -8,18 +8,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from search_fixtures import kernel
 
+from benchmarks.simulate import LabSimulation, simulate_job
 from netbisect.bisect import measurement, plan
 from netbisect.bisect.model.detection_results import DifferenceVerdict
-from netbisect.bisect.model.entities import Kernel, Noise
+from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.jobs import MeasureJob
 from netbisect.bisect.model.results import (
     Effect,
     MeasureResult,
-    Move,
+    Result,
     RevisionComparison,
-    Trial,
     Unfinished,
 )
 
@@ -29,31 +30,11 @@ TWO = MeasureJob("main", "c2558", (A, B), (FORWARDING,), 5)
 QUIET = Noise(boot=0.004, image=0.002)
 
 
-def kernel(revision: str, identity: str = "") -> Kernel:
-    name = identity or f"image of {revision}"
-    return Kernel(revision, "GENERIC", "amd64", name, revision[:4], "v", 1, 0.0, 600.0)
-
-
-def play(
-    job: MeasureJob, levels: dict[str, float], sd: float = 0.004, **more: object
-) -> tuple[Move, list[str]]:
-    """Simulates trials until the job ends; returns the result and the booted revisions."""
-    rng = np.random.default_rng(7)
-    evidence = Evidence(**more)  # type: ignore[arg-type]
-    order: list[str] = []
-    for _ in range(200):
-        move = plan.next_move(job, evidence, Prices())
-        if not isinstance(move, Trial):
-            return move, order
-        if move.revision not in evidence.kernels:
-            kernels = {**evidence.kernels, move.revision: kernel(move.revision)}
-            evidence = replace(evidence, kernels=kernels)
-            continue
-        order.append(move.revision)
-        rates = {one: levels[move.revision] + rng.normal(0, sd) for one in job.scenarios}
-        observation = Observation(f"boot {len(order)}", move.revision, move.revision, rates)
-        evidence = replace(evidence, observations=(*evidence.observations, observation))
-    raise AssertionError("the job does not end")
+def play(job: MeasureJob, levels: dict[str, float], **more: object) -> tuple[Result, list[str]]:
+    """The result of a simulated job, and the booted revisions."""
+    lab = LabSimulation(levels, Noise(0.004), np.random.default_rng(7))
+    played = simulate_job(job, lab, Evidence(**more))  # type: ignore[arg-type]
+    return played.result, [trial.revision for trial in played.trials]
 
 
 def test_boots_are_interleaved() -> None:
@@ -77,7 +58,9 @@ def test_settings_are_compared_on_the_same_kernel_trial_by_trial() -> None:
         for n, (level, by) in enumerate(zip(levels, (0.1, 0.101, 0.099), strict=True))
     ]
     odd = Observation("odd", A, A, {slow: 9.0})
-    evidence = Evidence(observations=(*found, odd), kernels={A: kernel(A), B: kernel(B)})
+    evidence = Evidence(
+        observations=(*found, odd), kernels={one: kernel(one, one) for one in (A, B)}
+    )
     result = plan.next_move(job, evidence, Prices())
 
     assert isinstance(result, MeasureResult)

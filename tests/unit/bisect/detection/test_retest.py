@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from search_fixtures import LEAD, kernel
 
 from benchmarks.simulate import JobSimulation, LabSimulation, simulate_job
 from netbisect.bisect import plan
@@ -22,16 +23,11 @@ from netbisect.bisect.model.jobs import CompareJob
 from netbisect.bisect.model.results import Confirmed, Move, NotConfirmed, Trial, Unfinished
 from netbisect.bisect.stats.sequential import BLOCK, good_begins
 
-LEAD = "inet4"
 DROP = CompareJob("main", "apu", "good", "bad", (LEAD, "pf"), LEAD, suspected=-0.08, commits=30)
 GAIN = replace(DROP, suspected=0.08)
 LEAST = DROP.min_effect
 GAP = 0.12
 MODES = Noise(boot=0.005, slow_share=0.3, slow_gap=GAP)
-
-
-def kernel(revision: str, identity: str) -> Kernel:
-    return Kernel(revision, "ROUTER", "amd64", identity, revision, revision, 1, 0.0, 60.0)
 
 
 def built(good: str = "one", bad: str = "other") -> dict[str, Kernel]:

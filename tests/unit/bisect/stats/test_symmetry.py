@@ -13,10 +13,9 @@ from netbisect.bisect.stats import symmetry
 from netbisect.bisect.stats.robust import Floats, estimate
 from netbisect.bisect.stats.sequential import (
     ALPHA,
-    BlockBoot,
+    Blocks,
     SequentialTest,
     block_test,
-    blocks_of,
     log_uniform_effects,
 )
 
@@ -112,14 +111,9 @@ def test_equal_sides_give_evidence_against_an_effect() -> None:
 
 @pytest.mark.parametrize(("weight", "shown"), [(0.0, True), (100.0, False)])
 def test_symmetry_is_used_depending_on_the_noise(weight: float, shown: bool) -> None:
-    y = two_modes(np.random.default_rng(3), 80, -0.05)
-    boots = [
-        BlockBoot("a", good, 0.0 if good else d)
-        for first, second in zip(y[::2], y[1::2], strict=True)
-        for good, d in ((True, 0.0), (False, first), (False, second), (True, 0.0))
-    ]
+    differences = two_modes(np.random.default_rng(3), 80, -0.05).tolist()
     found = block_test(
-        blocks_of(boots),
+        {"a": Blocks(differences, runs=1)},
         lambda _: Noise(0.009, boot_weight=weight),
         lambda _: 0.009,
         4.0,
