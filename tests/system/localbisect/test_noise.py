@@ -68,24 +68,17 @@ def searched(
             entries.append(following)
 
 
-def test_all_commits_that_cannot_be_distinguished_are_listed() -> None:
-    """They have 95 % together; one of them alone may have more than 90 %."""
+def test_most_likely_commits_and_reasons_of_skipped_ones_are_listed() -> None:
+    """Suspects have 95 % together; all commits may have less if no change is likely too."""
     spec = spec_of(COMMITS)
     chances = dict(zip(spec.subjects, (0.0, 0.005, 0.03, 0.96, 0.005), strict=True))
-    revisions = spec.line[1].revision, spec.line[2].revision
-    suspects = Suspects(revisions, Posterior(chances, none=0.0), "their offsets hide it")
-
+    less, more = spec.line[1].revision, spec.line[2].revision
+    suspects = Suspects((less, more), Posterior(chances, none=0.0), "their offsets hide it")
     text = as_text(SearchResult([spec], suspects, Path()))
 
     assert "Most likely commits, 99.0 % together:" in text
-    assert (
-        f"  96.0 %  {revisions[1][:12]} Change 3\n  3.0 %   {revisions[0][:12]} Change 2\n" in text
-    )
+    assert f"  96.0 %  {more[:12]} Change 3\n  3.0 %   {less[:12]} Change 2\n" in text
 
-
-def test_most_likely_commits_and_reasons_of_skipped_ones_are_listed() -> None:
-    """Where no change is likely too, all commits together have less than 90 %."""
-    spec = spec_of(COMMITS)
     chances = dict(zip(spec.subjects, (0.0, 0.4, 0.1, 0.1, 0.05), strict=True))
     unfinished = Unfinished("120 boots did not settle it", Posterior(chances, none=0.35))
     why = "the command ended with exit status 1: ModuleNotFoundError: No module named 'program'"
@@ -93,7 +86,6 @@ def test_most_likely_commits_and_reasons_of_skipped_ones_are_listed() -> None:
         Failure(f"dud-{i}", one.revision, Stage.BENCH, Reaction.SKIP, why, 0.0, 1.0)
         for i, one in enumerate(spec.line[1:3])
     ]
-
     text = as_text(SearchResult([spec, *failed], unfinished, Path()))
 
     assert "Most likely commits, 65.0 % together:" in text

@@ -23,7 +23,8 @@ def plain(text: str) -> str:
 
 @pytest.mark.long
 def test_two_culprits_are_both_verified(make_repository: MakeRepository) -> None:
-    changes: dict[int, Files] = {8: {"level": "960\n"}, 24: {"level": "920\n"}}
+    """The first one made the number rise."""
+    changes: dict[int, Files] = {8: {"level": "1040\n"}, 24: {"level": "950\n"}}
     repository = make_repository(numbered(32, changes))
     done = repository.search()
     found = json.loads(repository.search("--json").stdout)
@@ -33,13 +34,15 @@ def test_two_culprits_are_both_verified(make_repository: MakeRepository) -> None
     assert done.returncode == 0, done.stderr
     assert output.startswith("2 commits made a change each. Commit ")
     assert (found["result"], found["status"]) == ("several", 0)
-    assert {one["culprit"] for one in found["culprits"]} == set(culprits)
-    for one, revision in zip((8, 24), culprits, strict=True):
-        assert f"Commit {revision[:12]} Change {one} made the number fall: -" in output
+    assert [one["culprit"] for one in found["culprits"]] == culprits[::-1]  # by effect
+    for one, revision, move in zip((8, 24), culprits, ("rise: +", "fall: -"), strict=True):
+        assert f"Commit {revision[:12]} Change {one} made the number {move}" in output
         assert f"commit {revision} subject Change {one} author Ann Author" in output
-    for culprit in found["culprits"]:
+    for culprit, percent in zip(found["culprits"], (-8.7, 4.0), strict=True):
+        (effect,) = culprit["effects"]
         assert culprit["commit"]["author"] == "Ann Author"
-        assert -6 < culprit["effects"][0]["percent"] < -2
+        assert effect["percent"] == pytest.approx(percent, abs=1.5)
+        assert min(effect["good_runs"], effect["bad_runs"]) >= 2
         assert culprit["certainty"] >= 0.99
     assert "two commits or more: more than 9" in plain(repository.explain())
 

@@ -77,12 +77,12 @@ def test_settings_are_compared_on_the_same_kernel_trial_by_trial() -> None:
         )
 
 
-@pytest.mark.parametrize(("bad", "named"), [(A, A), (B, B)])
-def test_one_unmeasurable_of_two_is_unfinished(bad: str, named: str) -> None:
+@pytest.mark.parametrize("bad", [A, B])
+def test_one_unmeasurable_of_two_is_unfinished(bad: str) -> None:
     result, order = play(TWO, {}, skipped={bad: "the patch does not apply"})
 
     assert isinstance(result, Unfinished)
-    assert result.why == f"{named[:12]} cannot be measured: the patch does not apply"
+    assert result.why == f"{bad[:12]} cannot be measured: the patch does not apply"
     assert order == []
 
 

@@ -1,4 +1,4 @@
-"""Simulated searches: two culprits, a changed good end, builders and budgets."""
+"""Simulated searches: a changed good end, builders and budgets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import (
     Culprit,
     NotReproduced,
-    SeveralCulprits,
     Suspects,
     Unfinished,
 )
@@ -33,19 +32,6 @@ def bisection(budget: float = math.inf) -> BisectJob:
 def lab(steps: dict[int, float]) -> LabSimulation:
     levels = {f"r{i}": 14 + sum(x for k, x in steps.items() if k <= i) for i in range(COMMITS + 1)}
     return LabSimulation(levels, NOISE, np.random.default_rng(1))
-
-
-@pytest.mark.long
-def test_two_culprits_are_found() -> None:
-    steps = {9: 0.03, 20: -0.081}
-    simulated = lab(steps)
-    found = simulate_job(bisection(), simulated, ends_built(simulated, COMMITS)).result
-
-    assert isinstance(found, SeveralCulprits)
-    assert {int(one.revision[1:]) for one in found.culprits} == set(steps)
-    for one in found.culprits:
-        assert one.effects[0].ln_ratio * steps[int(one.revision[1:])] > 0
-        assert min(one.effects[0].good_boots, one.effects[0].bad_boots) >= 2
 
 
 @pytest.mark.long
