@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 import tracemalloc
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -266,12 +265,9 @@ def test_many_numbers_take_little_memory() -> None:
     assert peak < 10 * len(text)
 
 
-def commit(name: str, lines: int = 0, paths: Sequence[str] = ()) -> Commit:
-    return Commit(name, 0, "", "", "", "", 0.0, tuple(paths), lines)
-
-
 def test_prior_weights_favour_matching_paths_and_large_commits() -> None:
-    commits = [commit("a", 10, ["src/x.c"]), commit("b", 10, ["doc/x.md"]), commit("c", 1000)]
+    shapes = (("src/x.c",), 10), (("doc/x.md",), 10), ((), 1000)
+    commits = [Commit("a", 0, "", "", "", "", 0.0, paths, lines) for paths, lines in shapes]
     with_paths = candidates.prior_weights(commits, ["src/*"])
     by_size = candidates.prior_weights(commits, [])
 

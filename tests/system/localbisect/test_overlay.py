@@ -30,11 +30,16 @@ def broken_range(make_repository: MakeRepository) -> Repository:
     return make_repository(numbered(41, changes))
 
 
+@pytest.fixture
+def fix(tmp_path: Path) -> Path:
+    path = tmp_path / "link.patch"
+    path.write_text(FIX)
+    return path
+
+
 @pytest.mark.long
-def test_overlay_makes_a_broken_range_measurable(broken_range: Repository) -> None:
+def test_overlay_makes_a_broken_range_measurable(broken_range: Repository, fix: Path) -> None:
     without = broken_range.search(*LINKS, "--json")
-    fix = broken_range.place.parent / "link.patch"
-    fix.write_text(FIX)
     done = broken_range.search(*LINKS, "--overlay", str(fix), "--reset")
     explained = broken_range.explain()
     broken_range.replay()
@@ -57,8 +62,9 @@ def test_overlay_makes_a_broken_range_measurable(broken_range: Repository) -> No
     assert broken_range.is_clean()
 
 
-def test_revisions_are_skipped_if_the_overlay_does_not_apply(broken_range: Repository) -> None:
-    fix = broken_range.place.parent / "link.patch"
+def test_revisions_are_skipped_if_the_overlay_does_not_apply(
+    broken_range: Repository, fix: Path
+) -> None:
     fix.write_text(FIX.replace(" all: prog", " all: other"))
     ends = broken_range.search(*LINKS, "--overlay", str(fix))
     limited = f"{fix}@{broken_range.revisions[10]}..{broken_range.revisions[25]}"
@@ -78,12 +84,12 @@ def test_revisions_are_skipped_if_the_overlay_does_not_apply(broken_range: Repos
         assert "--overlay link.patch neither applies nor is already present: " in why
 
 
-def test_overlay_is_not_applied_if_already_present(make_repository: MakeRepository) -> None:
+def test_overlay_is_not_applied_if_already_present(
+    make_repository: MakeRepository, fix: Path
+) -> None:
     changes: dict[int, Files] = {0: {"Makefile": UNBUILT}, 2: {"Makefile": BUILT, "file": "1\n"}}
     repository = make_repository(numbered(3, changes))
     _, before, fixed = repository.revisions
-    fix = repository.place.parent / "link.patch"
-    fix.write_text(FIX)
     done = repository.search(*LINKS, "--overlay", str(fix), "--good", before, "--bad", fixed)
     trees = {entry["revision"]: entry["identity"] for entry in repository.facts("kernel")}
 
@@ -103,9 +109,7 @@ WRONG_OVERLAYS = [
 ]
 
 
-def test_invalid_and_changed_overlays_are_rejected(broken_range: Repository) -> None:
-    fix = broken_range.place.parent / "link.patch"
-    fix.write_text(FIX)
+def test_invalid_and_changed_overlays_are_rejected(broken_range: Repository, fix: Path) -> None:
     broken_range.git("branch", "side", broken_range.git("commit-tree", "-m", "Side", "main^{tree}"))
     for overlay, message in WRONG_OVERLAYS:
         done = broken_range.search("--overlay", overlay.format(fix=fix))

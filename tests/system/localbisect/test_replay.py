@@ -6,13 +6,14 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
 from localbisect_fixtures import Repository
 from programs import netbisect
 
-Tamper = Callable[[list[dict[str, object]]], int]
+Entries = list[dict[str, Any]]
 
 
 def replay(path: Path, *options: str) -> Result:
@@ -30,7 +31,7 @@ def log(slower: Repository, tmp_path: Path) -> Path:
     return path
 
 
-def tampered(path: Path, change: Tamper) -> tuple[Path, int]:
+def tampered(path: Path, change: Callable[[Entries], int]) -> tuple[Path, int]:
     """A modified copy of a log, and the line of its first difference."""
     entries = [json.loads(line) for line in path.read_text().splitlines()]
     line = change(entries)
@@ -39,36 +40,32 @@ def tampered(path: Path, change: Tamper) -> tuple[Path, int]:
     return copy, line
 
 
-def places(entries: list[dict[str, object]], kind: str) -> list[int]:
+def places(entries: Entries, kind: str) -> list[int]:
     return [place for place, entry in enumerate(entries) if entry["is"] == kind]
 
 
-def another_trial(entries: list[dict[str, object]]) -> int:
+def another_trial(entries: Entries) -> int:
     """The first trial of the search has another revision."""
     search = places(entries, "bisection")[0]
     trial = next(place for place in places(entries, "visit") if place > search)
-    candidates = entries[search]["candidates"]
-    assert isinstance(candidates, list)
-    entries[trial]["revision"] = candidates[2]["revision"]
+    entries[trial]["revision"] = entries[search]["candidates"][2]["revision"]
     return trial + 1
 
 
-def another_number(entries: list[dict[str, object]]) -> int:
+def another_number(entries: Entries) -> int:
     """A run of an end is slightly faster."""
-    sample = entries[places(entries, "sample")[0]]
-    assert isinstance(sample["pps"], float)
-    sample["pps"] *= 1.0003
+    entries[places(entries, "sample")[0]]["pps"] *= 1.0003
     return places(entries, "confirmed")[0] + 1
 
 
-def another_end(entries: list[dict[str, object]]) -> int:
+def another_end(entries: Entries) -> int:
     """The culprit is another commit."""
     end = places(entries, "culprit")[0]
     entries[end]["revision"] = entries[end]["parent"]
     return end + 1
 
 
-def another_fact(entries: list[dict[str, object]]) -> int:
+def another_fact(entries: Entries) -> int:
     """A run has another revision than its trial."""
     kernels, boots = places(entries, "kernel"), places(entries, "boot")
     assert entries[kernels[0]]["revision"] == entries[boots[0]]["revision"]
@@ -76,7 +73,7 @@ def another_fact(entries: list[dict[str, object]]) -> int:
     return boots[0] + 1
 
 
-def another_run(entries: list[dict[str, object]]) -> int:
+def another_run(entries: Entries) -> int:
     """A trial has an additional run."""
     sample = places(entries, "sample")[-1]
     entries.insert(sample + 1, {**entries[sample], "id": "another"})

@@ -16,7 +16,8 @@ COMMAND = ("--duts", "2", "--", "sh", "-c", SCRIPT)
 CULPRIT = 9
 
 
-def slower(make_repository: MakeRepository) -> Repository:
+@pytest.fixture
+def repository(make_repository: MakeRepository) -> Repository:
     return make_repository(numbered(20, {CULPRIT: {"level": "960\n"}}))
 
 
@@ -33,11 +34,8 @@ def test_different_devices_are_not_a_change(make_repository: MakeRepository) -> 
 
 
 @pytest.mark.long
-def test_a_killed_search_on_different_devices_finds_the_culprit(
-    make_repository: MakeRepository,
-) -> None:
+def test_a_killed_search_on_different_devices_finds_the_culprit(repository: Repository) -> None:
     """Device 2 is 5 % slower, and the change is 4 %; the search resumes after the kill."""
-    repository = slower(make_repository)
     process = repository.start_hanging(9, *COMMAND)
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -58,8 +56,7 @@ def test_a_killed_search_on_different_devices_finds_the_culprit(
     repository.replay()
 
 
-def test_interruption_removes_worktrees_and_processes(make_repository: MakeRepository) -> None:
-    repository = slower(make_repository)
+def test_interruption_removes_worktrees_and_processes(repository: Repository) -> None:
     process = repository.start_hanging(9, *COMMAND)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from histories import nights
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -196,12 +197,9 @@ def test_state_after_a_search(result: Result, state: AlertState) -> None:
 QUIET = Noise(boot=0.002, image=0.002)
 
 
-def levels(*percents: float, boots: int = 3) -> list[Level]:
-    """Levels as percentages of 1 Mpps."""
-    return [
-        Level(f"r{i}", f"image {i}", float(i), (math.log(1e4 * percent),) * boots)
-        for i, percent in enumerate(percents)
-    ]
+def levels(*percents: float) -> list[Level]:
+    """Levels of three boots, as percentages of 1 Mpps."""
+    return nights([math.log(1e4 * percent)] * 3 for percent in percents)
 
 
 BEFORE = levels(100, 100.1, 99.9, 100, 100.2)

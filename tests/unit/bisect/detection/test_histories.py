@@ -96,26 +96,23 @@ def test_clear_step_in_another_series_reveals_a_faint_one() -> None:
     assert other_place <= alone
 
 
-def count_steps(series: dict[int, list[Level]], *, pooled: bool) -> list[int]:
-    """Numbers of detected drops and of false steps, with one testbed or one of each series."""
-    named = {SeriesKey("" if pooled else f"{i}", f"{i}"): own for i, own in series.items()}
-    found = {int(key.scenario): at(own.steps) for key, own in analyze_jointly(named).items()}
-    hits = sum("r4" in steps for i, steps in found.items() if i % 4 == 0)
-    return [hits, sum(map(len, found.values())) - hits]
-
-
 def test_similar_noisy_series_have_few_false_steps() -> None:
-    """Every fourth of 16 series of eight images has a drop at r4."""
-    shapes = [((4, 0.0), (4, 0.0 if seed % 4 else -0.4)) for seed in range(16)]
-    series = {
-        seed: history(seed, *shape, boot=0.05 / 3, image=0.05, stray=0)
-        for seed, shape in enumerate(shapes)
-    }
+    """Every fourth of 16 series of eight images has a drop at r4; they share a testbed, or not."""
+    hits, false = {}, {}
+    for shared in (True, False):
+        series = {
+            SeriesKey("" if shared else f"{seed}", f"{seed}"): history(
+                seed, (4, 0.0), (4, 0.0 if seed % 4 else -0.4), boot=0.05 / 3, image=0.05, stray=0
+            )
+            for seed in range(16)
+        }
+        found = {int(key.scenario): at(own.steps) for key, own in analyze_jointly(series).items()}
+        hits[shared] = sum("r4" in steps for i, steps in found.items() if i % 4 == 0)
+        false[shared] = sum(map(len, found.values())) - hits[shared]
 
-    hits, false = count_steps(series, pooled=True)
-    assert hits == 4
-    assert false <= 1
-    assert count_steps(series, pooled=False)[1] > 5
+    assert hits[True] == 4
+    assert false[True] <= 1
+    assert false[False] > 5
 
 
 @pytest.mark.data

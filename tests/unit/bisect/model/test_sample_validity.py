@@ -152,14 +152,6 @@ def test_drift_of_the_generator_is_a_warning() -> None:
     ]
 
 
-def with_queues(direction: str, packets: tuple[int, ...]) -> RunRecord:
-    """A good run with these numbers of packets per queue."""
-    part = {"tx": "the router's egress", "rx": "the router's ingress"}[direction]
-    before = {f"{direction} {number}": 5 for number in range(len(packets))}
-    after = {f"{direction} {number}": 5 + count for number, count in enumerate(packets)}
-    return replace(GOOD, before=port(part, queues=before), after=port(part, queues=after))
-
-
 def two_generators(late: int = 0, lost: int = 0, ends: int = 0) -> RunRecord:
     """A run of two generators; the second begins late, sends nothing for a while, or ends early."""
     half, offered = LINE_RATE / 2, GOOD.offered[GENERATOR]
@@ -241,7 +233,10 @@ def test_uneven_use_of_queues_is_a_warning(
     direction: str, packets: tuple[int, ...], share: int | None
 ) -> None:
     """The threshold is halfway between an even share and all packets."""
-    run = with_queues(direction, packets)
+    part = {"tx": "the router's egress", "rx": "the router's ingress"}[direction]
+    before = {f"{direction} {number}": 5 for number in range(len(packets))}
+    after = {f"{direction} {number}": 5 + count for number, count in enumerate(packets)}
+    run = replace(GOOD, before=port(part, queues=before), after=port(part, queues=after))
     meeting = (
         f"flows meet on one queue: {share} % of the packets of the router's egress (igb2) went "
         f"through tx 0 of {len(packets)} queues"

@@ -23,7 +23,7 @@ from search_fixtures import (
     stepped,
 )
 
-from benchmarks.simulate import JobSimulation, LabSimulation, simulate_job
+from benchmarks.simulate import LabSimulation, simulate_job
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.results import (
@@ -40,10 +40,6 @@ from netbisect.bisect.search.posterior import posterior_of
 from netbisect.bisect.search.search_space import build_search_space
 from netbisect.bisect.search.verification import credible_range
 from netbisect.bisect.stats.sequential import COMPARES_ENDS
-
-
-def fresh_boots(played: JobSimulation, revision: str) -> int:
-    return sum(observation.fresh for observation in played.evidence.of(revision))
 
 
 @pytest.mark.parametrize("culprit", [1, 9, 20])
@@ -204,8 +200,7 @@ def test_credible_range_is_the_shortest_with_95_percent(powers: list[float]) -> 
 
 
 def test_gain_is_searched_like_a_drop() -> None:
-    lab = LabSimulation(stepped(8, 5, 0.077), Noise(0.009), np.random.default_rng(2))
-    found = simulate_job(bisection(8, drop=-0.08), lab).result
+    found = simulated(2, 8, 5, drop=-0.08).result
 
     assert isinstance(found, Culprit)
     assert found.revision == "r5"
@@ -240,7 +235,8 @@ def test_suspects_are_verified_by_their_neighbours() -> None:
     assert played.result.revisions == ("r7", "r8", "r9", "r10")
     assert "3 of them cannot be measured" in played.result.why
     assert "it does not build" in played.result.why
-    assert min(fresh_boots(played, "r6"), fresh_boots(played, "r10")) >= 2
+    for beside in ("r6", "r10"):
+        assert sum(observation.fresh for observation in played.evidence.of(beside)) >= 2
 
 
 def test_suspects_between_the_ends_need_no_further_boots() -> None:

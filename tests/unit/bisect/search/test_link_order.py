@@ -33,16 +33,13 @@ def bisection(count: int, noise: Noise = NOISY, most: int = 12) -> BisectJob:
     return replace(plain_bisection(count, noise=noise), scenarios=(LEAD,), layouts=most)
 
 
-def lab_of(
-    seed: int, count: int, culprit: int, noise: Noise = NOISY, **more: object
-) -> LabSimulation:
-    levels = stepped(count, culprit, DROP)
-    return LabSimulation(levels, noise, np.random.default_rng(seed), **more)  # type: ignore[arg-type]
-
-
-def simulated(job: BisectJob, lab: LabSimulation) -> JobSimulation:
+def simulated(
+    job: BisectJob, seed: int, culprit: int, builders: int = 1, **more: object
+) -> JobSimulation:
     """Simulates a search whose ends are built."""
-    return simulate_job(job, lab, ends_built(lab, len(job.candidates)))
+    count, random = len(job.candidates), np.random.default_rng(seed)
+    lab = LabSimulation(stepped(count, culprit, DROP), job.noise, random, **more)  # type: ignore[arg-type]
+    return simulate_job(job, lab, ends_built(lab, count), builders)
 
 
 def seen(simulation: JobSimulation, revision: str) -> set[int]:
@@ -74,7 +71,7 @@ def target_of(space: SearchSpace, position: int) -> Target:
 
 def test_culprit_hidden_by_image_noise_is_verified_in_several_layouts() -> None:
     culprit = 9
-    done = simulated(bisection(16), lab_of(culprit, 16, culprit))
+    done = simulated(bisection(16), culprit, culprit)
 
     assert isinstance(done.result, Culprit)
     assert done.result.revision == f"r{culprit}"
@@ -89,9 +86,7 @@ def test_culprit_hidden_by_image_noise_is_verified_in_several_layouts() -> None:
 @given(seed=st.integers(0, 1000), culprit=st.integers(1, 8))
 def test_no_layouts_without_image_noise(seed: int, culprit: int) -> None:
     plain = Noise(0.006, 0.0)
-    both = [
-        simulated(bisection(8, plain, most), lab_of(seed, 8, culprit, plain)) for most in (0, 12)
-    ]
+    both = [simulated(bisection(8, plain, most), seed, culprit) for most in (0, 12)]
 
     assert both[0].trials == both[1].trials
     assert both[0].result == both[1].result
@@ -99,8 +94,7 @@ def test_no_layouts_without_image_noise(seed: int, culprit: int) -> None:
 
 def test_expensive_layouts_are_only_used_for_verification() -> None:
     def relinked(price: float) -> int:
-        lab = lab_of(2, 4, 2, prices=Prices(relink=price))
-        done = simulated(bisection(4), lab)
+        done = simulated(bisection(4), 2, 2, prices=Prices(relink=price))
         exploring = [trial for trial in done.trials if not trial.why.startswith("verifies")]
         return len({(trial.revision, trial.layout) for trial in exploring if trial.layout})
 
@@ -110,8 +104,7 @@ def test_expensive_layouts_are_only_used_for_verification() -> None:
 @pytest.mark.long
 def test_testbeds_share_layouts() -> None:
     job = replace(bisection(12), others={"apu2": NOISY})
-    lab = lab_of(4, 12, 7, offsets={"apu2": 0.04})
-    done = simulate_job(job, lab, ends_built(lab, 12), builders=2)
+    done = simulated(job, 4, 7, builders=2, offsets={"apu2": 0.04})
 
     assert isinstance(done.result, Culprit)
     assert done.result.revision == "r7"

@@ -15,7 +15,7 @@ from search_fixtures import LEAD, bisection, evidence_of
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
-from netbisect.bisect.model.jobs import BisectJob
+from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.bisect.model.results import Posterior
 from netbisect.bisect.search.posterior import PRIOR_DRIFT, PRIOR_NONE, PRIOR_TWO, posterior_of
 
@@ -122,7 +122,7 @@ def test_credible_set_is_the_smallest() -> None:
     [
         (bisection(0), "at least one candidate"),
         (replace(bisection(1), good="r1"), "twice"),
-        (bisection(2, weights=(1.0, 0.0)), "weight"),
+        (replace(bisection(1), candidates=(Candidate("r1", 0.0),)), "weight"),
         (replace(bisection(1), effect=0.0), "effect"),
     ],
 )
