@@ -17,7 +17,7 @@ MIN_EFFECT = math.log(1 / 0.98)
 SCREEN_ALPHA = 0.02
 """Probability of a suspicious series without a change."""
 ALPHA = 0.01
-"""Type I error of a retest, however long it takes."""
+"""Type I error of a sequential test over all looks, and probability to refute a true effect."""
 RETEST_BOOTS = 16
 """Boots of both sides after which a retest is usually decided, for estimates."""
 SCREEN_ALPHA_TWO_SIDED = 2 * SCREEN_ALPHA

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netbisect.bisect.model.detection_results import ALPHA
 from netbisect.bisect.model.evidence import Prices, kernel_name
 from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob
@@ -21,7 +22,6 @@ from netbisect.bisect.search.search_space import SearchSpace, Target, testbed_of
 from netbisect.bisect.stats.information import boots_of_search
 from netbisect.bisect.stats.robust import LEAST_BOOT_SD
 from netbisect.bisect.stats.sequential import (
-    ALPHA,
     BLOCK,
     COMPARES_ENDS,
     LEAST_SECONDS,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from netbisect.bisect.model.detection_results import ALPHA
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation, kernel_name
 from netbisect.bisect.model.jobs import BisectJob
@@ -21,7 +22,7 @@ from netbisect.bisect.model.marks import MarkVerdict
 from netbisect.bisect.model.results import Effect
 from netbisect.bisect.stats.effect import SpreadPrior, difference, sides, yields_no_sample
 from netbisect.bisect.stats.robust import LEAST_BOOT_SD
-from netbisect.bisect.stats.sequential import ALPHA, PRIOR_WEIGHT
+from netbisect.bisect.stats.sequential import PRIOR_WEIGHT
 
 _MARK_DOUBT = 1e-3
 """Factor of the prior of a candidate that a mark contradicts. Marks may be wrong, so that

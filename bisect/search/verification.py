@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
+from netbisect.bisect.model.detection_results import ALPHA
 from netbisect.bisect.model.evidence import Prices
 from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob
@@ -23,7 +24,7 @@ from netbisect.bisect.search.kernel_comparison import (
 from netbisect.bisect.search.search_space import SearchSpace, Target, spread_of_boots
 from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.effect import effects
-from netbisect.bisect.stats.sequential import ALPHA, BLOCK, COMPARES_ENDS, SequentialTest
+from netbisect.bisect.stats.sequential import BLOCK, COMPARES_ENDS, SequentialTest
 
 NAMING_THRESHOLD = 0.99
 """Probability at which a verified candidate, or group of candidates, is named."""

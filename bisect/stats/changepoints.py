@@ -70,15 +70,9 @@ def weighted_mean(y: Floats, variance: Floats) -> tuple[float, float]:
 
 def group_by_image(levels: Sequence[Level]) -> list[list[Level]]:
     """Groups neighbouring levels with the same kernel identity."""
-    groups: list[list[Level]] = []
-    last = ""
-    for level in levels:
-        if last and level.identity == last:
-            groups[-1].append(level)
-        else:
-            groups.append([level])
-            last = level.identity
-    return groups
+    # A level without an identity is a group of its own.
+    groups = itertools.groupby(enumerate(levels), lambda one: one[1].identity or one[0])
+    return [[level for _, level in group] for _, group in groups]
 
 
 def merge_levels(group: Sequence[Level]) -> Level:

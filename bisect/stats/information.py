@@ -7,8 +7,8 @@ import math
 import numpy as np
 from scipy import special
 
+from netbisect.bisect.model.detection_results import ALPHA
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.stats.sequential import ALPHA
 
 
 def bits_of_boot(noise: Noise, effect: float, runs: int = 1) -> float:

@@ -29,6 +29,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
+from netbisect.bisect.model.detection_results import ALPHA
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.stats import symmetry
 from netbisect.bisect.stats.arrays import Floats
@@ -38,8 +39,6 @@ from netbisect.bisect.stats.robust import LEAST_BOOT_SD, estimate
 
 BLOCK = 4
 """Boots of a block."""
-ALPHA = 0.01
-"""Type I error, and probability to refute a true effect, over all looks."""
 PRIOR_WEIGHT = 4.0
 """Degrees of freedom of the noise of a job."""
 COMPARES_ENDS = "compares the two ends, interleaved"

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from netbisect.bisect.model.detection_results import ALPHA
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.stats.disturbance import BlockLikelihood
 from netbisect.bisect.stats.sequential import (
-    ALPHA,
     BLOCK,
     PRIOR_WEIGHT,
     Blocks,

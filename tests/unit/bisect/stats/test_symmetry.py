@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from netbisect.bisect.model.detection_results import ALPHA
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.stats import symmetry
 from netbisect.bisect.stats.robust import Floats, estimate
 from netbisect.bisect.stats.sequential import (
-    ALPHA,
     Blocks,
     SequentialTest,
     block_test,
