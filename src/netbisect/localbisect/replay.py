@@ -45,25 +45,18 @@ def replay(entries: Sequence[Entry]) -> Iterator[ReplayedEntry]:
     Facts without a decision are differences, too.
     """
     spec = search.spec_of(entries)
-    orders: dict[str, tuple[str, int]] = {}
-    """By device: revision of the last trial, and its missing runs."""
     for place, entry in enumerate(entries):
         line, before = place + 1, entries[:place]
         dut = entry.arch if isinstance(entry, Kernel) else getattr(entry, "testbed", "")
-        ordered, runs = orders.get(dut, ("", 0))
+        order = search.pending_trials(before).get(dut)
+        ordered = order.trial.revision if order else ""
         match entry:
-            case Trial():
-                orders[dut] = entry.revision, entry.runs
             case Kernel() | Boot() | Failure() if entry.revision != ordered:
                 there = f"a fact of {label(spec, entry.revision)}"
                 wanted = f"a fact of {label(spec, ordered)}" if ordered else "no fact"
                 yield ReplayedEntry(line, there, wanted, same=False)
-            case Sample() if runs == 0:
+            case Sample() if order is None:
                 yield ReplayedEntry(line, "an additional run", "no run", same=False)
-            case Sample():
-                orders[dut] = ordered, runs - 1
-            case _ if isinstance(entry, Result):
-                orders.clear()
             case _:
                 pass
         if isinstance(entry, CompareJob | BisectJob | Move):
