@@ -10,7 +10,6 @@ lock            also held by make and its children; contains their session ID. I
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
@@ -20,10 +19,9 @@ from typing import TextIO
 
 from netbisect.bisect.model.faults import Fault
 from netbisect.workers.config.builder import Builder
+from netbisect.workers.transport import locks
 from netbisect.workers.transport.errors import LabFault
 
-_LOOK = 0.2
-"""Seconds between attempts to take a lock."""
 _END_SECONDS = 20.0
 """Seconds for the processes of a killed build to end."""
 _KILLS = 20
@@ -46,17 +44,12 @@ def build_lock(builder: Builder, what: str, say: Callable[[str], None]) -> Itera
         (builder.directory / "builder.lock").open("a+") as own,
         (builder.directory / "lock").open("a+") as shared,
     ):
-        _wait_for_builder(builder, own, say)
-        since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-        note(own.fileno(), f"process {os.getpid()} has been building {what} since {since}")
+        where = f" in {builder.directory}"
+        who = locks.hold(own, f"building {what}", builder.build_timeout, say, where)
+        if who:
+            raise LabFault(Fault.BUILDER, f"builder {builder.name}: {who}")
         _end_leftover(builder, shared, say)
         yield shared.fileno()
-
-
-def note(lock: int, text: str) -> None:
-    """Replaces the content of a lock file."""
-    os.ftruncate(lock, 0)
-    os.write(lock, text.encode())
 
 
 def end_session(session: int) -> None:
@@ -73,43 +66,14 @@ def end_session(session: int) -> None:
         time.sleep(_BETWEEN_KILLS)
 
 
-def _take(lock: TextIO) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _content(lock: TextIO) -> str:
-    lock.seek(0)
-    return lock.read().strip()
-
-
-def _wait_for_builder(builder: Builder, own: TextIO, say: Callable[[str], None]) -> None:
-    end = time.monotonic() + builder.build_timeout
-    message = ""
-    while not _take(own):
-        who = f"{_content(own) or 'another process builds'} in {builder.directory}"
-        if time.monotonic() > end:
-            raise LabFault(
-                Fault.BUILDER,
-                f"builder {builder.name}: {who}; it had not ended after {builder.build_timeout} s",
-            )
-        if who != message:
-            message = who
-            say(f"{who}: waiting for its end")
-        time.sleep(_LOOK)
-
-
 def _end_leftover(builder: Builder, shared: TextIO, say: Callable[[str], None]) -> None:
     """The session ID is not reused while a process holds the lock."""
-    if _take(shared):
+    if locks.take(shared):
         return
     say(f"processes of a killed build still run in {builder.directory}: ending them")
     end = time.monotonic() + _END_SECONDS
-    while not _take(shared):
-        session = _content(shared)
+    while not locks.take(shared):
+        session = locks.content(shared)
         if session.isdigit():
             end_session(int(session))
         if time.monotonic() > end:
@@ -118,4 +82,4 @@ def _end_leftover(builder: Builder, shared: TextIO, say: Callable[[str], None]) 
                 f"builder {builder.name}: processes of a killed build in {builder.directory} "
                 f"(session {session or 'unknown'}) do not end",
             )
-        time.sleep(_LOOK)
+        time.sleep(locks.LOOK)

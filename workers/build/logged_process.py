@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from netbisect.bisect.model.faults import Fault
-from netbisect.workers.build.build_lock import build_lock, end_session, note
+from netbisect.workers.build.build_lock import build_lock, end_session
 from netbisect.workers.config.builder import Builder
+from netbisect.workers.transport import locks
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.limited_output import OutputReader, write_all
 
@@ -166,4 +167,4 @@ class LoggedCommands:
         """Records the session in the new process, before its builder can be killed."""
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         for lock in self._locks:
-            note(lock, str(os.getpid()))
+            locks.note(lock, str(os.getpid()))

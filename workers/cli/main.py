@@ -9,6 +9,7 @@ import contextlib
 import json
 import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,7 @@ import click
 
 from netbisect.bisect.model import profile_stacks, serialization
 from netbisect.bisect.model.entities import Boot, Failure, Kernel, Reaction
+from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.revision_key import OVERLAY_MARK
 from netbisect.workers.build import phabricator, userland
 from netbisect.workers.build.artifacts import ArtefactError
@@ -37,6 +39,7 @@ from netbisect.workers.measure.profile import ProfileOrder
 from netbisect.workers.measure.trial import TrialRunner, find_faults
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.lifetime import ending_with_reader
+from netbisect.workers.transport.locks import lock_testbed
 from netbisect.workers.transport.ssh import Connections
 from netbisect.workers.vm.vm import VmError
 
@@ -161,9 +164,14 @@ def trial(
 
 
 def _run_trial(lab: Lab, work: TrialRunner) -> int:
-    with _connections(lab) as connections:
-        if not work.run(connections, output.emit, options.say):
-            return output.EXIT_LAB
+    started = time.time()
+    try:
+        with _connections(lab, work.testbed, waits=True) as connections:
+            if not work.run(connections, output.emit, options.say):
+                return output.EXIT_LAB
+    except LabFault as fault:
+        _report_busy(fault, work.kernel, work.testbed, started)
+        return output.EXIT_UNMEASURABLE
     return output.EXIT_UNMEASURABLE if any(isinstance(fact, Failure) for fact in work.facts) else 0
 
 
@@ -214,11 +222,12 @@ def profile(
     name = scenario or testbed.scenarios[0]
     (loaded,) = options.load_scenarios(lab, [name])
     order = ProfileOrder(testbed, kernel, archive, loaded, logs, pps=rate or 0.0, **more)
+    started = time.time()
     try:
-        with _connections(lab) as connections:
+        with _connections(lab, testbed, waits=True) as connections:
             result = order.run(connections, output.emit, options.say)
     except LabFault as fault:
-        options.say(f"{options.PROGRAM}: {fault.why}")
+        _report_busy(fault, kernel, testbed, started)
         return output.EXIT_LAB if fault.reaction is Reaction.QUARANTINE else output.EXIT_FAILED
     if result is None:
         return output.EXIT_UNMEASURABLE
@@ -239,7 +248,7 @@ def bench(lab: Lab, testbed: str, logs: Path | None, names: Sequence[str]) -> in
     """Run scenarios on the kernel that runs now; not recorded."""
     bed = lab.testbed(testbed)
     scenarios = options.load_scenarios(lab, names or bed.scenarios)
-    with _connections(lab) as connections:
+    with _connections(lab, bed) as connections:
         running = DeviceUnderTest(bed, connections, options.say).reach()
         boot = Boot("by-hand", bed.name, "", running.version, running.boottime, 0.0)
         work = Bench(bed, connections, options.say, options.folder_of_logs(logs))
@@ -270,7 +279,7 @@ def bench(lab: Lab, testbed: str, logs: Path | None, names: Sequence[str]) -> in
 def recover(lab: Lab, testbed: str, look: bool) -> int:
     """Return a testbed to its known-good kernel, with a power cycle if needed."""
     bed = lab.testbed(testbed)
-    with _connections(lab) as connections:
+    with _connections(lab, bed, waits=True) as connections:
         running = DeviceUnderTest(bed, connections, options.say).recover()
         options.say(f"{bed.name}: on {running.directory}")
         wrong = [fault.why for fault in find_faults(bed, connections)] if look else []
@@ -310,10 +319,28 @@ for _command in (image_noise_command, calibrate_command, vm_commands):
 
 
 @contextlib.contextmanager
-def _connections(lab: Lab) -> Iterator[Connections]:
-    """Connections to the machines, until the reader of standard output ends."""
-    with ending_with_reader(), Connections(lab.ssh) as connections:
+def _connections(lab: Lab, testbed: Testbed, *, waits: bool = False) -> Iterator[Connections]:
+    """Connections to a locked testbed, until the reader of standard output ends.
+
+    `waits` for another command until the boot timeout.
+
+    Raises:
+        LabFault: another command has the testbed.
+    """
+    doing = f"running {click.get_current_context().command_path}"
+    seconds = testbed.timing.boot_timeout if waits else 0.0
+    with (
+        ending_with_reader(),
+        lock_testbed(lab, testbed, doing, options.say, seconds=seconds),
+        Connections(lab.ssh) as connections,
+    ):
         yield connections
+
+
+def _report_busy(fault: LabFault, kernel: Kernel, testbed: Testbed, started: float) -> None:
+    options.say(f"{options.PROGRAM}: {fault.why}")
+    if fault.fault is Fault.BUSY:  # else the trial has reported it
+        output.emit(fault.failure(kernel.revision, started, testbed=testbed.name))
 
 
 def _stop(number: int, _: object) -> NoReturn:
@@ -338,7 +365,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return output.EXIT_USAGE
     except (VmError, LabFault, NoiseError) as error:
         options.say(f"{options.PROGRAM}: {error}")
-        return output.EXIT_LAB
+        busy = isinstance(error, LabFault) and error.fault is Fault.BUSY
+        return output.EXIT_FAILED if busy else output.EXIT_LAB
     except OSError as error:
         where = error.filename or "a file cannot be written"
         options.say(f"{options.PROGRAM}: {where}: {error.strerror}")

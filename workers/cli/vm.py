@@ -12,6 +12,7 @@ from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.toml import FileError
 from netbisect.workers.config.vm import Vm
 from netbisect.workers.dut.device import DeviceUnderTest
+from netbisect.workers.transport.locks import lock_testbed
 from netbisect.workers.transport.ssh import Connections
 from netbisect.workers.vm import prepare, vm
 from netbisect.workers.vm.host import switch_on
@@ -45,7 +46,8 @@ def _machine(lab: Lab, testbed: str) -> tuple[Testbed, Vm]:
 def prepare_command(lab: Lab, testbed: str, image: Path) -> int:
     """Create disk and key from IMAGE (raw or qcow2, FreeBSD on UFS), which is not modified."""
     bed, machine = _machine(lab, testbed)
-    prepare.prepare(machine, image, bed.timing.boot_timeout, options.say)
+    with lock_testbed(lab, bed, "preparing it", options.say):
+        prepare.prepare(machine, image, bed.timing.boot_timeout, options.say)
     options.say(f"{testbed}: prepared in {machine.directory}")
     return 0
 
@@ -59,9 +61,13 @@ def prepare_command(lab: Lab, testbed: str, image: Path) -> int:
 def start(lab: Lab, testbed: str) -> int:
     """Start it with a fresh overlay over the prepared disk, and wait until it has booted."""
     bed, _ = _machine(lab, testbed)
+    limit = bed.timing.boot_timeout
     for concern in vm.concerns():
         options.say(f"{testbed}: {concern}")
-    with Connections(lab.ssh) as connections:
+    with (
+        lock_testbed(lab, bed, "starting it", options.say, seconds=limit),
+        Connections(lab.ssh) as connections,
+    ):
         running = DeviceUnderTest(bed, connections, options.say).reach()
     options.say(f"{testbed}: on, runs {running.directory}")
     return 0

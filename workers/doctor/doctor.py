@@ -29,6 +29,7 @@ from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure import pktgen
 from netbisect.workers.measure.traffic import TrafficRunner, lacking_rings, rings
 from netbisect.workers.transport.errors import LabFault, MachineError
+from netbisect.workers.transport.locks import lock_testbed
 from netbisect.workers.transport.ssh import Connections, Machine
 from netbisect.workers.vm import vm
 
@@ -373,7 +374,8 @@ class _TestbedChecks:
         bed, wanted = self._testbed, self._testbed.offered_rate(scenario.traffic)
 
         def look() -> CheckResult:
-            with tempfile.TemporaryDirectory() as folder:
+            doing = "running netbisect-lab doctor --rates"
+            with tempfile.TemporaryDirectory() as folder, lock_testbed(self._lab, bed, doing):
                 runner = TrafficRunner(bed, connections, finder.find, Path(folder))
                 outputs = runner.run(scenario, scenario.name, _TRAFFIC_SECONDS)
             offered = {}

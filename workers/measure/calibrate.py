@@ -16,6 +16,7 @@ from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.scenario import Scenario
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.measure.trial import TrialRunner
+from netbisect.workers.transport.locks import lock_testbed
 from netbisect.workers.transport.ssh import Connections
 
 _FAILURES = 3
@@ -49,10 +50,13 @@ class NoisePlan:
 
         Raises:
             NoiseError: the testbed needs its owner.
+            LabFault: another command has the testbed.
         """
         facts: list[Fact] = []
         trial = TrialRunner(self.testbed, kernel, archive, self.scenarios, self.logs, runs)
-        sound = trial.run(connections, facts.append, self.say)
+        limit = self.testbed.timing.boot_timeout
+        with lock_testbed(self.lab, self.testbed, "measuring its noise", self.say, seconds=limit):
+            sound = trial.run(connections, facts.append, self.say)
         reactions = {fact.reaction for fact in facts if isinstance(fact, Failure)}
         if not sound or Reaction.QUARANTINE in reactions:
             raise NoiseError(f"{self.testbed.name} needs its owner: {why_failed(facts)}")

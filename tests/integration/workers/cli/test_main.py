@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -26,6 +28,7 @@ from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.workers.build.artifacts import ARCHIVE, FACT
 from netbisect.workers.cli import main, output
 from netbisect.workers.config.lab import load_lab
+from netbisect.workers.transport.locks import lock_testbed
 
 Run = Callable[..., tuple[int, list[Any], str]]
 """Runs netbisect-lab; returns exit status, facts and messages."""
@@ -142,6 +145,39 @@ def test_bench_measures_the_running_kernel(
     assert prose == f"netbisect-lab: {tmp_path / 'file' / 'x'}: Not a directory\n"
     assert run("recover", "--testbed", "c2558") == (0, [], "c2558: on kernel\n")
     assert running_lab.booted("c2558-dut") == "kernel"
+
+
+def test_testbed_of_another_command_is_left_alone(
+    run: Run, running_lab: RunningLab, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Two at once would falsify a measurement. A trial waits, and its kernel is not blamed."""
+    short = running_lab.files.lab.with_name("short.toml")
+    text = running_lab.files.lab.read_text()
+    short.write_text(re.sub(r"boot_timeout = [\d.]+", "boot_timeout = 0.4", text))
+    lab, kernel = load_lab(short), running_lab.kernel(10)[0]
+    boots = running_lab.boots("c2558-dut")
+    one = ("--testbed", "c2558")
+    booted = (*one, "--kernel", kernel.key, "--kernels", kernels(running_lab))
+
+    def refused(*arguments: str) -> tuple[int, list[Any]]:
+        status, facts, messages = run("--lab", str(short), *arguments)
+        assert f"netbisect-lab: c2558: process {os.getpid()} has been testing since 2" in messages
+        assert ("waiting for its end" in messages) == ("had not ended after 0.4 s" in messages)
+        assert ("waiting for its end" in messages) == (arguments[0] != "bench")
+        return status, [(fact.fault, fact.reaction) for fact in facts]
+
+    with lock_testbed(lab, lab.testbed("c2558"), "testing", print):
+        assert refused("bench", *one) == (output.EXIT_FAILED, [])
+        assert refused("recover", *one) == (output.EXIT_FAILED, [])
+        assert refused("calibrate", *booted) == (output.EXIT_FAILED, [])
+        busy = [("busy", Reaction.INFRA)]
+        assert refused("boot", *booted) == (output.EXIT_UNMEASURABLE, busy)
+        assert refused("profile", *booted) == (output.EXIT_FAILED, busy)
+        rates = ["--lab", str(short), "doctor", *one, "--rates"]
+        assert main.main(rates) == output.EXIT_LAB
+        assert "has been testing since" in capfd.readouterr().out
+    assert running_lab.boots("c2558-dut") == boots
+    assert run("recover", *one)[0] == 0
 
 
 def test_doctor_prints_json_and_status_4_when_something_is_wrong(
