@@ -310,12 +310,17 @@ class Testbed:
 
     def line_rate(self, size: float) -> float:
         """Line rate in packets of `size` bytes without CRC, in the mean, per second."""
-        return self.line_rate_pps * (60 + FRAME_BYTES) / (size + FRAME_BYTES)
+        return line_rate(self.line_rate_pps, size)
 
     def offered_rate(self, traffic: Traffic) -> float:
         """Required rate of all generators, packets/s."""
         line_rate = self.line_rate(traffic.mean_size)
         return min(line_rate, traffic.rate) if traffic.rate else line_rate
+
+
+def line_rate(shortest: float, size: float) -> float:
+    """Line rate in packets of `size` bytes without CRC, from `shortest`, that in packets of 60."""
+    return shortest * (60 + FRAME_BYTES) / (size + FRAME_BYTES)
 
 
 def check_same_group(one: Testbed, other: Testbed) -> None:
