@@ -112,7 +112,7 @@ class Machine:
             "ConnectTimeout": str(settings.connect_timeout),
             "ServerAliveInterval": "5",
             "ServerAliveCountMax": "3",
-            "ControlPath": f'"{socket}"'.replace("%", "%%"),
+            "ControlPath": escape_tokens(f'"{socket}"'),
             "ControlPersist": "no",
             "LogLevel": "ERROR",
         }
@@ -300,6 +300,11 @@ class Machine:
             master.kill()  # also one that hangs
             master.wait()
         self._socket.unlink(missing_ok=True)
+
+
+def escape_tokens(text: str) -> str:
+    """A value for ssh_config(5), where %d and others are tokens."""
+    return text.replace("%", "%%")
 
 
 def _left(deadline: float) -> float:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from pathlib import Path
 
 from netbisect.bisect.model.faults import Fault
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.vm import GUEST_ALIAS, GUEST_SSH_CONFIG, WIRE_PROGRAMS, Vm
 from netbisect.workers.transport.errors import LabFault
+from netbisect.workers.transport.ssh import escape_tokens
 from netbisect.workers.vm import vm
 
 KEY, KNOWN_HOSTS = "id_ed25519", "known_hosts"
@@ -23,11 +25,12 @@ _SHIMS = ("pkt-gen", "ifconfig", "pkill")
 def furnish(machine: Vm, line_rate_pps: float) -> None:
     """Writes ssh configuration and programs for the current lab file."""
     folder = machine.directory
-    quoted = str(folder).replace("%", "%%")  # ssh_config(5) has tokens such as %d
-    (folder / GUEST_SSH_CONFIG).write_text(
+    quoted = escape_tokens(str(folder))
+    _replace(
+        folder / GUEST_SSH_CONFIG,
         f"Host *\n  HostName 127.0.0.1\n  Port {machine.ssh_port}\n  User root\n"
         f"  HostKeyAlias {GUEST_ALIAS}\n  IdentitiesOnly yes\n"
-        f'  IdentityFile "{quoted}/{KEY}"\n  UserKnownHostsFile "{quoted}/{KNOWN_HOSTS}"\n'
+        f'  IdentityFile "{quoted}/{KEY}"\n  UserKnownHostsFile "{quoted}/{KNOWN_HOSTS}"\n',
     )
     programs = folder / WIRE_PROGRAMS
     programs.mkdir(exist_ok=True)
@@ -36,11 +39,15 @@ def furnish(machine: Vm, line_rate_pps: float) -> None:
     python = [*way, sys.executable, "-P", "-m", "netbisect.workers.vm.pktgen"]
     for name in _SHIMS:
         words = [*vm.pinned(machine.traffic_cpus), *python, str(folder), f"{line_rate_pps:g}", name]
-        place = programs / name
-        fresh = programs / f".{name}.new"
-        fresh.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-        fresh.chmod(0o755)
-        fresh.rename(place)  # one that runs has its own
+        _replace(programs / name, f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', 0o755)
+
+
+def _replace(place: Path, text: str, mode: int = 0o644) -> None:
+    """Writes a file; a process that reads it now has the old one, whole."""
+    fresh = place.with_name(f".{place.name}.{os.getpid()}")
+    fresh.write_text(text)
+    fresh.chmod(mode)
+    fresh.rename(place)
 
 
 def switch_on(testbed: Testbed) -> bool:

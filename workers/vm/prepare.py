@@ -229,37 +229,42 @@ def prepare(machine: Vm, image: Path, boot_seconds: float, say: Callable[[str], 
     Raises:
         VmError: it cannot be prepared; existing files are unchanged.
     """
-    if vm.process_of(machine):
-        raise VmError(f"{machine.directory} is switched on; `netbisect-lab vm stop` first")
     image = image.expanduser().resolve()
     if not image.is_file():
         raise VmError(f"there is no image {image}")
     vm.disk_format(image)
     machine.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with vm.alone(machine, "preparing"):
+        if vm.process_of(machine):
+            raise VmError(f"{machine.directory} is switched on; `netbisect-lab vm stop` first")
+        try:
+            _prepare(machine, image, boot_seconds, say)
+        except OSError as error:
+            raise VmError(f"{machine.directory}: {error}") from error
+        finally:
+            with contextlib.suppress(VmError):
+                vm.end(machine)
+            (machine.directory / _NEW).unlink(missing_ok=True)
+
+
+def _prepare(machine: Vm, image: Path, boot_seconds: float, say: Callable[[str], None]) -> None:
     disk = machine.directory / _NEW
-    try:
-        vm.make_overlay(image, disk)
-        public = _key(machine.directory / KEY)
-        say(f"starting {image.name} with {machine.accelerator}")
-        # Its own reboot switches it off: not every kernel knows how to do more than that.
-        vm.launch(machine, disk, "-no-reboot")
-        with GuestConsole(vm.socket_of(machine, vm.SERIAL)) as console:
-            console.log_in(boot_seconds)
-            say("root is in; setting it up")
-            output = console.run(script(public))
-            found = _HOST_KEY.search(output)
-            if found is None:
-                raise VmError("the guest has no ssh-ed25519 host key")
-            console.send("shutdown -r now")
-            console.listen_until(lambda: not vm.process_of(machine), _DOWN_SECONDS)
-        (machine.directory / KNOWN_HOSTS).write_text(f"{GUEST_ALIAS} {found[1]}\n")
-        disk.rename(machine.directory / vm.PREPARED)
-    except OSError as error:
-        raise VmError(f"{machine.directory}: {error}") from error
-    finally:
-        with contextlib.suppress(VmError):
-            vm.stop(machine)
-        disk.unlink(missing_ok=True)
+    vm.make_overlay(image, disk)
+    public = _key(machine.directory / KEY)
+    say(f"starting {image.name} with {machine.accelerator}")
+    # Its own reboot switches it off: not every kernel knows how to do more than that.
+    vm.launch(machine, disk, "-no-reboot")
+    with GuestConsole(vm.socket_of(machine, vm.SERIAL)) as console:
+        console.log_in(boot_seconds)
+        say("root is in; setting it up")
+        output = console.run(script(public))
+        found = _HOST_KEY.search(output)
+        if found is None:
+            raise VmError("the guest has no ssh-ed25519 host key")
+        console.send("shutdown -r now")
+        console.listen_until(lambda: not vm.process_of(machine), _DOWN_SECONDS)
+    (machine.directory / KNOWN_HOSTS).write_text(f"{GUEST_ALIAS} {found[1]}\n")
+    disk.rename(machine.directory / vm.PREPARED)
 
 
 def _key(place: Path) -> str:

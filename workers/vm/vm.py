@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from netbisect.workers.config.vm import Vm
+from netbisect.workers.transport import locks
 
 MACS = {
     "management": "52:54:00:00:00:10",
@@ -111,12 +112,17 @@ def _escaped(path: Path | str) -> str:
 
 
 @contextlib.contextmanager
-def _alone(vm: Vm) -> Iterator[None]:
-    """Lock: one process at a time switches it on or off."""
+def alone(vm: Vm, doing: str) -> Iterator[None]:
+    """Lock: one process at a time switches it on or off.
+
+    Raises:
+        VmError: it is not prepared, or another process does not release it.
+    """
     if not vm.directory.is_dir():
         raise VmError(f"there is no {vm.directory}: `netbisect-lab vm prepare` makes it")
-    with (vm.directory / _LOCK).open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+    with (vm.directory / _LOCK).open("a+") as stream:
+        if who := locks.hold(stream, doing, _SECONDS, lambda _: None, f" {vm.directory}"):
+            raise VmError(who)
         yield
 
 
@@ -146,7 +152,7 @@ def start(vm: Vm) -> bool:
     Raises:
         VmError: it cannot be started.
     """
-    with _alone(vm):
+    with alone(vm, "starting"):
         if process_of(vm):
             return False
         prepared = vm.directory / PREPARED
@@ -164,16 +170,21 @@ def stop(vm: Vm) -> None:
     Raises:
         VmError: its process does not end.
     """
-    with _alone(vm):
-        process = process_of(vm)
-        with contextlib.suppress(ProcessLookupError):
-            if process:
-                os.kill(process, signal.SIGKILL)
-        deadline = time.monotonic() + _SECONDS
-        while process_of(vm):
-            if time.monotonic() > deadline:
-                raise VmError(f"process {process} of {vm.directory} does not end")
-            time.sleep(_POLL)
+    with alone(vm, "stopping"):
+        end(vm)
+
+
+def end(vm: Vm) -> None:
+    """As `stop`, for the holder of the lock."""
+    process = process_of(vm)
+    with contextlib.suppress(ProcessLookupError):
+        if process:
+            os.kill(process, signal.SIGKILL)
+    deadline = time.monotonic() + _SECONDS
+    while process_of(vm):
+        if time.monotonic() > deadline:
+            raise VmError(f"process {process} of {vm.directory} does not end")
+        time.sleep(_POLL)
 
 
 def make_overlay(backing: Path, overlay: Path) -> None:
