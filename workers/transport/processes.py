@@ -10,6 +10,8 @@ from pathlib import Path
 
 _CWD = re.compile(r"^\s*\d+ .*\scwd\s+v\s+d(?:\s+\S+){4}\s+(/.*)$", re.MULTILINE)
 """Line of the working directory in `procstat -f`."""
+_SECONDS = 30.0
+"""Limit for procstat(1) and ps(1), which hang on a dead file server."""
 
 
 def has_working_directory(process: int, folder: Path) -> bool:
@@ -21,7 +23,7 @@ def has_working_directory(process: int, folder: Path) -> bool:
         place = _working_directory(process)
     except FileNotFoundError:
         return False  # it has ended
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return True
     return place is None or Path(place) == folder.resolve()
 
@@ -29,9 +31,8 @@ def has_working_directory(process: int, folder: Path) -> bool:
 def _working_directory(process: int) -> str | None:
     if platform.system() == "Linux":
         return str(Path(f"/proc/{process}/cwd").readlink())
-    done = subprocess.run(
-        ["procstat", "-f", str(process)], capture_output=True, text=True, check=False
-    )
+    command = ["procstat", "-f", str(process)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
     return working_directory_in(done.stdout)
 
 
@@ -42,12 +43,16 @@ def working_directory_in(output: str) -> str | None:
 
 
 def processes_with_environment(variable: str, value: str) -> list[int]:
-    """IDs of processes started with this environment variable, whose value has no white space."""
+    """IDs of processes started with this environment variable, whose value has no white space.
+
+    Raises subprocess.SubprocessError if ps(1) fails or hangs.
+    """
     done = subprocess.run(
         ["ps", "axeww", "-o", "pid=", "-o", "command="],
         env={name: kept for name, kept in os.environ.items() if name != variable},
         capture_output=True,
         check=True,
+        timeout=_SECONDS,
         start_new_session=True,  # a signal to the caller's process group does not end it
     )
     mark = f" {variable}={value} ".encode()
