@@ -19,7 +19,7 @@ from netbisect.bisect.model.entities import Commit
 from netbisect.steps.policy import mail_answers
 from netbisect.steps.service.settings import MailSettings
 from netbisect.steps.web import login
-from netbisect.workers.build import identity, patches, userland
+from netbisect.workers.build import identity, patches
 from netbisect.workers.config import toml
 from netbisect.workers.config.dut import Dut, NanoBsd, PortSelector
 from netbisect.workers.config.lab import Ssh
@@ -87,7 +87,7 @@ def read_ports(text: str) -> None:
 
 def read_running(text: str) -> None:
     running_kernel.read_running_kernel(ConstantMachine(text))
-    userland.use_shipped_tools(ConstantMachine(text))
+    running_kernel.use_shipped_tools(ConstantMachine(text))
 
 
 def read_sensors(text: str) -> None:

@@ -18,12 +18,10 @@ from netbisect.bisect.model.faults import Fault
 from netbisect.workers.build.checkout import Checkout
 from netbisect.workers.build.make import Make
 from netbisect.workers.build.objects import fingerprint
+from netbisect.workers.config.dut import TOOLS_FOLDER
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.transport.errors import LabFault
-from netbisect.workers.transport.ssh import Machine
 
-FOLDER = "netbisect-tools"
-"""Folder of programs beside the kernel."""
 _FIREWALLS = {"pf": "pfctl", "ipfw": "ipfw"}
 _NETLINK = "sys/netlink"
 _PLACES = {
@@ -84,8 +82,8 @@ class Userland:
             self.make.libraries()
         for name in names:
             built = self.make.program(_PLACES[name][0])
-            (stage / FOLDER).mkdir(exist_ok=True)
-            shutil.copy2(built, stage / FOLDER / name)
+            (stage / TOOLS_FOLDER).mkdir(exist_ok=True)
+            shutil.copy2(built, stage / TOOLS_FOLDER / name)
 
     def differing(self) -> list[str]:
         """Programs whose structures differ from those of a DUT."""
@@ -126,14 +124,3 @@ class Userland:
         listed = self.checkout.git_says("ls-tree", "-r", "--name-only", revision, "--", *paths)
         names = [name for name in listed.splitlines() if name.endswith(".h")]
         return {name: self.checkout.git_gives("show", f"{revision}:{name}") for name in names}
-
-
-def use_shipped_tools(machine: Machine) -> None:
-    """Makes commands on a DUT use the programs shipped with its kernel.
-
-    Raises what `Machine.run` raises.
-    """
-    bootfile = machine.run(["sysctl", "-n", "kern.bootfile"]).strip()
-    folder = f"{bootfile.rpartition('/')[0]}/{FOLDER}"
-    names = machine.ask(["ls", "-1", folder])[0].split()
-    machine.programs = {name: f"{folder}/{name}" for name in names if name in _PLACES}

@@ -17,6 +17,8 @@ _EVENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,=:+-]*\Z")
 
 TOOLS = ("pfctl", "ipfw", "ifconfig", "netstat")
 """Programs with an interface to the kernel that changes between versions."""
+TOOLS_FOLDER = "netbisect-tools"
+"""Folder beside a kernel with the programs that are shipped with it."""
 
 
 @dataclass(frozen=True, slots=True)

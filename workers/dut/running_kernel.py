@@ -1,10 +1,11 @@
-"""Identifies the running kernel."""
+"""Identifies the running kernel, and selects the programs shipped with it."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+from netbisect.workers.config.dut import TOOLS, TOOLS_FOLDER
 from netbisect.workers.transport.errors import CommandError
 from netbisect.workers.transport.ssh import Machine
 
@@ -62,3 +63,14 @@ def read_running_kernel(machine: Machine) -> RunningKernel:
         values.get("kern.ident", ""),
         values.get("kern.build_id", ""),
     )
+
+
+def use_shipped_tools(machine: Machine) -> None:
+    """Makes commands on a DUT use the programs shipped with its kernel.
+
+    Raises what `Machine.run` raises.
+    """
+    bootfile = machine.run(["sysctl", "-n", "kern.bootfile"]).strip()
+    folder = f"{bootfile.rpartition('/')[0]}/{TOOLS_FOLDER}"
+    names = machine.ask(["ls", "-1", folder])[0].split()
+    machine.programs = {name: f"{folder}/{name}" for name in names if name in TOOLS}

@@ -15,10 +15,10 @@ from pathlib import Path
 from netbisect.bisect.model.entities import Boot, Conditions, Sample, Stage
 from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.metric import metric_of
-from netbisect.workers.build import userland
 from netbisect.workers.config.scenario import LOSS, Scenario, settings_of
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.dut import drivers, firewall, freebsd_tools, ports
+from netbisect.workers.dut.running_kernel import use_shipped_tools
 from netbisect.workers.measure import commands, lab_settings, no_drop, pktgen
 from netbisect.workers.measure.telemetry import Snapshot, Telemetry, as_data, evaluate_run
 from netbisect.workers.measure.traffic import Flows, TrafficRunner, traffic_of
@@ -202,7 +202,7 @@ class Bench:
         with bench_faults(self.testbed):
             try:
                 if not self._knows_programs:
-                    userland.use_shipped_tools(self.router)
+                    use_shipped_tools(self.router)
                     self._knows_programs = True
                 firewall.switch_off(self.router)
                 scenario = self._changed.restoring(scenario)

@@ -16,15 +16,12 @@ from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.scenario import Scenario
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.measure.trial import TrialRunner
+from netbisect.workers.transport.errors import NoiseError
 from netbisect.workers.transport.locks import lock_testbed
 from netbisect.workers.transport.ssh import Connections
 
 _FAILURES = 3
 """Consecutive boots without a sample after which calibration stops."""
-
-
-class NoiseError(Exception):
-    """Noise could not be measured; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,9 @@ from netbisect.workers.build import userland
 from netbisect.workers.build.artifacts import ArtefactStore
 from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.config.builder import Builder
-from netbisect.workers.measure.calibrate import NoiseError, NoisePlan
+from netbisect.workers.measure.calibrate import NoisePlan
 from netbisect.workers.measure.noise_report import percents, spread_text
+from netbisect.workers.transport.errors import NoiseError
 from netbisect.workers.transport.ssh import Connections
 
 DROPS = (0.01, 0.02, 0.03, 0.05, 0.1)

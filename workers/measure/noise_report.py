@@ -10,7 +10,8 @@ from statistics import fmean, stdev
 from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.stats import bimodality, variance_components
 from netbisect.bisect.stats.variance_components import Spread
-from netbisect.workers.measure.calibrate import CalibrationPlan, CalibrationRuns, NoiseError
+from netbisect.workers.measure.calibrate import CalibrationPlan, CalibrationRuns
+from netbisect.workers.transport.errors import NoiseError
 
 SIDES = (5, 10)
 """Boots per side of the reported drops."""

@@ -67,6 +67,10 @@ class LabFault(Exception):  # noqa: N818 - a fault of the lab, in the lab's own 
         )
 
 
+class NoiseError(Exception):
+    """Noise could not be measured; the message is the reason."""
+
+
 class MachineError(Exception):
     """A machine failed: it does not answer, or not as expected."""
 

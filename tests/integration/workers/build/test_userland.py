@@ -18,9 +18,10 @@ from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree, create
 from netbisect.demo.tree.story import StoryCommit, append, comment, page
 from netbisect.demo.tree.story import replace as edit
-from netbisect.workers.build.userland import FOLDER, needs_of
+from netbisect.workers.build.userland import needs_of
 from netbisect.workers.cli import main, output
 from netbisect.workers.config.builder import Builder
+from netbisect.workers.config.dut import TOOLS_FOLDER
 
 PFVAR = "sys/net/pfvar.h"
 GROWN = ("\tu_int32_t\t nr;\n", "\tu_int32_t\t nr;\n\tu_int64_t\t anchor;\n")
@@ -82,8 +83,8 @@ def test_programs_that_must_fit_are_sent_with_the_kernel(
     more = needs(tree, "pfctl", "ipfw", "ifconfig")
     kernel = built(builder, tree, tree.revisions[IPFW], needs=more)
     assert contents(builder, kernel).items() >= {
-        (f"{FOLDER}/pfctl", 0o555),
-        (f"{FOLDER}/ipfw", 0o555),
+        (f"{TOOLS_FOLDER}/pfctl", 0o555),
+        (f"{TOOLS_FOLDER}/ipfw", 0o555),
     }
     assert len(contents(builder, kernel)) == 5
     assert kernel.identity == plain.identity

@@ -17,7 +17,8 @@ from netbisect.bisect.model.entities import Boot, Kernel, Sample
 from netbisect.workers.cli import main, output
 from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.measure import noise_report
-from netbisect.workers.measure.calibrate import CalibrationPlan, CalibrationRuns, NoiseError
+from netbisect.workers.measure.calibrate import CalibrationPlan, CalibrationRuns
+from netbisect.workers.transport.errors import NoiseError
 
 NAME = "inet4-forwarding"
 KERNEL = Kernel("r" * 40, "GENERIC", "amd64", "i", "k" * 64, "n1-rrr", 1, 0.0, 600.0)
