@@ -67,7 +67,8 @@ class ConsoleTap:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_PATIENCE)
             group.end()
-            process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # in a system call that hangs
+                process.wait(_PATIENCE)
         if self._thread is not None:
             self._thread.join(_PATIENCE)
 
@@ -90,6 +91,7 @@ class ConsoleTap:
     # -------------------------------------------------------------------------------- listening
 
     def _start(self, console: Console) -> subprocess.Popen[bytes] | None:
+        process = None
         try:
             process = subprocess.Popen(
                 console.command,
@@ -98,11 +100,14 @@ class ConsoleTap:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
+            group = ProcessGroup(process.pid)
         except OSError as error:
+            if process is not None:  # without a guard
+                with process:
+                    signal_group(process, signal.SIGKILL)
             self.failures += 1
             self.note(f"{console.command[0]} cannot be run: {error.strerror}")
             return None
-        group = ProcessGroup(process.pid)
         with self._lock:
             self._process, self._group = process, group
         if self._closing.is_set():

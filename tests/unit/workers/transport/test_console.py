@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
+from programs import command_lines
 from waiting import wait_until
 
 from netbisect.workers.config.testbed import Console
 from netbisect.workers.transport import console
 from netbisect.workers.transport.console import ConsoleTap
+from netbisect.workers.transport.lifetime import ProcessGroup
 
 
 def wait_for(tap: ConsoleTap, text: str) -> None:
@@ -63,12 +66,30 @@ def test_missing_command_is_logged(tmp_path: Path) -> None:
 def test_command_that_ignores_signals_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One that not even SIGKILL ends, as in a system call that hangs, delays nothing."""
     monkeypatch.setattr(console, "_PATIENCE", 0.1)
-    with ConsoleTap(shell("trap '' TERM; echo up; exec sleep 600"), tmp_path / "log") as tap:
-        wait_for(tap, "up")
-        process = tap._process
-    assert process is not None
-    assert process.poll() is not None
+    killed = ProcessGroup.end
+    for end in (killed, lambda _: None):
+        monkeypatch.setattr(ProcessGroup, "end", end)
+        with ConsoleTap(shell("trap '' TERM; echo up; exec sleep 600"), tmp_path / "log") as tap:
+            wait_for(tap, "up")
+            process = tap._process
+        assert process is not None
+        assert (process.poll() is None) is (end is not killed)
+        assert tap._group is not None
+        killed(tap._group)
+        process.wait()
+
+
+def test_command_without_a_guard_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(console, "ProcessGroup", fail)
+    with ConsoleTap(Console(("sleep", "612")), tmp_path / "log") as tap:
+        assert tap.failures == 1
+        wait_until(lambda: "sleep 612" not in command_lines())
+    assert "sleep cannot be run: Resource temporarily unavailable" in (tmp_path / "log").read_text()
 
 
 def test_log_of_a_busy_console_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
