@@ -378,7 +378,13 @@ class _Here(subprocess.Popen[bytes]):
 
     def kill(self) -> None:
         if self.poll() is None:
+            # A shell dies of the signal without passing it on, and would begin its next command.
+            self.send_signal(signal.SIGSTOP)
+            children = ["pkill", "-TERM", "-P", str(self.pid)]
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run(children, check=False, capture_output=True, timeout=_PATIENCE)
             self.terminate()
+            self.send_signal(signal.SIGCONT)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.wait(_PATIENCE)
         super().kill()

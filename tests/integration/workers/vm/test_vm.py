@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from builds import script
 from click.testing import CliRunner
-from programs import captured
+from programs import captured, command_lines
 from vm_fixtures import ONE_TESTBED
 from waiting import wait_until
 
@@ -28,6 +28,7 @@ from netbisect.workers.config.lab import load_lab
 from netbisect.workers.config.toml import FileError
 from netbisect.workers.config.vm import GUEST_SSH_CONFIG, Vm
 from netbisect.workers.doctor.doctor import examine
+from netbisect.workers.transport.errors import CommandError
 from netbisect.workers.transport.ssh import Connections
 from netbisect.workers.vm import host as vm_host
 from netbisect.workers.vm import prepare, vm
@@ -323,7 +324,10 @@ def test_the_script_configures_a_guest(folder: Path) -> None:
 
 
 def test_commands_for_the_generator_run_on_this_host(folder: Path, lab_file: Path) -> None:
-    """Commands run locally without ssh, with replacements for ifconfig and pkt-gen."""
+    """Commands run locally without ssh, with replacements for ifconfig and pkt-gen.
+
+    At its time limit a command ends with what it has started.
+    """
     testbed = load_lab(lab_file).testbed("vm1")
     assert testbed.vm is not None
     testbed.vm.directory.mkdir()
@@ -338,6 +342,9 @@ def test_commands_for_the_generator_run_on_this_host(folder: Path, lab_file: Pat
         assert host.run(["ifconfig", "-a"]).count("status: active") == 1
         assert host.run(["which", "pkt-gen"]).strip() == str(folder / "vm1" / "bin" / "pkt-gen")
         assert host.try_run(["pkill", "-INT", "-x", "pkt-gen"]) is None
+        with pytest.raises(CommandError, match="did not end in time"):
+            host.run(["sleep", "611"], ["true"], timeout=0.3)
+        wait_until(lambda: "sleep 611" not in command_lines())
     config = (folder / "vm1" / "ssh_config").read_text()
     assert "Port 2201" in config
 
