@@ -68,13 +68,15 @@ class BootEnvironment(BootMethod):
 def lacking(root: str, listed: str) -> str:
     """Why bectl(8) cannot be used on a root on ZFS, by the output of `bectl list -H`; "" if it can.
 
-    It fails without output, and with the exit status of a lost connection, if libbe_init() does.
+    It fails without output, and with the exit status of a lost connection, if libbe_init() does;
+    a missing bectl(8) has no output either.
     """
     if listed:
         return ""
     return (
-        f"has its root on {root}, and `bectl list` shows no boot environment: expected a root "
-        "such as zroot/ROOT/default, and the property bootfs of the pool; or use nextboot-zfs"
+        f"has its root on {root}, and `bectl list` fails or shows no boot environment: "
+        "expected FreeBSD 13.0 or later, a root such as zroot/ROOT/default, and the property "
+        "bootfs of the pool; or use nextboot-zfs"
     )
 
 
