@@ -6,13 +6,12 @@ import json
 import os
 import re
 import shutil
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_fixtures import RunningLab
+from lab_fixtures import LabCommand, RunningLab
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import (
@@ -35,25 +34,12 @@ Run = Callable[..., tuple[int, list[Any], str]]
 
 
 @pytest.fixture
-def run(
-    running_lab: RunningLab,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> Iterator[Run]:
+def run(running_lab: RunningLab, lab_command: LabCommand) -> Run:
     def run(*arguments: str) -> tuple[int, list[Any], str]:
-        status = main.main(["--lab", str(running_lab.files.lab), *arguments])
-        captured = capfd.readouterr()
-        return (
-            status,
-            [serialization.loads(line) for line in captured.out.splitlines()],
-            captured.err,
-        )
+        status, facts, messages = lab_command(running_lab.files.lab, *arguments)
+        return status, [serialization.loads(line) for line in facts.splitlines()], messages
 
-    before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.chdir(tmp_path)
-    yield run
-    signal.signal(signal.SIGTERM, before)
+    return run
 
 
 def kernels(lab: RunningLab) -> str:
@@ -148,7 +134,7 @@ def test_bench_measures_the_running_kernel(
 
 
 def test_testbed_of_another_command_is_left_alone(
-    run: Run, running_lab: RunningLab, capfd: pytest.CaptureFixture[str]
+    run: Run, running_lab: RunningLab, lab_command: LabCommand
 ) -> None:
     """Two at once would falsify a measurement. A trial waits, and its kernel is not blamed."""
     short = running_lab.files.lab.with_name("short.toml")
@@ -173,19 +159,20 @@ def test_testbed_of_another_command_is_left_alone(
         busy = [("busy", Reaction.INFRA)]
         assert refused("boot", *booted) == (output.EXIT_UNMEASURABLE, busy)
         assert refused("profile", *booted) == (output.EXIT_FAILED, busy)
-        rates = ["--lab", str(short), "doctor", *one, "--rates"]
-        assert main.main(rates) == output.EXIT_LAB
-        assert "has been testing since" in capfd.readouterr().out
+        status, found, _ = lab_command(short, "doctor", *one, "--rates")
+        assert status == output.EXIT_LAB
+        assert "has been testing since" in found
     assert running_lab.boots("c2558-dut") == boots
     assert run("recover", *one)[0] == 0
 
 
 def test_doctor_prints_json_and_status_4_when_something_is_wrong(
-    c2558: RunningLab, capfd: pytest.CaptureFixture[str], run: Run
+    c2558: RunningLab, lab_command: LabCommand
 ) -> None:
     c2558.control("break", "c2558-gen", "cable-out")
-    assert main.main(["--lab", str(c2558.files.lab), "doctor", "--json"]) == output.EXIT_LAB
-    checks = json.loads(capfd.readouterr().out)
+    status, found, _ = lab_command(c2558.files.lab, "doctor", "--json")
+    assert status == output.EXIT_LAB
+    checks = json.loads(found)
     assert {tuple(check) for check in checks} == {("where", "what", "good", "found")}
     assert [check["what"] for check in checks if not check["good"]] == [
         "generator c2558-gen",
@@ -256,7 +243,7 @@ def test_damaged_kernel_is_removed_so_that_it_is_sent_again(
 
 
 def test_old_kernels_are_removed_on_the_build_host(
-    running_lab: RunningLab, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    running_lab: RunningLab, tmp_path: Path, lab_command: LabCommand
 ) -> None:
     """The newest kernel is kept despite the limit."""
     lab = tmp_path / "lab.toml"
@@ -266,7 +253,8 @@ def test_old_kernels_are_removed_on_the_build_host(
     for number in (1, 2):
         revision = running_lab.tree.revisions[number]
         build = ["build", "--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG]
-        assert main.main(["--lab", str(lab), *build]) == 0
-        keys.append(json.loads(capfd.readouterr().out)["key"])
+        status, fact, _ = lab_command(lab, *build)
+        assert status == 0
+        keys.append(json.loads(fact)["key"])
 
     assert [path.name for path in (tmp_path / "builder" / "kernels").iterdir()] == keys[-1:]

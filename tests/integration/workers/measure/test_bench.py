@@ -10,34 +10,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from lab_fixtures import RunningLab
+from lab_fixtures import BY_HAND, RunningLab
 
-from netbisect.bisect.model.entities import Boot, Failure, Sample
+from netbisect.bisect.model.entities import Failure, Sample
 from netbisect.workers.config.dut import PortSelector
 from netbisect.workers.config.scenario import Scenario, load_scenario
 from netbisect.workers.dut import firewall
-from netbisect.workers.measure.bench import Bench
 from netbisect.workers.transport.errors import LabFault
-from netbisect.workers.transport.ssh import Connections
 
 if TYPE_CHECKING:  # pytest would collect it
     from netbisect.workers.config.testbed import Testbed
 
 
 FORWARDING = load_scenario("inet4-forwarding")
-BY_HAND = Boot("by-hand", "c2558", "", "", 0.0, 0.0)
 
 
 def measure(
     lab: RunningLab, logs: Path, *scenarios: Scenario, testbed: Testbed | None = None
 ) -> list[Sample]:
     """Runs each scenario once on the running kernel."""
-    with Connections(lab.lab.ssh) as connections:
-        bench = Bench(testbed or lab.lab.testbed("c2558"), connections, lambda _: None, logs)
-        try:
-            return [bench.measure(scenario, BY_HAND)[0][1] for scenario in scenarios]
-        finally:
-            bench.clean_up()
+    with lab.bench(logs, testbed or "c2558") as bench:
+        return [bench.measure(scenario, BY_HAND)[0][1] for scenario in scenarios]
 
 
 def settings(logs: Path, scenario: str = "inet4-forwarding") -> dict[str, str]:
@@ -110,8 +103,7 @@ def test_kernel_with_renamed_ports_is_measured(renamed: RunningLab) -> None:
 
 def conditions(lab: RunningLab, logs: Path, scenario: Scenario = FORWARDING) -> dict[str, str]:
     """Conditions of a run on the running kernel."""
-    with Connections(lab.lab.ssh) as connections:
-        bench = Bench(lab.lab.testbed("c2558"), connections, lambda _: None, logs)
+    with lab.bench(logs) as bench:
         return bench.measure(scenario, BY_HAND)[0][0].values
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from lab_fixtures import RunningLab
+from lab_fixtures import LabCommand, RunningLab
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import Boot, Kernel, Sample
-from netbisect.workers.cli import main, output
+from netbisect.workers.cli import output
 from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.measure import noise_report
 from netbisect.workers.measure.calibrate import CalibrationPlan, CalibrationRuns
@@ -97,47 +97,32 @@ def test_boot_modes_need_eight_boots() -> None:
     assert "none seen in 8 boots" in noise_report.as_text(plan(), drawn(8, 3, 0.003, 0.001))
 
 
-Run = Callable[..., int]
-
-
 @pytest.fixture
-def run(running_lab: RunningLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.chdir(tmp_path)
-    kernel, _ = running_lab.kernel(10)
+def run(running_lab: RunningLab, lab_command: LabCommand) -> LabCommand:
     kernels = str(running_lab.lab.builders[0].kernels)
-
-    def run(*arguments: str) -> int:
-        return main.main(
-            [
-                *("--lab", str(running_lab.files.lab), "calibrate", "--testbed", "c2558"),
-                *("--kernel", kernel.key, "--kernels", kernels, "--scenario", NAME),
-                *("--runs", "2", *arguments),
-            ]
-        )
-
-    return run
+    command = ["calibrate", "--testbed", "c2558", "--kernel", running_lab.kernel(10)[0].key]
+    command += ["--kernels", kernels, "--scenario", NAME, "--runs", "2"]
+    return partial(lab_command, running_lab.files.lab, *command)
 
 
 @pytest.mark.long
-def test_calibration_resumes(
-    run: Run, running_lab: RunningLab, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_calibration_resumes(run: LabCommand, running_lab: RunningLab, tmp_path: Path) -> None:
     """The last line may be incomplete; recorded boots are not repeated."""
     file = tmp_path / "c2558.jsonl"
     before = running_lab.boots("c2558-dut")
-    assert run("--boots", "2", "-o", str(file)) == 0
-    captured = capfd.readouterr()
-    assert "boot 2 of 2" in captured.err
-    assert f"{NAME}: 2 boots, 4 runs, " in captured.out
+    status, out, err = run("--boots", "2", "-o", str(file))
+    assert status == 0
+    assert "boot 2 of 2" in err
+    assert f"{NAME}: 2 boots, 4 runs, " in out
     whole = file.read_text()
     file.write_text(whole + whole[:50])
 
-    assert run("--boots", "3", "-o", str(file), "--json", "--image-noise", "1.5") == 0
-    captured = capfd.readouterr()
-    assert "boot 3 of 3" in captured.err
-    assert "boot 2 of" not in captured.err
+    status, out, err = run("--boots", "3", "-o", str(file), "--json", "--image-noise", "1.5")
+    assert status == 0
+    assert "boot 3 of 3" in err
+    assert "boot 2 of" not in err
     assert running_lab.boots("c2558-dut") == before + 3
-    report = json.loads(captured.out)
+    report = json.loads(out)
     assert [len(boot) for boot in report["scenarios"][NAME]["samples"]] == [2, 2, 2]
     assert report["image_noise_percent"] == 1.5
     assert report["scenarios"][NAME]["smallest_drop_percent"]["10"] > 4
@@ -146,11 +131,10 @@ def test_calibration_resumes(
 
 
 @pytest.mark.long
-def test_every_metric_of_a_scenario_is_calibrated(
-    run: Run, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run("--scenario", "inet4-cpu", "--boots", "2", "--json") == 0
-    found = json.loads(capfd.readouterr().out)["scenarios"]
+def test_every_metric_of_a_scenario_is_calibrated(run: LabCommand) -> None:
+    status, out, _ = run("--scenario", "inet4-cpu", "--boots", "2", "--json")
+    assert status == 0
+    found = json.loads(out)["scenarios"]
     assert {name: (one["unit"], one["better"]) for name, one in found.items()} == {
         NAME: ("pps", "higher"),
         "inet4-cpu~cpu.percent.lower": ("%", "lower"),
@@ -159,33 +143,34 @@ def test_every_metric_of_a_scenario_is_calibrated(
     assert 1 < found["inet4-cpu~cpu.percent.lower"]["level"] < 95
 
 
-def test_facts_of_another_kernel_are_rejected(
-    run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_facts_of_another_kernel_are_rejected(run: LabCommand, tmp_path: Path) -> None:
     file = tmp_path / "other.jsonl"
     file.write_text(serialization.dumps(Boot("b", "c2558", "f" * 64, "r" * 40, 0.0, 1.0)) + "\n")
-    assert run("-o", str(file)) == output.EXIT_LAB
-    errors = capfd.readouterr().err
+    status, _, errors = run("-o", str(file))
+    assert status == output.EXIT_LAB
     assert f"{file}, line 1: a boot of ffffffffffff on c2558; expected " in errors
     file.write_text("{}\n")
-    assert run("-o", str(file)) == output.EXIT_LAB
-    assert f"{file}, line 1: a JSON object whose `is`" in capfd.readouterr().err
+    status, _, errors = run("-o", str(file))
+    assert status == output.EXIT_LAB
+    assert f"{file}, line 1: a JSON object whose `is`" in errors
 
 
-@pytest.mark.long
-def test_failed_boots_end_the_calibration(
-    run: Run, c2558: RunningLab, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("machine", "fault", "message"),
+    [
+        pytest.param(
+            "c2558-gen",
+            "slow-sender",
+            "3 boots in a row gave nothing: no sample: the generator offered",
+            marks=pytest.mark.long,
+        ),
+        ("c2558-dut", "new-host-key", "c2558 needs its owner: c2558-dut: the host key"),
+    ],
+)
+def test_faults_of_the_lab_end_the_calibration(
+    run: LabCommand, c2558: RunningLab, machine: str, fault: str, message: str
 ) -> None:
-    c2558.control("break", "c2558-gen", "slow-sender")
-    assert run("--boots", "2") == output.EXIT_LAB
-    assert (
-        "3 boots in a row gave nothing: no sample: the generator offered" in capfd.readouterr().err
-    )
-
-
-def test_quarantine_ends_the_calibration(
-    run: Run, c2558: RunningLab, capfd: pytest.CaptureFixture[str]
-) -> None:
-    c2558.control("break", "c2558-dut", "new-host-key")
-    assert run("--boots", "2") == output.EXIT_LAB
-    assert "c2558 needs its owner: c2558-dut: the host key" in capfd.readouterr().err
+    c2558.control("break", machine, fault)
+    status, _, errors = run("--boots", "2")
+    assert status == output.EXIT_LAB
+    assert message in errors

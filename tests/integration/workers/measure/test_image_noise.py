@@ -4,39 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from functools import partial
 
 import pytest
-from lab_fixtures import RunningLab
-
-from netbisect.workers.cli import main
-
-Run = Callable[..., tuple[int, str, str]]
+from lab_fixtures import LabCommand, RunningLab
 
 
 @pytest.fixture
-def run(
-    c2558: RunningLab,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> Iterator[Run]:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        lab = str(c2558.files.lab)
-        status = main.main(["--lab", lab, "image-noise", "--testbed", "c2558", *arguments])
-        captured = capfd.readouterr()
-        return status, captured.out, captured.err
-
-    before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.chdir(tmp_path)
-    yield run
-    signal.signal(signal.SIGTERM, before)
+def run(c2558: RunningLab, lab_command: LabCommand) -> LabCommand:
+    return partial(lab_command, c2558.files.lab, "image-noise", "--testbed", "c2558")
 
 
 @pytest.mark.long
-def test_command_estimates_the_noise_of_the_testbed(run: Run, c2558: RunningLab) -> None:
+def test_command_estimates_the_noise_of_the_testbed(run: LabCommand, c2558: RunningLab) -> None:
     """The simulated machine has 1 % noise between images and 0.84 % between boots."""
     revision = c2558.tree.revisions[10]
     status, out, _ = run(
@@ -55,7 +35,7 @@ def test_command_estimates_the_noise_of_the_testbed(run: Run, c2558: RunningLab)
 
 
 @pytest.mark.long
-def test_the_command_prints_a_table(run: Run, c2558: RunningLab) -> None:
+def test_the_command_prints_a_table(run: LabCommand, c2558: RunningLab) -> None:
     status, out, err = run(
         *("--revision", c2558.tree.revisions[10], "--builds", "2", "--boots", "2"),
         *("--scenario", "inet4-forwarding", "--scenario", "inet4-cpu"),
@@ -72,7 +52,7 @@ def test_the_command_prints_a_table(run: Run, c2558: RunningLab) -> None:
     assert err.index("boot 2 of 2, layout 2") < err.index("boot 2 of 2, layout 1")
 
 
-def test_a_linker_without_layouts_is_reported(run: Run, c2558: RunningLab) -> None:
+def test_a_linker_without_layouts_is_reported(run: LabCommand, c2558: RunningLab) -> None:
     """Make without LDFLAGS builds the same image for every layout."""
     builder = c2558.lab.builders[0]
     text = c2558.files.lab.read_text()
@@ -88,7 +68,7 @@ def test_a_linker_without_layouts_is_reported(run: Run, c2558: RunningLab) -> No
     assert "two layouts gave the same image: the linker of this tree has no" in err
 
 
-def test_a_build_failure_is_reported(run: Run, c2558: RunningLab) -> None:
+def test_a_build_failure_is_reported(run: LabCommand, c2558: RunningLab) -> None:
     revision = c2558.tree.revisions[c2558.place_of("unbuildable")]
     status, out, err = run("--revision", revision, "--builds", "2")
     assert status == 3

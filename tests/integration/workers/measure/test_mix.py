@@ -18,10 +18,8 @@ from netbisect.workers.doctor import checks
 from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.dut.ports import Interface
 from netbisect.workers.measure import pktgen
-from netbisect.workers.measure.bench import Bench
 from netbisect.workers.measure.traffic import Flows
 from netbisect.workers.transport.errors import LabFault
-from netbisect.workers.transport.ssh import Connections
 
 IMIX = load_scenario("inet4-imix")
 SHARES = {60: 7 / 12, 590: 4 / 12, 1514: 1 / 12}
@@ -131,17 +129,13 @@ def test_missing_ring_is_reported_by_pkt_gen(lab: RunningLab) -> None:
 
 def test_a_load_below_the_limit_is_mixed_too(lab: RunningLab, tmp_path: Path) -> None:
     """This load is that of profiles; all pkt-gens end with the block."""
-    with Connections(lab.lab.ssh) as connections:
-        bench = Bench(lab.lab.testbed("c2558"), connections, lambda _: None, tmp_path)
-        with bench.under_load(IMIX, 120_000, 30) as flows:
-            full = pytest.approx([70_000, 40_000, 10_000], rel=0.01)
-            wait_until(lambda: _highest_rates(flows) == full)
-            assert [one.process.poll() for one in flows.sending] == 3 * [None]
-        bench.clean_up()
-    assert _highest_rates(flows) == full
+    with lab.bench(tmp_path) as bench, bench.under_load(IMIX, 120_000, 30) as flows:
+        full = pytest.approx([70_000, 40_000, 10_000], rel=0.01)
+        wait_until(lambda: highest_rates(flows) == full)
+        assert [one.process.poll() for one in flows.sending] == 3 * [None]
+    assert highest_rates(flows) == full
     assert None not in [one.process.poll() for one in (*flows.sending, *flows.receiving)]
 
 
-def _highest_rates(flows: Flows) -> list[float]:
-    sent = flows.outputs.sent.values()
-    return [max(pktgen.all_rates(text), default=0.0) for text in sent]
+def highest_rates(flows: Flows) -> list[float]:
+    return [max(pktgen.all_rates(text), default=0.0) for text in flows.outputs.sent.values()]

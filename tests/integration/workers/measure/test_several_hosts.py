@@ -10,20 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_fixtures import RunningLab, started
+from lab_fixtures import BY_HAND, RunningLab, started
 from waiting import wait_until
 
-from netbisect.bisect.model.entities import Boot
 from netbisect.bisect.model.faults import Fault, fault_of_run
 from netbisect.demo.lab.testbeds import TESTBEDS, LinkEnd
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.measure import pktgen
-from netbisect.workers.measure.bench import Bench
 from netbisect.workers.measure.traffic import Flows
 from netbisect.workers.transport.errors import LabFault
-from netbisect.workers.transport.ssh import Connections
 
 pytestmark = pytest.mark.long
 
@@ -67,11 +64,8 @@ def pairs(running: RunningLab) -> Iterator[RunningLab]:
 
 def test_sample_is_the_sum_over_hosts(pairs: RunningLab, tmp_path: Path) -> None:
     """The rate is the sum of the medians; conditions and counters include all hosts."""
-    with Connections(pairs.lab.ssh) as connections:
-        bench = Bench(pairs.lab.testbed("pairs"), connections, lambda _: None, tmp_path)
-        boot = Boot("by-hand", "pairs", "", "", 0.0, 0.0)
-        ((conditions, sample),) = bench.measure(FORWARDING, boot)
-        bench.clean_up()
+    with pairs.bench(tmp_path, "pairs") as bench:
+        ((conditions, sample),) = bench.measure(FORWARDING, BY_HAND)
     names = [f"inet4-forwarding.{end}" for end in ("receiver", "receiver-2", "sender", "sender-2")]
     received, received_2, sent, sent_2 = ((tmp_path / name).read_text() for name in names)
     medians = [pktgen.median_rate(text) for text in (received, received_2)]
@@ -134,12 +128,12 @@ def test_a_host_that_dies_ends_the_run(
 
 def test_a_rate_is_shared_by_the_generators(pairs: RunningLab, tmp_path: Path) -> None:
     """This load is that of profiles; all generators end with the block."""
-    with Connections(pairs.lab.ssh) as connections:
-        bench = Bench(pairs.lab.testbed("pairs"), connections, lambda _: None, tmp_path)
-        with bench.under_load(FORWARDING, 100_001, 30) as flows:
-            wait_until(lambda: _highest_rates(flows) == pytest.approx(4 * [5e4], rel=0.01))
-            running = [one.process.poll() is None for one in flows.sending]
-        bench.clean_up()
+    with (
+        pairs.bench(tmp_path, "pairs") as bench,
+        bench.under_load(FORWARDING, 100_001, 30) as flows,
+    ):
+        wait_until(lambda: _highest_rates(flows) == pytest.approx(4 * [5e4], rel=0.01))
+        running = [one.process.poll() is None for one in flows.sending]
     assert running == [True, True]
     assert None not in [one.process.poll() for one in (*flows.sending, *flows.receiving)]
     assert max(_highest_rates(flows)) == pytest.approx(5e4, rel=0.01)

@@ -18,7 +18,6 @@ from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.build.patches import PatchStore, read
 from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.dut import firewall
-from netbisect.workers.measure.bench import Bench
 from netbisect.workers.measure.commands import ScenarioCommands
 from netbisect.workers.measure.trial import TrialRunner
 from netbisect.workers.transport.errors import LabFault
@@ -121,12 +120,10 @@ def test_clean_up_removes_all_changes(c2558: RunningLab) -> None:
 
 def test_load_of_a_profile_is_prepared_and_cleaned_up(c2558: RunningLab, tmp_path: Path) -> None:
     scenario = load_scenario("inet4-ipfw-table")
-    with Connections(c2558.lab.ssh) as connections:
-        bench = Bench(c2558.lab.testbed("c2558"), connections, lambda _: None, tmp_path)
+    with c2558.bench(tmp_path) as bench:
         with bench.under_load(scenario, 100_000, 30):
             assert "items: 100000" in c2558.ssh("c2558-dut", "ipfw table netbisect info")
         assert "No such process" in c2558.ssh("c2558-dut", "ipfw table netbisect info", status=71)
-        bench.clean_up()
 
 
 def test_a_full_table_needs_bird(tmp_path: Path) -> None:
