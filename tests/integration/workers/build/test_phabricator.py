@@ -11,23 +11,17 @@ from pathlib import Path
 
 import programs
 import pytest
-from builds import built, failed
-from lab_fixtures import RunningLab
+from builds import built, diff, failed
+from lab_fixtures import LabCommand, RunningLab
 
 from netbisect.bisect.model.entities import Reaction, Stage
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.build import phabricator as review
 from netbisect.workers.build.patches import Patch, PatchError, PatchStore, read, read_file
-from netbisect.workers.cli import main, output
+from netbisect.workers.cli import output
 from netbisect.workers.config.builder import Builder
 from tests.integration.workers.build.test_build import git
-
-FILE = "sys/netinet/ip_input.c"
-
-
-def diff(path: str = f"a/{FILE}", to: str = f"b/{FILE}") -> str:
-    return f"--- {path}\n+++ {to}\n@@ -1 +1 @@\n-old\n+new\n"
 
 
 class _Phabricator:
@@ -258,7 +252,7 @@ def test_build_command_applies_review_and_patch(
     running_lab: RunningLab,
     phabricator: _Phabricator,
     tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
+    lab_command: LabCommand,
 ) -> None:
     """`netbisect-lab build --review D5180 --patch FILE` applies the review before the file."""
     tree = running_lab.tree
@@ -272,13 +266,14 @@ def test_build_command_applies_review_and_patch(
     phabricator.add("/D5180?download=true", faster(tree))
     more = tmp_path / "more.diff"
     more.write_text(git(tree, "diff", tree.revisions[20], tree.revisions[24]))
-    command = ["--lab", str(lab), "build", "--builder", "amd64", "--revision", tree.revisions[0]]
+    command = ["build", "--builder", "amd64", "--revision", tree.revisions[0]]
     command += ["--config", KERNEL_CONFIG, "--review", "D5180"]
-    status = main.main([*command, "--patch", str(more)])
-    kernel = json.loads(capfd.readouterr().out)
+    status, fact, _ = lab_command(lab, *command, "--patch", str(more))
+    kernel = json.loads(fact)
     marks = [read("D5180", faster(tree)).mark, read_file(more).mark]
 
     assert status == 0
     assert kernel["config"] == "+".join([KERNEL_CONFIG, *marks])
-    assert main.main([*command, "--review", "D9"]) == output.EXIT_USAGE
-    assert "netbisect-lab: D9: 127.0.0.1" in capfd.readouterr().err
+    status, _, errors = lab_command(lab, *command, "--review", "D9")
+    assert status == output.EXIT_USAGE
+    assert "netbisect-lab: D9: 127.0.0.1" in errors

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from builds import built, failed
-from lab_fixtures import LabFiles, RunningLab, running
+from lab_fixtures import LabCommand, LabFiles, RunningLab, running
 
 from netbisect.bisect.model.entities import Kernel, Reaction, Stage
 from netbisect.demo.lab import setup
@@ -19,7 +19,7 @@ from netbisect.demo.tree.create import SampleTree, create
 from netbisect.demo.tree.story import StoryCommit, append, comment, page
 from netbisect.demo.tree.story import replace as edit
 from netbisect.workers.build.userland import needs_of
-from netbisect.workers.cli import main, output
+from netbisect.workers.cli import output
 from netbisect.workers.config.builder import Builder
 from netbisect.workers.config.dut import TOOLS_FOLDER
 
@@ -128,12 +128,12 @@ class _CommandLine:
     """Runs netbisect-lab with a lab file."""
 
     lab: Path
-    capture: pytest.CaptureFixture[str]
+    call: LabCommand
 
     def run(self, *words: str) -> tuple[int, list[dict[str, object]]]:
         """Exit status and printed facts."""
-        status = main.main(["--lab", str(self.lab), *words])
-        return status, [json.loads(line) for line in self.capture.readouterr().out.splitlines()]
+        status, facts, _ = self.call(self.lab, *words)
+        return status, [json.loads(line) for line in facts.splitlines()]
 
     def trial(self, revision: str, *scenarios: str) -> tuple[int, list[dict[str, object]]]:
         """Builds and boots a revision, and runs the scenarios."""
@@ -148,12 +148,10 @@ class _CommandLine:
 
 
 @pytest.fixture
-def command_line(
-    files: LabFiles, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> _CommandLine:
+def command_line(files: LabFiles, tmp_path: Path, lab_command: LabCommand) -> _CommandLine:
     (tmp_path / "ssh").symlink_to(files.ssh_config.parent)
     (tmp_path / "lab.toml").write_text(files.lab.read_text())
-    return _CommandLine(tmp_path / "lab.toml", capfd)
+    return _CommandLine(tmp_path / "lab.toml", lab_command)
 
 
 def problems(facts: list[dict[str, object]]) -> object:

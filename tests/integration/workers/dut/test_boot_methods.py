@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_fixtures import RunningLab, only_failure, started
+from lab_fixtures import RunningLab, module_lab, only_failure
 
 from netbisect.bisect.model.entities import Boot, Reaction, Sample, Stage
-from netbisect.demo.tree.create import SampleTree
 from netbisect.workers import dut as dut_package
 from netbisect.workers.config.dut import BOOT_METHODS
 from netbisect.workers.doctor.doctor import examine
@@ -24,20 +22,7 @@ from netbisect.workers.transport.ssh import Connections
 
 TESTBEDS = ("apu2", "d1518", "atom-zfs", "atom-be")
 """Testbeds with NanoBSD, PXE, nextboot on ZFS, and a boot environment."""
-
-
-@pytest.fixture(scope="module")
-def running(
-    sample_tree: SampleTree, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningLab]:
-    with started(tmp_path_factory.mktemp("boot"), sample_tree, *TESTBEDS) as lab:
-        yield lab
-
-
-@pytest.fixture
-def lab(running: RunningLab) -> Iterator[RunningLab]:
-    yield running
-    running.restore()
+running = module_lab(*TESTBEDS)
 
 
 @pytest.mark.parametrize("name", TESTBEDS)

@@ -20,6 +20,7 @@ from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.builder import Builder
 from netbisect.workers.config.dut import NanoBsd
 from netbisect.workers.measure import trial as trial_module
+from netbisect.workers.transport.errors import build_fault
 
 if TYPE_CHECKING:  # pytest would collect it
     from netbisect.workers.config.testbed import Testbed
@@ -316,20 +317,17 @@ def test_faults_of_runs_get_their_reactions(lab: RunningLab) -> None:
     assert lab.booted(DUT) == "kernel"
 
 
-def failed_build(folder: Path, text: str, repository: Path, revision: str, limit: int) -> Failure:
-    """The failure of a build with this make."""
-    make = script(folder / "make.sh", f"{TOOLS}\n{text}")
-    builder = Builder("amd64", "amd64", folder / "builder", make=(str(make),), build_timeout=limit)
-    return failed(builder, repository, revision)
-
-
 @pytest.mark.parametrize("fault", parameters(BUILDS))
 def test_build_fault_gets_its_reaction(
     fault: Fault, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     place = tmp_path / "gone.git" if fault is Fault.CHECKOUT else sample_tree.repository
     limit = 3 if fault is Fault.BUILD_HANGS else 600
-    failure = failed_build(tmp_path, BUILDS[fault], place, sample_tree.revisions[4], limit)
+    make = script(tmp_path / "make.sh", f"{TOOLS}\n{BUILDS[fault]}")
+    builder = Builder(
+        "amd64", "amd64", tmp_path / "builder", make=(str(make),), build_timeout=limit
+    )
+    failure = failed(builder, place, sample_tree.revisions[4])
 
     rule = RULES[fault]
     assert (failure.fault, failure.stage, failure.reaction) == (
@@ -339,20 +337,16 @@ def test_build_fault_gets_its_reaction(
     )
 
 
-def test_missing_resources_are_the_build_hosts_fault(
-    sample_tree: SampleTree, tmp_path: Path
-) -> None:
-    place, revision = sample_tree.repository, sample_tree.revisions[4]
+def test_missing_resources_are_the_build_hosts_fault() -> None:
     for output in (
         "/tmp/x.s: fatal error: error writing to file: No space left on device",
         "sh: ctfconvert: not found",
         "make[2]: exec(cc): cc: command not found",
         "clang: error: unable to execute command: Killed",
     ):
-        text = f"echo '{output}'\necho '*** Error code 1'\nexit 1"
-        failure = failed_build(tmp_path, text, place, revision, 600)
-        assert failure.reaction is Reaction.INFRA
-        assert failure.why == f"the build host cannot build it: {output}"
+        fault = build_fault(f"cc -c x.c\n{output}\n*** Error code 1", "x.c does not build")
+        assert fault.reaction is Reaction.INFRA
+        assert fault.why == f"the build host cannot build it: {output}"
 
 
 def test_clock_jump_on_the_worker_invalidates_the_run(

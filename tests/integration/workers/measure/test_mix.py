@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_fixtures import RunningLab, started
+from lab_fixtures import RunningLab, module_lab
 from waiting import wait_until
 
 from netbisect.bisect.model.faults import Fault
-from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.scenario import Scenario, load_scenario
 from netbisect.workers.doctor import checks
 from netbisect.workers.doctor.doctor import examine
@@ -33,21 +31,7 @@ def with_mix(*sizes: int) -> Scenario:
     return replace(IMIX, traffic=replace(IMIX.traffic, mix=mix))
 
 
-@pytest.fixture(scope="module")
-def running(
-    sample_tree: SampleTree, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningLab]:
-    # Slow, as in test_several_hosts.py.
-    base = tmp_path_factory.mktemp("mix")
-    with started(base, sample_tree, "c2558", compression=10) as lab:
-        yield lab
-
-
-@pytest.fixture
-def lab(running: RunningLab) -> Iterator[RunningLab]:
-    """The lab for tests that break machines, which are repaired afterwards."""
-    yield running
-    running.mend()
+running = module_lab("c2558", compression=10)  # slow, as in test_several_hosts.py
 
 
 @pytest.mark.long

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import re
 import statistics
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from lab_fixtures import BY_HAND, RunningLab, started
+from lab_fixtures import BY_HAND, RunningLab, module_lab
 from waiting import wait_until
 
 from netbisect.bisect.model.faults import Fault, fault_of_run
 from netbisect.demo.lab.testbeds import TESTBEDS, LinkEnd
-from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.scenario import load_scenario
 from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.measure import pktgen
@@ -42,29 +40,14 @@ PAIRS = replace(
     ),
     scenarios=("inet4-forwarding",),
 )
+# Less compression of time than elsewhere: 0.1 s between the starts of two generators would be a
+# minute.
+running = module_lab(PAIRS, compression=10)
 
 
-@pytest.fixture(scope="module")
-def running(
-    sample_tree: SampleTree, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningLab]:
-    # Less compression of time than elsewhere: 0.1 s between the starts of two generators would be
-    # a minute.
-    base = tmp_path_factory.mktemp("pairs")
-    with started(base, sample_tree, PAIRS, compression=10) as lab:
-        yield lab
-
-
-@pytest.fixture
-def pairs(running: RunningLab) -> Iterator[RunningLab]:
-    """The lab for tests that break machines, which are repaired afterwards."""
-    yield running
-    running.mend()
-
-
-def test_sample_is_the_sum_over_hosts(pairs: RunningLab, tmp_path: Path) -> None:
+def test_sample_is_the_sum_over_hosts(lab: RunningLab, tmp_path: Path) -> None:
     """The rate is the sum of the medians; conditions and counters include all hosts."""
-    with pairs.bench(tmp_path, "pairs") as bench:
+    with lab.bench(tmp_path, "pairs") as bench:
         ((conditions, sample),) = bench.measure(FORWARDING, BY_HAND)
     names = [f"inet4-forwarding.{end}" for end in ("receiver", "receiver-2", "sender", "sender-2")]
     received, received_2, sent, sent_2 = ((tmp_path / name).read_text() for name in names)
@@ -105,10 +88,10 @@ def test_sample_is_the_sum_over_hosts(pairs: RunningLab, tmp_path: Path) -> None
     ],
 )
 def test_a_problem_names_the_host(
-    pairs: RunningLab, tmp_path: Path, machine: str, broken: str, problem: str, fault: Fault
+    lab: RunningLab, tmp_path: Path, machine: str, broken: str, problem: str, fault: Fault
 ) -> None:
-    pairs.control("break", machine, broken)
-    sample = pairs.measure(tmp_path, FORWARDING, "pairs")["inet4-forwarding"]
+    lab.control("break", machine, broken)
+    sample = lab.measure(tmp_path, FORWARDING, "pairs")["inet4-forwarding"]
     assert any(re.match(problem, one) for one in sample.problems), sample.problems
     assert not any("gen1" in one for one in sample.problems if machine == "gen2"), sample.problems
     assert fault_of_run(sample.problems) is fault
@@ -118,18 +101,18 @@ def test_a_problem_names_the_host(
     ("machine", "fault"), [("gen2", Fault.GENERATOR_DIES), ("rcv2", Fault.RECEIVER_DIES)]
 )
 def test_a_host_that_dies_ends_the_run(
-    pairs: RunningLab, tmp_path: Path, machine: str, fault: Fault
+    lab: RunningLab, tmp_path: Path, machine: str, fault: Fault
 ) -> None:
-    pairs.control("break", machine, "dies-under-load")
+    lab.control("break", machine, "dies-under-load")
     with pytest.raises(LabFault, match=f"^{machine}: the connection was lost") as caught:
-        pairs.measure(tmp_path, FORWARDING, "pairs")
+        lab.measure(tmp_path, FORWARDING, "pairs")
     assert caught.value.fault is fault
 
 
-def test_a_rate_is_shared_by_the_generators(pairs: RunningLab, tmp_path: Path) -> None:
+def test_a_rate_is_shared_by_the_generators(lab: RunningLab, tmp_path: Path) -> None:
     """This load is that of profiles; all generators end with the block."""
     with (
-        pairs.bench(tmp_path, "pairs") as bench,
+        lab.bench(tmp_path, "pairs") as bench,
         bench.under_load(FORWARDING, 100_001, 30) as flows,
     ):
         wait_until(lambda: _highest_rates(flows) == pytest.approx(4 * [5e4], rel=0.01))
@@ -146,16 +129,16 @@ def _highest_rates(flows: Flows) -> list[float]:
 
 
 @pytest.mark.long
-def test_no_drop_rate_includes_all_generators(pairs: RunningLab, tmp_path: Path) -> None:
-    found = pairs.measure(tmp_path, load_scenario("inet4-no-drop"), "pairs")
+def test_no_drop_rate_includes_all_generators(lab: RunningLab, tmp_path: Path) -> None:
+    found = lab.measure(tmp_path, load_scenario("inet4-no-drop"), "pairs")
     by_metric = {name.partition("~")[2]: sample for name, sample in found.items()}
     full, rate = by_metric[""], next(sample for name, sample in by_metric.items() if name)
     assert full.valid, full.problems
     assert rate.pps == pytest.approx(full.pps, rel=0.05)
 
 
-def test_doctor_examines_every_host(pairs: RunningLab) -> None:
-    found = {check.what: check for check in examine(pairs.lab, testbed="pairs", rates=True)}
+def test_doctor_examines_every_host(lab: RunningLab) -> None:
+    found = {check.what: check for check in examine(lab.lab, testbed="pairs", rates=True)}
     assert [check for check in found.values() if not check.good] == []
     for what in (
         *("ingress 2 pairs-dut", "egress 2 pairs-dut", "generator 2 gen2", "receiver 2 rcv2"),
@@ -166,10 +149,8 @@ def test_doctor_examines_every_host(pairs: RunningLab) -> None:
         "198.19.10.1 on igb1 by 198.19.0.1; 198.19.10.100 on igb3 by 198.21.0.1"
     )
     assert found["static entries on egress"].found.endswith("198.21.0.1 is 00:1b:21:c4:96:04")
-    pairs.control("break", "gen2", "slow-sender")
-    rates = {check.what: check for check in examine(pairs.lab, testbed="pairs", rates=True)}[
-        "rates"
-    ]
+    lab.control("break", "gen2", "slow-sender")
+    rates = {check.what: check for check in examine(lab.lab, testbed="pairs", rates=True)}["rates"]
     assert not rates.good
     assert ", generator 2 on gen2 89" in rates.found
     assert rates.found.endswith(

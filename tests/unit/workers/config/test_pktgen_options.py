@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from netbisect.workers.config import pktgen_options
@@ -48,11 +46,10 @@ def test_options_of_other_versions_are_rejected() -> None:
         pktgen_options.parse(["-i"])
 
 
-@pytest.mark.parametrize(
-    "path", sorted(builtin_scenarios().glob("*.toml")), ids=lambda path: path.stem
-)
-def test_shipped_scenarios_need_only_the_base_system(path: Path) -> None:
-    assert pktgen.needed_options(load_scenario(path.stem), HOST, HOST) <= LETTERS
+def test_shipped_scenarios_need_only_the_base_system() -> None:
+    for path in builtin_scenarios().glob("*.toml"):
+        needed = pktgen.needed_options(load_scenario(path.stem), HOST, HOST)
+        assert needed <= LETTERS, path.stem
 
 
 @pytest.mark.parametrize(
