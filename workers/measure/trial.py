@@ -245,7 +245,12 @@ class TrialRunner:
         """One run; returns its fault, if any."""
         self._clocks.begin()
         try:
-            measured = bench.measure(scenario, boot)
+            try:
+                measured = bench.measure(scenario, boot)
+            except LabFault as fault:
+                if fault.fault is Fault.COMMAND:  # perhaps of a kernel that went down
+                    self._router.check_still_up(boot)
+                return fault
             running = self._router.check_still_up(boot)
         except LabFault as fault:
             return fault

@@ -365,6 +365,18 @@ def test_clock_jump_on_the_worker_invalidates_the_run(
     assert "the clock of this host jumped by +1800 s during the run" in failure.why
 
 
+@pytest.mark.parametrize("fault", [Fault.PANIC_UNDER_LOAD, Fault.HANG_UNDER_LOAD])
+def test_kernel_that_ends_before_a_command_of_its_scenario_is_blamed(
+    lab: RunningLab, fault: Fault
+) -> None:
+    how = TRIALS[fault]
+    testbed = how.change(lab, lab.lab.testbed("c2558"))
+    lab.kernel(10)
+    lab.control("break", DUT, str(how.broken))
+    _, facts = lab.trial(10, ("inet4-cpu",), testbed)
+    check_reaction(fault, facts)
+
+
 def test_interrupted_trial_is_followed_by_recovery(lab: RunningLab) -> None:
     kernel, archive = lab.kernel(10)
     router = lab.device(lab.lab.testbed("c2558"))
