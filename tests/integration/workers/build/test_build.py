@@ -44,7 +44,6 @@ def build_in_process(
 
 
 def make_replacement(tmp_path: Path, text: str) -> tuple[str, ...]:
-    """A replacement of make."""
     return (str(script(tmp_path / "make.sh", text)),)
 
 

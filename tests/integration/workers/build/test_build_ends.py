@@ -29,7 +29,6 @@ from tests.integration.workers.build.test_build import build_in_process, job, ma
 def building(
     builder: Builder, tree: SampleTree, revision: str, output: Path
 ) -> Iterator[ForkProcess]:
-    """Runs a build in another process."""
     process = build_in_process(builder, tree.repository, revision, output)
     try:
         yield process

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from builds import OPTIONS, script
 from programs import git
+from waiting import wait_until
 
 from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
 from netbisect.demo.lab.setup import KERNEL_CONFIG
@@ -74,7 +74,6 @@ class RecordedBuilds:
 
     @property
     def targets(self) -> list[str]:
-        """Targets of make in the last build."""
         wanted = ("kernel-toolchain", "buildkernel", "installkernel")
         words = (self.folder / "calls").read_text().split()
         return [word for word in words if word in wanted]
@@ -85,7 +84,6 @@ class RecordedBuilds:
         return [call for call in calls if target in call.split()][-1].split()
 
     def compiled(self, revision: str = "", config: str = KERNEL_CONFIG) -> list[str]:
-        """The compiled sources."""
         log = self.builder.directory / "logs" / f"{(revision or self.first)[:12]}-{config}.log"
         return [line[6:] for line in log.read_text().splitlines() if line.startswith("cc -c ")]
 
@@ -103,9 +101,7 @@ def kill_in(builds: RecordedBuilds, target: str) -> None:
     )
     output = builds.folder / "output"
     process = build_in_process(builds.builder, builds.repository, builds.first, output)
-    while not (flag.exists() and flag.read_text().strip()):
-        assert process.is_alive()
-        time.sleep(0.02)
+    wait_until(lambda: not process.is_alive() or (flag.exists() and flag.read_text().strip()))
     process.kill()
     process.join()
     os.kill(int(flag.read_text()), signal.SIGKILL)

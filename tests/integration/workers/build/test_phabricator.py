@@ -205,7 +205,6 @@ def faster(tree: SampleTree, *options: str) -> bytes:
 
 
 def with_patch(builder: Builder, patch: Patch) -> str:
-    """Stores a patch; returns the name of the configuration with it."""
     return f"{KERNEL_CONFIG}+{PatchStore(builder.patches).put(patch)}"
 
 

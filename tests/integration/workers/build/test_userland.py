@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 from builds import built, failed
-from lab_fixtures import LabCommand, LabFiles, RunningLab, running
+from lab_fixtures import LabCommand, LabFiles, RunningLab, started
 
 from netbisect.bisect.model.entities import Kernel, Reaction, Stage
-from netbisect.demo.lab import setup
 from netbisect.demo.lab.setup import KERNEL_CONFIG
 from netbisect.demo.tree.create import SampleTree, create
 from netbisect.demo.tree.story import StoryCommit, append, comment, page
@@ -54,10 +53,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> SampleTree:
 @pytest.fixture(scope="module")
 def files(tree: SampleTree, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabFiles]:
     """A lab of this tree; its DUT has the programs of the first commit."""
-    prepared = LabFiles(tmp_path_factory.mktemp("lab") / "lab")
-    setup.prepare(prepared.place, repository=tree.repository, testbeds=("c2558",), compression=600)
-    with running(prepared):
-        yield prepared
+    with started(tmp_path_factory.mktemp("lab"), tree, "c2558", compression=600) as lab:
+        yield lab.files
 
 
 def needs(tree: SampleTree, *programs: str) -> dict[str, list[str]]:
@@ -125,18 +122,14 @@ def test_programs_of_the_scenarios_may_be_sent(running_lab: RunningLab) -> None:
 
 @dataclass
 class _CommandLine:
-    """Runs netbisect-lab with a lab file."""
-
     lab: Path
     call: LabCommand
 
     def run(self, *words: str) -> tuple[int, list[dict[str, object]]]:
-        """Exit status and printed facts."""
         status, facts, _ = self.call(self.lab, *words)
         return status, [json.loads(line) for line in facts.splitlines()]
 
     def trial(self, revision: str, *scenarios: str) -> tuple[int, list[dict[str, object]]]:
-        """Builds and boots a revision, and runs the scenarios."""
         build = ["--builder", "amd64", "--revision", revision, "--config", KERNEL_CONFIG]
         status, (kernel,) = self.run("build", *build)
         assert status == 0, kernel

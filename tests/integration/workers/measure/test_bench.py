@@ -28,7 +28,6 @@ FORWARDING = load_scenario("inet4-forwarding")
 def measure(
     lab: RunningLab, logs: Path, *scenarios: Scenario, testbed: Testbed | None = None
 ) -> list[Sample]:
-    """Runs each scenario once on the running kernel."""
     with lab.bench(logs, testbed or "c2558") as bench:
         return [bench.measure(scenario, BY_HAND)[0][1] for scenario in scenarios]
 
@@ -102,7 +101,6 @@ def test_kernel_with_renamed_ports_is_measured(renamed: RunningLab) -> None:
 
 
 def conditions(lab: RunningLab, logs: Path, scenario: Scenario = FORWARDING) -> dict[str, str]:
-    """Conditions of a run on the running kernel."""
     with lab.bench(logs) as bench:
         return bench.measure(scenario, BY_HAND)[0][0].values
 

@@ -58,7 +58,6 @@ def test_a_slower_kernel_has_longer_round_trips_and_more_cycles(clean: RunningLa
 def test_missing_reply_is_reported_in_one_sentence(clean: RunningLab, tmp_path: Path) -> None:
     """The receiver does not answer, or the generator sends to another MAC address."""
     scenario = load_scenario("inet4-latency")
-    assert scenario.measure is not None
     script = scenario.measure.run.replace('"$ingress_mac"', "00:00:00:00:00:01")
     elsewhere = replace(scenario, measure=replace(scenario.measure, run=script))
     message = "measure on the generator failed: no answer came back: expected routes and static ARP"

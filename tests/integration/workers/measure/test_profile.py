@@ -50,7 +50,6 @@ def test_the_difference_shows_the_functions_that_became_slower(
     found = []
     for number in (culprit - 1, culprit):
         profile, facts = take(number)
-        assert profile is not None
         assert not profile.problem
         assert [type(fact) for fact in facts] == [Boot]
         assert profile.revision == c2558.tree.revisions[number]
@@ -74,7 +73,6 @@ def test_unknown_load_follows_from_an_earlier_run(take: Take) -> None:
     """That run is not stored as a sample. Each event of a clock is a sample."""
     profile, facts = take(0, pps=0.0, rate_percent=50.0, event="CLOCK.HARD")
 
-    assert profile is not None
     assert not profile.problem
     assert profile.samples > 10_000
     assert 300_000 < profile.pps < 700_000
@@ -95,7 +93,6 @@ def test_a_problem_is_reported_instead_of_a_profile(c2558: Any, take: Take, tmp_
     ):
         (tmp_path / FOLDED).write_text("a;b 1\n")
         profile, _ = take(0, **more)
-        assert profile is not None
         assert problem in profile.problem
         if "scenario" not in more:
             stored = serialization.loads_as((tmp_path / META).read_text(), Profile)

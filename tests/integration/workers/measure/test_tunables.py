@@ -5,16 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from lab_fixtures import RunningLab
+from lab_fixtures import RunningLab, samples
 
-from netbisect.bisect.model.entities import (
-    Boot,
-    Conditions,
-    Fact,
-    Failure,
-    Reaction,
-    Sample,
-)
+from netbisect.bisect.model.entities import Boot, Conditions, Failure, Reaction
 from netbisect.workers.transport.ssh import Connections
 
 QUEUES = "dev.igb.2.iflib.override_nrxqs"
@@ -24,17 +17,13 @@ REDIRECT = "net.inet6.ip6.redirect"
 SLOW = f"inet6-forwarding@sysctl:{REDIRECT}=1"
 
 
-def samples(facts: list[Fact]) -> dict[str, Sample]:
-    return {fact.scenario: fact for fact in facts if isinstance(fact, Sample)}
-
-
 def test_scenarios_with_equal_tunables_share_a_boot(c2558: RunningLab) -> None:
     """Two boots for three scenarios; a tunable of the testbed applies to all."""
     before = c2558.boots("c2558-dut")
     names = (WIDE, FORWARDING, "inet6-forwarding")
     testbed = replace(c2558.lab.testbed("c2558"), tunables={QUEUES: 1})
     sound, facts = c2558.trial(10, names, testbed)
-    measured = samples(facts)
+    measured = {one.scenario: one for one in samples(facts)}
 
     assert sound
     assert c2558.boots("c2558-dut") == before + 2
@@ -63,7 +52,7 @@ def test_sysctls_are_set_for_their_scenario_alone(c2558: RunningLab) -> None:
     wrong = f"{FORWARDING}@sysctl:hw.ncpu=2"
     names = ("inet6-forwarding", SLOW, isr, wrong, "inet6-pf-stateless", FORWARDING)
     sound, facts = c2558.trial(10, names)
-    measured = samples(facts)
+    measured = {one.scenario: one for one in samples(facts)}
 
     assert sound
     assert c2558.boots("c2558-dut") == before + 1

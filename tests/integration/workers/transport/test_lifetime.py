@@ -65,7 +65,6 @@ class RunningTrial:
         return [line for line in command_lines() if str(self.logs.parent) in line]
 
     def sends(self) -> bool:
-        """Whether pkt-gen runs on the generator."""
         return "pkt-gen" in self.lab.ssh("c2558-gen", "ps -ax -o pid= -o ppid= -o pcpu= -o comm=")
 
     def has_ended(self) -> bool:

@@ -178,19 +178,13 @@ def test_log_of_a_running_command_is_limited(
     assert dut.run(["echo", "still there"]) == "still there\n"
 
 
-def master_process(machine: Machine) -> int:
-    """Process id of the ssh client with the shared connection."""
-    assert machine._master is not None
-    return machine._master.pid
-
-
 def test_killed_or_hung_master_is_replaced(server: Server, dut: Machine) -> None:
     """A hanging connection is killed when a command times out; the next command reconnects."""
     assert dut.run(["true"]) == ""
-    os.kill(master_process(dut), signal.SIGKILL)
+    os.kill(dut._master.pid, signal.SIGKILL)
     assert dut.run(["echo", "again"]) == "again\n"
     assert server.authentications == 2
-    os.kill(master_process(dut), signal.SIGSTOP)
+    os.kill(dut._master.pid, signal.SIGSTOP)
     with pytest.raises(CommandError, match="did not end in time"):
         dut.run(["true"], timeout=0.5)
     assert dut.run(["echo", "again"]) == "again\n"
@@ -201,7 +195,6 @@ def hold_connections(folder: Path) -> None:
         machine = connections.machine("dut")
         for number in range(5):
             many.enter_context(machine.running(["sleep", "60"], folder / f"output{number}"))
-        assert machine._socket is not None
         (folder / "sockets").symlink_to(machine._socket.parent)
         time.sleep(60)
 

@@ -90,7 +90,6 @@ class Wired:
         return captured([self.folder / "bin" / "pkt-gen", *words, "-D", "52:54:00:00:00:11", *more])
 
     def traffic(self, scenario: str, seconds: float) -> tuple[str, str]:
-        """Output of sender and receiver."""
         bench = Bench(self.lab.testbed("vm1"), self.connections, lambda _: None, self.folder)
         outputs = bench.traffic.run(load_scenario(scenario), scenario, seconds)
         return outputs.sent["the generator"], outputs.received["the receiver"]
@@ -103,7 +102,6 @@ def wired() -> Iterator[Wired]:
         path.write_text(LAB)
         lab = load_lab(path)
         machine = lab.testbed("vm1").vm
-        assert machine is not None
         machine.directory.mkdir()
         vm_host.furnish(machine, RATE)
         with Connections(lab.ssh) as connections:
@@ -183,7 +181,6 @@ def test_a_receiver_ends_by_signal_and_locks_its_port(wired: Wired) -> None:
     """`pkill` ends receivers of the virtual machine; a second receiver is rejected."""
     receive = [wired.folder / "bin" / "pkt-gen", "-f", "rx", "-i", "egress", "-w", "0", "-W"]
     with subprocess.Popen(receive, stderr=subprocess.PIPE, text=True) as first:
-        assert first.stderr is not None
         wait_until((wired.folder / "egress.host").exists)
         second = captured(receive)
         assert pktgen.complaint(second.stderr) == "Unable to open egress: another pkt-gen has it"

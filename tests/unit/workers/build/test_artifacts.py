@@ -21,7 +21,6 @@ from netbisect.workers.dut.kernel_folder import read_contents
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Path:
-    """An installed kernel directory."""
     stage = tmp_path / "stage"
     stage.mkdir()
     (stage / "kernel").write_bytes(os.urandom(100_000))

@@ -38,7 +38,6 @@ def folder(tmp_path: Path) -> Path:
 
 def test_folder_is_loaded_by_path_and_by_name(folder: Path) -> None:
     scenario = load_scenario_folder(folder)
-    assert scenario.measure is not None
     assert scenario.measure.run == "echo '{}'\n"
     assert scenario.series == ("mine~cpu.percent.lower", "mine~speed.bit-per-s")
     assert load_scenario("mine", [folder.parent]) == scenario

@@ -83,7 +83,6 @@ dut_port = { mac = "00:08:a2:09:33:dc" }
 
 
 def with_generators(text: str, more: str = SECOND) -> str:
-    """The first testbed with further generators."""
     text = text.replace("[testbeds.generator]", "[[testbeds.generator]]", 1)
     return text.replace("[testbeds.receiver]", f"{more}[testbeds.receiver]", 1)
 

@@ -58,7 +58,6 @@ stack backtrace:
 
 def test_trap_names_its_function() -> None:
     panic = find_panic(f"login: \n{TRAP}\nFreeBSD/amd64\n")
-    assert panic is not None
     assert panic.message == "Fatal trap 12: page fault while in kernel mode in ip_tryforward()"
     assert panic.text.startswith("Fatal trap 12")
     for part in ("instruction pointer", "swi1: netisr 0", "#7 0xffffffff80d4b6f0 at ip_input"):
@@ -68,7 +67,6 @@ def test_trap_names_its_function() -> None:
 
 def test_panic_has_message_backtrace_and_debugger_output() -> None:
     panic = find_panic(MUTEX)
-    assert panic is not None
     assert panic.message == "panic: mutex pf_state not owned at /usr/src/sys/netpfil/pf/pf.c:1812"
     assert "pf_unlink_state+0x1f5" in panic.text
     assert "kdb.enter.panic> bt" in panic.text
@@ -102,7 +100,6 @@ def test_control_sequences_are_removed() -> None:
     text = plain(output)
     assert not set(text) - set("\n\t") - {chr(code) for code in range(32, 127)}
     panic = find_panic(text)
-    assert panic is not None
     assert panic.message.endswith("in ip_tryforward()")
 
 
@@ -111,7 +108,6 @@ def test_panic_in_a_large_log_has_a_short_text() -> None:
     noise = b"ix0: Watchdog timeout -- resetting\r\n" * 290_000
     frames = b"#9 0xffffffff80d4a1c3 at m_copyback+0x2c3 and further text in the line\n" * 5000
     panic = find_panic(plain(noise + TRAP.partition("Uptime")[0].encode() + frames))
-    assert panic is not None
     assert len(panic.text) < 7000
     assert "ip_tryforward" in panic.text
 
@@ -121,7 +117,6 @@ def test_other_output_neither_hides_nor_imitates_a_panic(before: bytes, after: b
     noise = before.replace(b"anic", b"").replace(b"Fatal", b"")
     assert find_panic(plain(noise)) is None
     found = find_panic(plain(noise + b"\x1b[m\n" + TRAP.encode() + after))
-    assert found is not None
     assert found.message.startswith("Fatal trap 12")
 
 
