@@ -121,7 +121,8 @@ def alone(vm: Vm, doing: str) -> Iterator[None]:
     if not vm.directory.is_dir():
         raise VmError(f"there is no {vm.directory}: `netbisect-lab vm prepare` makes it")
     with (vm.directory / _LOCK).open("a+") as stream:
-        if who := locks.hold(stream, doing, _SECONDS, lambda _: None, f" {vm.directory}"):
+        what, where = f"{doing} the virtual machine", f" in {vm.directory}"
+        if who := locks.hold(stream, what, _SECONDS, lambda _: None, where):
             raise VmError(who)
         yield
 

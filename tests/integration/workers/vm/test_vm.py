@@ -155,6 +155,20 @@ def test_machine_that_others_look_at_is_off(machine: Vm) -> None:
     assert found == {0}
 
 
+@needs_qemu
+def test_a_machine_is_prepared_started_or_stopped_by_one_process(
+    machine: Vm, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vm, "_SECONDS", 0.2)
+    busy = rf"process {os.getpid()} has been testing the virtual machine since .* after 0\.2 s"
+    with vm.alone(machine, "testing"):
+        with pytest.raises(VmError, match=busy):
+            vm.start(machine)
+        with pytest.raises(VmError, match=busy):
+            prepare.prepare(machine, folder / "disk.raw", 1, print)
+    assert not vm.process_of(machine)
+
+
 def test_folder_may_have_an_odd_name(machine: Vm) -> None:
     """ssh(1) expands percent signs, QEMU splits at commas."""
     odd = replace(machine, directory=machine.directory / "a b,50%d")
@@ -337,8 +351,10 @@ def test_commands_for_the_generator_run_on_this_host(folder: Path, lab_file: Pat
         with pytest.raises(CommandError, match="did not end in time"):
             host.run(["sleep", "611"], ["true"], timeout=0.3)
         wait_until(lambda: "sleep 611" not in command_lines())
-    config = (folder / "vm1" / "ssh_config").read_text()
-    assert "Port 2201" in config
+    with (folder / "vm1" / "ssh_config").open() as config:
+        vm_host.furnish(testbed.vm, testbed.line_rate_pps)
+        assert os.fstat(config.fileno()).st_nlink == 0, "a running ssh(1) keeps the old file"
+        assert "Port 2201" in config.read()
 
 
 def test_netbisect_vm_equals_netbisect_lab_vm(
