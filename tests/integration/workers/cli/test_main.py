@@ -6,6 +6,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -258,3 +260,12 @@ def test_old_kernels_are_removed_on_the_build_host(
         keys.append(json.loads(fact)["key"])
 
     assert [path.name for path in (tmp_path / "builder" / "kernels").iterdir()] == keys[-1:]
+
+
+def test_a_trial_imports_no_other_command() -> None:
+    code = (
+        "import sys, netbisect.workers.cli.main, netbisect.workers.cli.trial\n"
+        "assert not {'http.client', 'netbisect.workers.doctor.doctor'} & set(sys.modules)\n"
+        "assert 'netbisect.workers.build.build' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
