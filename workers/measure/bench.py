@@ -23,6 +23,7 @@ from netbisect.workers.measure import commands, lab_settings, no_drop, pktgen
 from netbisect.workers.measure.telemetry import Snapshot, Telemetry, as_data, evaluate_run
 from netbisect.workers.measure.traffic import Flows, TrafficRunner, traffic_of
 from netbisect.workers.transport.errors import CommandError, MachineError, bench_faults, lab_fault
+from netbisect.workers.transport.limited_output import write_log
 from netbisect.workers.transport.ssh import Connections, Machine
 from netbisect.workers.vm import vm
 
@@ -85,7 +86,7 @@ class Bench:
                 failure.append(str(error))
             after = self._look(scenario, before)
         observed = json.dumps(as_data(before, after), indent=1)
-        (self.logs / f"{name}.observed.json").write_text(f"{observed}\n")
+        write_log(self.logs / f"{name}.observed.json", f"{observed}\n")
         rate, offered, problems, warnings = evaluate_run(
             self.testbed, scenario, outputs, before, after
         )

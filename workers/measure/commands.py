@@ -15,6 +15,7 @@ from netbisect.bisect.model.faults import Fault
 from netbisect.workers.config.custom_measurement import HostCommand, MetricTable
 from netbisect.workers.config.scenario import Scenario
 from netbisect.workers.transport.errors import CommandError, LabFault
+from netbisect.workers.transport.limited_output import write_log
 from netbisect.workers.transport.ssh import Machine
 
 _NOT_FOUND = 127
@@ -88,7 +89,7 @@ class ScenarioCommands:
             output = self._run(command, seconds=self._seconds)
         except CommandError as error:
             raise MeasureError(f"measure on the {command.on} failed: {_reason(error)}") from error
-        log.with_name(f"{log.name}.measure.json").write_text(output)
+        write_log(log.with_name(f"{log.name}.measure.json"), output)
         return numbers(output, self._scenario.metrics) if self._scenario.metrics else {}
 
     def _run(self, command: HostCommand, *options: str, seconds: float = 0.0) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import select
@@ -10,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from io import BytesIO, RawIOBase
+from pathlib import Path
 
 MOST_BYTES = 4 << 20
 """Limit per file; pkt-gen prints some hundred bytes per second."""
@@ -101,6 +103,12 @@ class OutputReader:
                 self._ends.take(block)
             except OSError as error:
                 self._failed = error
+
+
+def write_log(path: Path, text: str) -> None:
+    """Writes a log of a run; a full disk ends the log and not the run."""
+    with contextlib.suppress(OSError):
+        path.write_text(text)
 
 
 def write_all(log: RawIOBase | BytesIO, output: bytes) -> None:

@@ -78,6 +78,15 @@ def test_sysctls_and_modules_of_a_scenario_do_not_outlast_it(
         measure(running_lab, tmp_path, old)
 
 
+def test_full_disk_of_this_host_ends_logs_and_not_the_run(
+    c2558: RunningLab, tmp_path: Path
+) -> None:
+    for kind in ("observed", "measure"):
+        (tmp_path / f"inet4-cpu.{kind}.json").symlink_to("/dev/full")
+    found = c2558.measure(tmp_path, load_scenario("inet4-cpu"))
+    assert all(sample.valid for sample in found.values()), found
+
+
 @pytest.fixture
 def renamed(c2558: RunningLab) -> Iterator[RunningLab]:
     """The lab with a router whose test kernels rename its ports; it is recovered afterwards."""
