@@ -47,23 +47,17 @@ def wait_for(path: Path, text: str, process: ForkProcess) -> None:
     wait_until(has_text)
 
 
-def gated_make(tmp_path: Path) -> tuple[str, ...]:
-    """make, whose target `buildkernel` waits for the file `open`."""
-    text = (
-        f'echo "$@" >> {tmp_path}/called\n'
-        f'case "$*" in *buildkernel*)\n'
-        f"while ! [ -e {tmp_path}/open ] && kill -0 $PPID; do sleep 0.05; done\n"
-        "esac\n"
-        'exec make "$@"'
-    )
-    return make_replacement(tmp_path, text)
-
-
 def test_second_build_waits_for_the_first(
     builder: Builder, sample_tree: SampleTree, tmp_path: Path
 ) -> None:
     """A busy builder is not a fault of the revision."""
-    gated = replace(builder, make=gated_make(tmp_path))
+    text = (
+        f'echo "$@" >> {tmp_path}/called\n'
+        f'case "$*" in *buildkernel*)\n'
+        f"while ! [ -e {tmp_path}/open ] && kill -0 $PPID; do sleep 0.05; done\n"
+        'esac\nexec make "$@"'
+    )
+    gated = replace(builder, make=make_replacement(tmp_path, text))
     first, second = sample_tree.revisions[4:6]
     with building(gated, sample_tree, first, tmp_path / "first") as one:
         wait_for(tmp_path / "called", "buildkernel", one)

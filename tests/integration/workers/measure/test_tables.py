@@ -23,29 +23,18 @@ from netbisect.workers.measure.trial import TrialRunner
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.ssh import Connections
 
-PLACES = {
-    "inet4-pf-rules": "pf_rules",
-    "inet4-pf-table": "pf_table",
-    "inet4-pf-states": "pf_states",
-    "inet4-ipfw-rules": "ipfw_rules",
-    "inet4-ipfw-table": "ipfw_table",
-    "inet4-ipfw-states": "ipfw_states",
-    "inet4-ipf": "ipf",
-    "inet4-many-routes": "route_table",
-    "inet4-full-table": "full_table",
+SCENARIOS = {
+    "inet4-pf-rules": ("pf_rules", "pf has 0 of 1000 rules"),
+    "inet4-pf-table": ("pf_table", "the table lacks its first or its last address"),
+    "inet4-pf-states": ("pf_states", "pf has 0 states of 200000 flows; expected 400000"),
+    "inet4-ipfw-rules": ("ipfw_rules", "ipfw has 0 of 1000 rules"),
+    "inet4-ipfw-table": ("ipfw_table", "the table has 0 of 100000 addresses"),
+    "inet4-ipfw-states": ("ipfw_states", "ipfw has 0 states of 200000 flows"),
+    "inet4-ipf": ("ipf", r"ipfilter passed 0 of \d+ packets"),
+    "inet4-many-routes": ("route_table", "the routing table has 0 of 30720 routes"),
+    "inet4-full-table": ("full_table", r"the routing table has \d+ of 1002240 routes"),
 }
-"""Cost centre of each scenario."""
-INACTIVE = {
-    "inet4-pf-rules": "pf has 0 of 1000 rules",
-    "inet4-pf-table": "the table lacks its first or its last address",
-    "inet4-pf-states": "pf has 0 states of 200000 flows; expected 400000",
-    "inet4-ipfw-rules": "ipfw has 0 of 1000 rules",
-    "inet4-ipfw-table": "the table has 0 of 100000 addresses",
-    "inet4-ipfw-states": "ipfw has 0 states of 200000 flows",
-    "inet4-ipf": r"ipfilter passed 0 of \d+ packets",
-    "inet4-many-routes": "the routing table has 0 of 30720 routes",
-    "inet4-full-table": r"the routing table has \d+ of 1002240 routes",
-}
+"""Cost centre of each scenario, and the message without its preparation."""
 LEFT = (
     "ipfw list; ipfw table netbisect info; sysctl net.inet.ip.fw; ipfstat -hi; netstat -rn; "
     "vmstat -z; echo"
@@ -68,7 +57,7 @@ def slower(lab: RunningLab, places: list[str]) -> tuple[Kernel, Path]:
 
 def rates(lab: RunningLab, logs: Path, kernel: Kernel, archive: Path) -> dict[str, float]:
     """Rates of the scenarios in packets per second; asserts valid samples."""
-    scenarios = [load_scenario(name) for name in ("inet4-forwarding", *PLACES)]
+    scenarios = [load_scenario(name) for name in ("inet4-forwarding", *SCENARIOS)]
     trial = TrialRunner(lab.lab.testbed("c2558"), kernel, archive, scenarios, logs)
     found = []
     with Connections(lab.lab.ssh) as connections:
@@ -82,9 +71,9 @@ def rates(lab: RunningLab, logs: Path, kernel: Kernel, archive: Path) -> dict[st
 def test_cost_of_a_path_slows_only_its_scenario(c2558: RunningLab, tmp_path: Path) -> None:
     """A scenario does not affect the next one."""
     before = rates(c2558, tmp_path, *c2558.kernel(0))
-    assert list(before) == ["inet4-forwarding", *PLACES]
-    for slow in (list(PLACES)[::2], list(PLACES)[1::2]):
-        after = rates(c2558, tmp_path, *slower(c2558, [PLACES[name] for name in slow]))
+    assert list(before) == ["inet4-forwarding", *SCENARIOS]
+    for slow in (list(SCENARIOS)[::2], list(SCENARIOS)[1::2]):
+        after = rates(c2558, tmp_path, *slower(c2558, [SCENARIOS[name][0] for name in slow]))
         for name, rate in before.items():
             if name in slow:
                 assert after[name] < 0.8 * rate, name
@@ -94,7 +83,7 @@ def test_cost_of_a_path_slows_only_its_scenario(c2558: RunningLab, tmp_path: Pat
 
 def test_missing_preparation_is_reported_in_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
     stateless = {"pf": ("pass no state",), "ipfw": ("3000 allow ip from any to any",), "": ()}
-    for name, message in INACTIVE.items():
+    for name, (_, message) in SCENARIOS.items():
         scenario = load_scenario(name)
         inactive = replace(scenario, prepare=(), rules=stateless[scenario.firewall])
         (problem,) = c2558.measure(tmp_path, inactive)[name].problems
@@ -105,7 +94,7 @@ def test_clean_up_removes_all_changes(c2558: RunningLab) -> None:
     state = partial(c2558.ssh, "c2558-dut", LEFT)
     with Connections(c2558.lab.ssh) as connections:
         router = connections.machine("c2558-dut")
-        scenarios = [replace(load_scenario(name), sysctls={}, optional={}) for name in PLACES]
+        scenarios = [replace(load_scenario(name), sysctls={}, optional={}) for name in SCENARIOS]
         for scenario in [one for one in scenarios if one.clean_up]:
             firewall.set_up(router, scenario)
             before = state()

@@ -76,10 +76,15 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def machine(folder: Path) -> Iterator[Vm]:
+def port() -> int:
+    with free_ports(1) as [found]:
+        return found
+
+
+@pytest.fixture
+def machine(folder: Path, port: int) -> Iterator[Vm]:
     """A prepared machine that is off; it is stopped afterwards."""
-    with free_ports(1) as [port]:
-        found = Vm(folder / "vm1", accelerator="tcg", memory=128, ssh_port=port)
+    found = Vm(folder / "vm1", accelerator="tcg", memory=128, ssh_port=port)
     found.directory.mkdir()
     if shutil.which("qemu-img"):
         raw = image(folder / "disk.raw")
@@ -91,9 +96,9 @@ def machine(folder: Path) -> Iterator[Vm]:
 
 
 @pytest.fixture
-def lab_file(folder: Path) -> Path:
+def lab_file(folder: Path, port: int) -> Path:
     place = folder / "lab.toml"
-    place.write_text(LAB)
+    place.write_text(LAB.replace("memory = 128", f"memory = 128, ssh_port = {port}"))
     return place
 
 
@@ -234,7 +239,6 @@ def test_power_command_of_the_lab_file_starts_the_machine(
     lab_file: Path, machine: Vm, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command is that of a trial; `vm status` reports the state."""
-    lab_file.write_text(LAB.replace("memory = 128", f"memory = 128, ssh_port = {machine.ssh_port}"))
     testbed = load_lab(lab_file).testbed("vm1")
     status = ["--lab", str(lab_file), "vm", "status", "--testbed", "vm1"]
 
@@ -251,10 +255,8 @@ def test_start_waits_for_the_guest(
     lab_file: Path, machine: Vm, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A guest that does not answer is power-cycled once."""
-    text = f"[ssh]\nconnect_timeout = 1\n{LAB}".replace("boot_timeout = 5", "boot_timeout = 1")
-    lab_file.write_text(
-        text.replace("memory = 128", f"memory = 128, ssh_port = {machine.ssh_port}")
-    )
+    text = lab_file.read_text().replace("boot_timeout = 5", "boot_timeout = 1")
+    lab_file.write_text(f"[ssh]\nconnect_timeout = 1\n{text}")
 
     assert main(["--lab", str(lab_file), "vm", "start", "--testbed", "vm1"]) == 4
     assert "does not come back after a power cycle" in capsys.readouterr().err
@@ -282,9 +284,6 @@ def test_an_image_without_login_leaves_nothing_behind(
     lab_file: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The error quotes the end of the console; the machine is off and unprepared."""
-    with free_ports(1) as [port]:
-        pass
-    lab_file.write_text(LAB.replace("memory = 128", f"memory = 128, ssh_port = {port}"))
     disk = image(folder / "disk.raw")
     before = disk.read_bytes()
     words = ["--lab", str(lab_file), "vm", "prepare", "--testbed", "vm1", str(disk)]
@@ -330,7 +329,9 @@ def test_the_script_configures_a_guest(folder: Path) -> None:
     assert "52:54:00:00:00:21" in settings
 
 
-def test_commands_for_the_generator_run_on_this_host(folder: Path, lab_file: Path) -> None:
+def test_commands_for_the_generator_run_on_this_host(
+    folder: Path, lab_file: Path, port: int
+) -> None:
     """Commands run locally without ssh, with replacements for ifconfig and pkt-gen.
 
     At its time limit a command ends with what it has started.
@@ -354,7 +355,7 @@ def test_commands_for_the_generator_run_on_this_host(folder: Path, lab_file: Pat
     with (folder / "vm1" / "ssh_config").open() as config:
         vm_host.furnish(testbed.vm, testbed.line_rate_pps)
         assert os.fstat(config.fileno()).st_nlink == 0, "a running ssh(1) keeps the old file"
-        assert "Port 2201" in config.read()
+        assert f"Port {port}\n" in config.read()
 
 
 def test_netbisect_vm_equals_netbisect_lab_vm(

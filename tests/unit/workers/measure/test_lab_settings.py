@@ -27,7 +27,10 @@ dev.ix.0.fc=0  # no pauses
 
 
 def test_settings_of_the_owner_are_conditions() -> None:
-    """Settings are selected by prefix; those of loader, netbisect and other subsystems are not."""
+    """Settings are selected by prefix; those of loader, netbisect and other subsystems are not.
+
+    Names of kernels and addresses of tables are no conditions.
+    """
     found = lab_settings.of_router(KENV, SYSCTL_CONF)
     hints = found.pop("hints")
     assert len(hints) == 16
@@ -40,9 +43,7 @@ def test_settings_of_the_owner_are_conditions() -> None:
         "BIOS": "American Megatrends Inc. 1.0 03/09/2020",
     }
 
-
-def test_kernel_names_and_table_addresses_are_not_conditions() -> None:
-    """A change of conditions begins a new epoch of the series."""
+    # A change of conditions begins a new epoch of the series.
     other = KENV.replace("0123456789ab", "ba9876543210").replace("0xf0490", "0xf1000")
     other = other.replace('order="0123"', 'order="4567"')
     assert lab_settings.of_router(other, "") == lab_settings.of_router(KENV, "")
