@@ -79,7 +79,6 @@ class RecordedBuilds:
         return [word for word in words if word in wanted]
 
     def arguments(self, target: str) -> list[str]:
-        """Arguments of the last call of make with this target."""
         calls = (self.folder / "calls").read_text().splitlines()
         return [call for call in calls if target in call.split()][-1].split()
 

@@ -58,7 +58,6 @@ def files(tree: SampleTree, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def needs(tree: SampleTree, *programs: str) -> dict[str, list[str]]:
-    """Required programs of a DUT that has those of the first commit."""
     return {name: [tree.revisions[BASE]] for name in programs}
 
 

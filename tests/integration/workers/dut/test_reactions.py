@@ -77,8 +77,6 @@ def with_a_short_wait(lab: RunningLab, testbed: Testbed) -> Testbed:
 
 @dataclass(frozen=True)
 class Broke:
-    """How a test causes a fault."""
-
     machine: str = ""
     broken: Broken | None = None
     change: Change = unchanged
@@ -210,7 +208,6 @@ def valid(facts: list[Fact]) -> list[Sample]:
 
 @pytest.fixture
 def lab(running_lab: RunningLab) -> Iterator[RunningLab]:
-    """The lab for tests that break machines, which are repaired afterwards."""
     rules = running_lab.scenario("inet4-pf-stateful")
     plain = running_lab.scenario("inet4-forwarding")
     running_lab.scenarios = {

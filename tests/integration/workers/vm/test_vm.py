@@ -103,13 +103,11 @@ def lab_file(folder: Path, port: int) -> Path:
 
 
 def wait_for(machine: Vm, text: str, times: int = 1) -> None:
-    """Waits until the console has this text `times` times."""
     log = machine.directory / vm.CONSOLE
     wait_until(lambda: log.exists() and log.read_text(errors="replace").count(text) >= times)
 
 
 def reboot(machine: Vm) -> None:
-    """Sends a byte to the guest, which reboots."""
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(os.fspath(machine.directory / vm.SERIAL))
         line.sendall(b"x")

@@ -36,15 +36,12 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def test_folder_is_loaded_by_path_and_by_name(folder: Path) -> None:
+def test_folder_is_loaded_by_path_and_by_name_with_titles_of_metrics(folder: Path) -> None:
     scenario = load_scenario_folder(folder)
     assert scenario.measure.run == "echo '{}'\n"
     assert scenario.series == ("mine~cpu.percent.lower", "mine~speed.bit-per-s")
     assert load_scenario("mine", [folder.parent]) == scenario
-
-
-def test_titles_name_the_metric(folder: Path) -> None:
-    titles = [title_of_series(one, [folder.parent]) for one in load_scenario_folder(folder).series]
+    titles = [title_of_series(one, [folder.parent]) for one in scenario.series]
     assert titles == ["CPU use, my benchmark", "speed, my benchmark"]
     with pytest.raises(FileError, match="scenario 'mine' has no metric 'cpu' in 'ms', lower"):
         title_of_series("mine~cpu.ms.lower", [folder.parent])
