@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from netbisect.bisect.commit_trailers import MergeStatus, merge_status
@@ -104,8 +105,8 @@ class History(Mirror):
 
     def described(self, numbers: Mapping[str, int]) -> list[Commit]:
         """Commits whose numbers are known, by full hash, in the order given."""
-        found = self._log("--no-walk=unsorted", *numbers) if numbers else ()
-        return [replace(commit, number=numbers[commit.revision]) for commit, _ in found]
+        line = self.line("--no-walk=unsorted", *numbers) if numbers else []
+        return self._read(line, [numbers[revision] for revision, _ in line])
 
     def committer(self, revision: str) -> str:
         """Mail address of the committer."""
@@ -139,22 +140,28 @@ class History(Mirror):
         first, last = self.resolve(good), self.resolve(bad)
         if first == last:
             return []
-        found = list(self._log(f"{first}..{last}", paths=paths))
-        if not found or found[-1][1] != first:
-            if any(parent == last for _, parent in self._log(f"{last}..{first}")):
+        line = self.line(f"{first}..{last}")[::-1]
+        if not line or line[0][1] != first:
+            if any(parent == last for _, parent in self.line(f"{last}..{first}")):
                 hint = "they are the other way round"
             else:
                 hint = "the two must be on one line of first parents, the older one first"
             raise HistoryError(f"{good} does not lead to {bad} in {self.url}: {hint}")
-        return self._numbered(found)
+        return self._read(line, itertools.count(self.number(last) - len(line) + 1), paths=paths)
 
-    def since(self, branch: str, at: float, *, paths: bool = True) -> list[Commit]:
-        """The commits of a branch's first-parent line since a time, by their dates, oldest first.
+    def since(self, branch: str, commit: Commit) -> list[Commit]:
+        """Commits of a branch's first-parent line since another commit, oldest first.
 
-        `at` is in seconds since the epoch; `paths` as for `between`.
+        They are not before it in the history, nor by their dates. Paths and lines are not read.
         """
         head = self.head(branch)
-        return self._numbered(list(self._log(f"--since=@{int(at)}", head, paths=paths)))
+        # git's --since ends at the first older date, which may be a wrong one.
+        options = ("--first-parent", "--timestamp", head, f"^{commit.revision}")
+        listed = self.read("rev-list", *options, "--").split()
+        numbered = zip(listed[::2], listed[1::2], itertools.count(self.number(head), -1))
+        found = {revision: number for at, revision, number in numbered if int(at) >= commit.at}
+        line = [(revision, "") for revision in reversed(found)]
+        return self._read(line, reversed(found.values()), paths=False)
 
     def stretch(self, first: str, last: str) -> list[str]:
         """Full hashes from `first` to `last` on the first-parent line, newest first.
@@ -171,17 +178,19 @@ class History(Mirror):
 
     # -------------------------------------------------------------------------------- internal
 
-    def _log(self, *what: str, paths: bool = True) -> Iterator[tuple[Commit, str]]:
-        """Commits along first parents, newest first, without numbers, each with its parent."""
-        line = self.line(*what)
+    def _read(
+        self, line: Sequence[tuple[str, str]], numbers: Iterable[int], *, paths: bool = True
+    ) -> list[Commit]:
+        """Commits, given with their parents and numbers."""
         changes = self._changes(line) if paths else {}
-        found = self.commits([revision for revision, _ in line])
-        for commit, (revision, parent) in zip(found, line, strict=True):
-            names, lines = changes.get(revision, ((), 0))
-            yield (
+        revisions = [revision for revision, _ in line]
+        found = []
+        for commit, number in zip(self.commits(revisions), numbers, strict=False):
+            names, lines = changes.get(commit.revision, ((), 0))
+            found.append(
                 Commit(
-                    revision=revision,
-                    number=0,
+                    revision=commit.revision,
+                    number=number,
                     subject=commit.subject,
                     body=commit.body,
                     author=commit.author,
@@ -189,14 +198,9 @@ class History(Mirror):
                     at=float(commit.at),
                     paths=tuple(names),
                     lines=lines,
-                ),
-                parent,
+                )
             )
-
-    def _numbered(self, found: Sequence[tuple[Commit, str]]) -> list[Commit]:
-        """The commits of `_log` with their numbers, oldest first."""
-        last = self.number(found[0][0].revision) if found else 0
-        return [replace(commit, number=last - i) for i, (commit, _) in enumerate(found)][::-1]
+        return found
 
     def _changes(self, line: Sequence[tuple[str, str]]) -> dict[str, tuple[list[str], int]]:
         """Paths and number of lines that commits change, each against its first parent."""
@@ -237,5 +241,5 @@ def merge_status_of(
     """
     commit = history.commit(revision)
     later = history.between(commit.revision, history.head(branch), paths=False)
-    landed = {name: history.since(name, commit.at, paths=False) for name in stable}
+    landed = {name: history.since(name, commit) for name in stable}
     return merge_status(commit, later, landed)

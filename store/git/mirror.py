@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -23,8 +24,10 @@ _ENVIRONMENT = {
     "GIT_HTTP_LOW_SPEED_LIMIT": "1",  # gives up on a silent server
     "GIT_HTTP_LOW_SPEED_TIME": "300",
 }
-_LOCK_SECONDS = 600.0
+_OLD_SECONDS = 600.0
 """Age of a stale lock: git holds one for seconds, while it writes references or the graph."""
+_WRITTEN = ("HEAD", "config", "objects", "packed-refs", "refs")
+"""What git writes in a clone; others may be a person's."""
 _PROGRESS_SECONDS = 10.0
 """Interval of progress messages during the first fetch."""
 
@@ -59,14 +62,8 @@ class Mirror:
         """
         if self.url.startswith("-"):
             raise HistoryError(f"{self.url!r} is not the URL of a repository")
-        if not self.is_clone():
-            if self.directory.exists() and any(self.directory.iterdir()):
-                raise HistoryError(
-                    f"{self.directory} is neither empty nor a clone of {self.url}; expected "
-                    "an empty or a new directory"
-                )
-            self._run("init", "--quiet", "--bare", str(self.directory.absolute()))
-        self._remove_stale_locks()
+        if self._clean_up() or not self.is_clone():
+            self._initialize()
         refspecs = [f"+refs/{kind}/*:refs/{kind}/*" for kind in ("heads", "tags", "notes")]
         options = ["--prune", "--no-write-fetch-head", self.url, *refspecs]
         # The graph makes counting 300,000 commits a matter of milliseconds.
@@ -82,7 +79,7 @@ class Mirror:
 
     def is_clone(self) -> bool:
         """Whether the directory holds a clone."""
-        return (self.directory / "HEAD").is_file() and (self.directory / "objects").is_dir()
+        return all((self.directory / name).exists() for name in ("HEAD", "config", "objects"))
 
     def not_yet(self) -> str:
         """Error message for a missing clone."""
@@ -115,13 +112,45 @@ class Mirror:
 
     # -------------------------------------------------------------------------------- internal
 
-    def _remove_stale_locks(self) -> None:
-        """Removes the locks of a git that was killed."""
+    def _initialize(self) -> None:
+        """Makes a clone without references, also where git was killed while making it."""
+        begun = (self.directory / "refs").is_dir()  # without a template, git makes it first
+        if not begun and self.directory.exists() and any(self.directory.iterdir()):
+            raise HistoryError(
+                f"{self.directory} is neither empty nor a clone of {self.url}; expected "
+                "an empty or a new directory"
+            )
+        directory = str(self.directory.absolute())
+        self._run("init", "--quiet", "--bare", "--template=", directory)
+
+    def _clean_up(self) -> bool:
+        """Removes locks of a git that was killed, and files that a power cut emptied.
+
+        Returns whether there were empty files. All references go before them, so that the next
+        fetch checks all objects, and fetches them again if any is missing.
+        """
+        empty = []
+        for path, status in self._old_files():
+            if path.suffix == ".lock":
+                path.unlink(missing_ok=True)
+            elif not status.st_size and _is_written_whole(path.relative_to(self.directory)):
+                empty.append(path)
+        if empty:
+            (self.directory / "packed-refs").unlink(missing_ok=True)
+            for folder in ("refs/heads", "refs/tags", "refs/notes", "objects/info"):
+                shutil.rmtree(self.directory / folder, ignore_errors=True)
+        for path in empty:
+            path.unlink(missing_ok=True)
+        return bool(empty)
+
+    def _old_files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        """Files of git that have not changed for `_OLD_SECONDS`."""
         for folder, _, names in os.walk(self.directory):  # unlike rglob, ignores a removed folder
-            for lock in (Path(folder, name) for name in names if name.endswith(".lock")):
+            for path in (Path(folder, name) for name in names):
                 with contextlib.suppress(FileNotFoundError):
-                    if time.time() - lock.stat().st_mtime > _LOCK_SECONDS:
-                        lock.unlink()
+                    status = path.stat()
+                    if time.time() - status.st_mtime > _OLD_SECONDS:
+                        yield path, status
 
     def _fetch_first(self, arguments: Sequence[str], seconds: float) -> None:
         """Fetches everything, and reports the progress that git prints."""
@@ -248,6 +277,11 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kills a process and its children."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _is_written_whole(path: Path) -> bool:
+    """Whether git renames a file to this place after writing it."""
+    return path.parts[0] in _WRITTEN and not path.name.startswith("tmp_")
 
 
 def _reason(lines: Iterable[str], status: int) -> str:

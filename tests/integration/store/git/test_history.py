@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import time
 from collections.abc import Callable
@@ -124,6 +125,27 @@ def test_between_lists_commits_after_good_up_to_bad(tree: Repository, history: H
     assert history.between(revisions[1], revisions[1]) == []
 
 
+def test_commits_since_another_include_those_below_a_wrong_date(
+    tree: Repository, history: History
+) -> None:
+    """A wrong date hides one commit at most."""
+    first = tree.commit("first")
+    tree.git("branch", "stable/15")
+    culprit = tree.commit("culprit")
+    tree.git("checkout", "--quiet", "stable/15")
+    merged = tree.commit("merged")
+    now, tree.time = tree.time, 1_000_000_000
+    tree.commit("of 2001")
+    tree.time = now
+    last = tree.commit("last")
+    history.update()
+
+    found = history.since("stable/15", history.commit(culprit))
+
+    assert [(one.revision, one.number) for one in found] == [(merged, 2), (last, 4)]
+    assert len(history.since("stable/15", history.commit(first))) == 2
+
+
 def test_a_stretch_includes_both_ends(tree: Repository, history: History) -> None:
     one, two, three = (tree.commit(name, a=name) for name in ("one", "two", "three"))
     tree.git("checkout", "--quiet", "-b", "side", one)
@@ -193,6 +215,54 @@ def test_old_locks_of_a_killed_git_are_removed(tree: Repository, history: Histor
     os.utime(lock, (quarter_hour_ago, quarter_hour_ago))
     history.update()
     assert history.head("main") == second
+
+
+@pytest.mark.parametrize("made", [(), ("refs",), ("refs", "HEAD", "config")])
+def test_a_clone_is_made_where_git_init_was_killed(
+    tree: Repository, history: History, made: tuple[str, ...]
+) -> None:
+    head = tree.commit("first")
+    history.directory.mkdir()
+    git(history.directory, "init", "--quiet", "--bare", "--template=", ".")
+    for path in set(history.directory.iterdir()) - {history.directory / name for name in made}:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    history.update()
+
+    assert history.head("main") == head
+
+
+@pytest.mark.parametrize(
+    "emptied",
+    [
+        *("HEAD", "config", "packed-refs", "refs/heads/*"),
+        *("objects/??/*", "objects/pack/*.pack", "objects/pack/*.idx", "objects/info/*/*"),
+    ],
+)
+def test_a_clone_recovers_from_files_that_a_power_cut_emptied(
+    tree: Repository, history: History, emptied: str
+) -> None:
+    """It has packed and loose objects and references."""
+    tree.commit("first", a="1\n")
+    tree.git("branch", "stable/15")
+    history.update()
+    git(history.directory, "gc", "--quiet")
+    tree.commit("second", a="2\n")
+    head = tree.commit("third", b="3\n")
+    history.update()
+    quarter_hour_ago = time.time() - 900
+    files = list(history.directory.glob(emptied))
+    for path in files:
+        path.chmod(0o600)
+        path.write_bytes(b"")
+        os.utime(path, (quarter_hour_ago, quarter_hour_ago))
+
+    history.update()
+
+    assert files
+    assert (history.head("main"), history.branches()) == (head, ["main", "stable/15"])
+    assert git(history.directory, "fsck", "--full") == ""
+    assert [one.subject for one in history.between("main~2", "main")] == ["second", "third"]
 
 
 def test_gc_may_remove_a_folder_during_an_update(
