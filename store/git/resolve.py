@@ -263,7 +263,7 @@ class RevisionFinder:
         if reading.branch:
             path = subversion_path(reading.branch)
             found = [one for one in found if one.path in {"", path}]
-            if not found and reading.number <= self.subversion.highest():
+            if not found and reading.number <= self.subversion.highest:
                 last = self.subversion.before(reading.number, path)
                 found = [] if last is None else [last]
         if not found:
@@ -389,7 +389,7 @@ class RevisionFinder:
         )
 
     def _no_number(self, reading: Subversion) -> RevisionError:
-        highest, url = self.subversion.highest(), self._history.url
+        highest, url = self.subversion.highest, self._history.url
         candidates: tuple[RevisionCandidate, ...] = ()
         if not highest:
             message = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from netbisect.store.git.history import History, HistoryError
@@ -69,10 +70,12 @@ class SubversionNumbers:
                 return max(found, key=lambda one: one.number)
         return None
 
+    @cached_property
     def highest(self) -> int:
-        """Highest known number, or 0; takes seconds."""
-        known = (*self._table(), *self._notes(), *self._messages())
-        return max((one.number for one in known), default=0)
+        """Highest number of the first source that has one, or 0; takes seconds."""
+        sources = (self._table(), self._notes(), self._messages())
+        highest = (max((one.number for one in source), default=0) for source in sources)
+        return next(filter(None, highest), 0)
 
     def of(self, revision: str) -> list[SubversionCommit]:
         """Numbers of a commit, ordered by path."""
