@@ -102,6 +102,8 @@ async def prune_kernels(settings: Settings, *keep: str) -> str:
 def prune(settings: Settings, needed: Collection[str]) -> str:
     """Like `prune_kernels`, in the calling thread."""
     pruned = ArtefactStore(settings.kernels).prune(settings.kernel_bytes, needed)
+    if pruned.refused:
+        return pruned.refused
     if pruned.size > settings.kernel_bytes:
         return (
             f"the kernels of open jobs take {format_size(pruned.size)}, "

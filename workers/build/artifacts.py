@@ -106,6 +106,8 @@ class Pruned:
     """Keys of removed kernels, least recently used first."""
     size: int
     """Size of the remaining kernels in bytes."""
+    refused: str = ""
+    """Why a kernel could not be removed: a sentence, or ""."""
 
 
 class ArtefactStore:
@@ -209,30 +211,30 @@ class ArtefactStore:
         facts = sorted(self.directory.glob(f"[!.]*/{FACT}"), key=_newest)
         sizes = {fact: _size(fact.parent) for fact in facts}
         total = sum(sizes.values())
-        removed = []
+        removed, refused = [], ""
         for fact in facts:
             if total <= budget:
                 break
-            if fact.parent.name not in needed and self._remove(fact):
+            if fact.parent.name in needed:
+                continue
+            try:
+                self._remove(fact.parent)
+            except (FileNotFoundError, BlockingIOError):  # gone or leased
+                continue
+            except OSError as error:
+                refused = f"{fact.parent} cannot be removed to make room: {error.strerror}"
+            else:
                 removed.append(fact.parent.name)
                 total -= sizes[fact]
-        return Pruned(tuple(removed), total)
+        return Pruned(tuple(removed), total, refused)
 
-    def _remove(self, fact: Path) -> bool:
-        """Removes one kernel; False if it is leased or gone."""
-        try:
-            # NFSv4 refuses an exclusive lock of a file that is open for reading only.
-            stream = (fact.parent / ARCHIVE).open("r+b")
-        except OSError:
-            return False
-        with stream, self._work() as work:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # From one moment to the next it is no longer there, also for a kill in between.
-                fact.parent.rename(work / fact.parent.name)
-            except OSError:
-                return False
-        return True
+    def _remove(self, folder: Path) -> None:
+        """Removes one kernel; raises OSError, such as BlockingIOError if it is leased."""
+        # NFSv4 refuses an exclusive lock of a file that is open for reading only.
+        with (folder / ARCHIVE).open("r+b") as stream, self._work() as work:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # From one moment to the next it is no longer there, also for a kill in between.
+            folder.rename(work / folder.name)
 
     def _sweep(self) -> None:
         """Removes folders of processes that have ended."""

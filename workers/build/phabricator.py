@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import http.client
 import re
+import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from concurrent.futures import Future
 from typing import IO
 
 from netbisect.workers.build.patches import MOST_BYTES, Patch, PatchError, read
@@ -45,7 +47,7 @@ def fetch(review: str, template: str) -> Patch:
         template: `review_url` of the lab file.
 
     Raises:
-        PatchError: unavailable, or not a valid diff.
+        PatchError: unavailable, not a valid diff, or not downloaded after two minutes.
     """
     if not _REVIEW.match(review):
         raise PatchError(f"{review!r}: the name of a review expected, such as D5180")
@@ -53,6 +55,25 @@ def fetch(review: str, template: str) -> Patch:
     request = urllib.request.Request(  # noqa: S310 - the lab file allows http and https only
         address, headers={"User-Agent": "netbisect", "Accept": "text/plain, */*"}
     )
+    found = Future[Patch]()
+    # urllib limits each read only; a server may send its headers byte by byte.
+    threading.Thread(target=_answer, args=(found, review, request), daemon=True).start()
+    try:
+        return found.result(_LONGEST)
+    except TimeoutError:
+        raise PatchError(
+            f"{review}: {request.host} has not sent all of it after {_LONGEST:g} s"
+        ) from None
+
+
+def _answer(found: Future[Patch], review: str, request: urllib.request.Request) -> None:
+    try:
+        found.set_result(_download(review, request))
+    except BaseException as error:  # noqa: BLE001 - raised in the other thread
+        found.set_exception(error)
+
+
+def _download(review: str, request: urllib.request.Request) -> Patch:
     host = request.host
     try:
         with urllib.request.build_opener(_SameServer).open(request, timeout=_SILENCE) as answer:

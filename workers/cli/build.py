@@ -76,7 +76,7 @@ def build(
     if isinstance(result, Failure):
         options.say(f"no kernel: {result.why}")
         return _STATUS.get(result.reaction, output.EXIT_UNMEASURABLE)
-    work.kernels.prune(lab.kernel_bytes, [result.key])
+    options.prune(work.kernels, lab, result.key)
     options.say(
         f"built {result.version} in {result.seconds:.1f} s: {work.kernels.archive(result.key)}"
     )

@@ -83,7 +83,7 @@ def image_noise_command(
         if as_json
         else image_noise.as_text(plan, rates)
     )
-    ArtefactStore(plan.builder.kernels).prune(lab.kernel_bytes)
+    options.prune(ArtefactStore(plan.builder.kernels), lab)
     return 0
 
 

@@ -97,6 +97,14 @@ scenarios_option = click.option(
     help="A name, or a folder with scenario.toml, such as ./tcp. "
     "May be given several times (default: all scenarios of the testbed in the lab file).",
 )
+
+
+def prune(store: ArtefactStore, lab: Lab, *needed: str) -> None:
+    """Removes kernels beyond the limit of the lab file, except those needed."""
+    if refused := store.prune(lab.kernel_bytes, needed).refused:
+        say(f"{PROGRAM}: {refused}")
+
+
 as_json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON instead of a table."
 )
@@ -133,7 +141,7 @@ def with_kernel(command: Callable[..., int]) -> Callable[..., int]:
                 say(f"{PROGRAM}: {error}")
                 return EXIT_FAILED
         if not kernels:  # a store named on the command line is not ours to tidy
-            store.prune(lab.kernel_bytes, [kernel])
+            prune(store, lab, kernel)
         return status
 
     for option in (

@@ -210,7 +210,11 @@ class Worktree:
         elif wanted.exists() and (not wanted.is_dir() or any(wanted.iterdir())):
             raise RepositoryError(f"--worktree {wanted}: expected a new or an empty folder")
         self.folder = wanted.absolute()
-        self._note.write_bytes(os.fsencode(self.folder) + _END)
+        try:
+            self._note.write_bytes(os.fsencode(self.folder) + _END)
+        except BaseException:
+            self._remove()
+            raise
         return self
 
     def check_out(self, revision: str) -> str:

@@ -183,7 +183,9 @@ def test_invalid_lines_are_reported_and_skipped(file: Path, bad: str, sentence: 
     assert listed(result) == [("drop", "r301400", "r301500", 1)]
 
 
-@pytest.mark.parametrize("content", ["", "\n", "{", line([]), "ci-1,c1,950\nci-1,c2,951\n"])
+@pytest.mark.parametrize(
+    "content", ["", "\n", "{", 99 * "{\n", line([]), "ci-1,c1,950\nci-1,c2,951\n"]
+)
 def test_a_file_without_history_is_refused(file: Path, content: str) -> None:
     file.write_text(content)
     result = run(file)

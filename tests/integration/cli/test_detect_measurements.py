@@ -101,6 +101,7 @@ def test_rows_may_have_times(database: str) -> None:
     [
         ("ci,cpu,c30,fast,%,lower", "-:92: value 'fast': expected a number above 0; skipped"),
         ("ci,cpu,c30,-1,%,lower", "value '-1': expected a number above 0"),
+        ('ci,cpu,c30,"50,0",%,lower', "expected a number above 0 with a decimal point"),
         ("ci,cpu,c30,50,,lower", "no unit"),
         ("ci,cpu,c30,50,1/s,lower", "unit '1/s': expected letters such as ns or bit/s, or %"),
         ("ci,CPU use,c30,50,%,lower", "metric 'CPU use': expected lower-case letters"),

@@ -218,6 +218,16 @@ def test_incomplete_note_of_a_worktree_removes_nothing(slower: Repository) -> No
     assert slower.is_clean()
 
 
+def test_a_note_that_cannot_be_written_leaves_no_folder(slower: Repository) -> None:
+    note = slower.log.with_name("bisect.log.worktree")
+    note.parent.mkdir()
+    note.symlink_to("missing/note")
+    done = slower.search("--good", "main~30", "--bad", "main", "--", "./bench.sh")
+
+    assert (done.returncode, "missing/note" in done.stderr) == (2, True), done
+    assert list(slower.temporary.iterdir()) == []
+
+
 def test_interruption_removes_worktree_and_processes(slower: Repository) -> None:
     """A concurrent second search is rejected; one that resumes reads new marks."""
     process = slower.start_hanging(4)

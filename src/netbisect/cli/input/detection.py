@@ -20,6 +20,8 @@ _EXPECTED = (
     "no history found; expected JSON lines with hw, nic, dir, cfg, pktgen and points, or "
     "measurements with metric, revision, value, unit and direction"
 )
+_SHOWN = 2
+"""Messages shown about files without a series."""
 _NO_TIMES = "the files contain no times: slow drift is not searched"
 
 
@@ -46,7 +48,10 @@ def of_files(files: Sequence[str]) -> DetectionInput:
         raise click.ClickException("histories of netbenches and measurements cannot be mixed")
     found = _of_measurements(measurements) if kinds == {True} else _of_histories(histories)
     if not found.series:
-        for sentence in (*found.errors, *found.notes):
+        sentences = [*found.errors, *found.notes]
+        if len(sentences) > _SHOWN:
+            sentences[1:] = [f"{len(sentences) - 1:,} more messages such as this one"]
+        for sentence in sentences:
             click.echo(sentence, err=True)
         raise click.ClickException(f"{', '.join(map(_shown, files))}: {_EXPECTED}")
     return found

@@ -238,7 +238,8 @@ def _value(text: object) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise ValueError(f"value {text!r}: expected a number above 0")
+        hint = " with a decimal point" if "," in str(text) else ""
+        raise ValueError(f"value {text!r}: expected a number above 0{hint}")
     return value
 
 

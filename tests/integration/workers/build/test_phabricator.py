@@ -177,24 +177,27 @@ def test_a_slow_response_times_out(
     """The server sends nothing, or a few bytes at a time."""
     ended = threading.Event()
 
-    def trickle(handler: BaseHTTPRequestHandler) -> None:
+    def trickle(handler: BaseHTTPRequestHandler, byte: bytes = b"\n") -> None:
         handler.send_response(200)
-        handler.end_headers()
+        handler.end_headers() if byte == b"\n" else handler.flush_headers()
         try:
             while not ended.wait(0.02):
-                handler.wfile.write(b"\n")
+                handler.wfile.write(byte)
         except OSError:
             handler.close_connection = True
 
     phabricator.responses["/D1?download=true"] = trickle
-    phabricator.responses["/D2?download=true"] = lambda _: ended.wait(300) and None
+    phabricator.responses["/D2?download=true"] = lambda handler: trickle(handler, b"x")
+    phabricator.responses["/D3?download=true"] = lambda _: ended.wait(300) and None
     monkeypatch.setattr(review, "_LONGEST", 0.2)
-    monkeypatch.setattr(review, "_SILENCE", 0.2)
     try:
-        with pytest.raises(PatchError, match=r"D1: .* has not sent all of it after 0\.2 s"):
-            review.fetch("D1", phabricator.template)
-        with pytest.raises(PatchError, match=r"D2: .* cannot be asked: timed out"):
-            review.fetch("D2", phabricator.template)
+        for name in ("D1", "D2"):
+            with pytest.raises(PatchError, match=f"{name}: .* not sent all of it after 0.2 s"):
+                review.fetch(name, phabricator.template)
+        monkeypatch.setattr(review, "_LONGEST", 120)
+        monkeypatch.setattr(review, "_SILENCE", 0.2)
+        with pytest.raises(PatchError, match=r"D3: .* cannot be asked: timed out"):
+            review.fetch("D3", phabricator.template)
     finally:
         ended.set()
 

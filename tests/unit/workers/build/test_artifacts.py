@@ -108,6 +108,19 @@ def test_needed_and_leased_artefacts_are_kept(full: tuple[ArtefactStore, list[st
     assert store.prune(0).removed == (keys[1],)
 
 
+def test_a_kernel_that_cannot_be_removed_is_reported(full: tuple[ArtefactStore, list[str]]) -> None:
+    """A folder in place of its archive, which root cannot open either."""
+    store, keys = full
+    store.archive(keys[0]).unlink()
+    store.archive(keys[0]).mkdir()
+
+    pruned = store.prune(0)
+
+    folder = store.directory / keys[0]
+    assert stored(store) == {keys[0]}
+    assert pruned.refused == f"{folder} cannot be removed to make room: Is a directory"
+
+
 def test_interrupted_put_leaves_no_partial_kernel(stage: Path, log: Path, tmp_path: Path) -> None:
     """Stored kernels are complete; prune() removes partial ones."""
     store = ArtefactStore(tmp_path / "kernels")
