@@ -17,28 +17,31 @@ from netbisect.cli import main
 LONG = 300 * "x"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status"), [(["ministat", "numbers"], 2), (["request", "--help"], 3)]
-)
-def test_unwritable_output_is_reported_in_one_sentence(
-    arguments: list[str], status: int, tmp_path: Path
-) -> None:
-    numbers = tmp_path / "numbers"
-    numbers.write_text("1\n2\n3\n")
-    with numbers.open() as unwritable:
-        done = subprocess.run(
-            [NETBISECT, *arguments],
-            cwd=tmp_path,
-            stdout=unwritable,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+UNWRITABLE = "standard output or a temporary file cannot be written: Bad file descriptor"
 
-    assert done.returncode == status
-    assert done.stderr == (
-        "Error: standard output or a temporary file cannot be written: Bad file descriptor.\n"
-    )
+
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        ("exec {} ministat n 1<n", 2, f"Error: {UNWRITABLE}.\n"),
+        ("exec {} request --help 1<n", 3, f"Error: {UNWRITABLE}.\n"),
+        ("exec {} bisect explain 2>/dev/full", 2, ""),
+        ("exec {} ministat <&-", 2, "Dataset <stdin> must contain at least 3 data points\n"),
+        (
+            "mkdir gone && cd gone && rmdir ../gone && exec {} status",
+            2,
+            "Error: the current folder: No such file or directory.\n",
+        ),
+    ],
+)
+def test_unusable_streams_and_folders_are_reported_in_one_sentence(
+    command: str, status: int, message: str, tmp_path: Path
+) -> None:
+    """A closed standard input counts as empty; an error that cannot be printed is no result."""
+    (tmp_path / "n").write_text("1\n2\n3\n")
+    done = captured(["sh", "-c", command.format(f"'{NETBISECT}'")], cwd=tmp_path)
+
+    assert (done.returncode, done.stderr) == (status, message)
 
 
 def test_a_closed_pipe_ends_a_command_without_a_message(tmp_path: Path) -> None:
@@ -51,22 +54,6 @@ def test_a_closed_pipe_ends_a_command_without_a_message(tmp_path: Path) -> None:
         )
 
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
-
-
-def test_an_error_that_cannot_be_printed_is_no_result(tmp_path: Path) -> None:
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [NETBISECT, "bisect", "explain"], cwd=tmp_path, stderr=full, check=False
-        )
-
-    assert done.returncode == 2
-
-
-def test_a_closed_standard_input_is_empty(tmp_path: Path) -> None:
-    done = captured(["sh", "-c", f"exec '{NETBISECT}' ministat <&-"], cwd=tmp_path)
-
-    assert done.returncode == 2
-    assert done.stderr == "Dataset <stdin> must contain at least 3 data points\n"
 
 
 @pytest.mark.parametrize(
@@ -107,14 +94,6 @@ def test_absent_database_is_refused(tmp_path: Path, words: list[str]) -> None:
     result = netbisect(*words, "--database", address)
     assert (result.exit_code, result.output) == (1, f"Error: there is no database {address}\n")
     assert not list(tmp_path.iterdir())
-
-
-def test_a_removed_current_folder_is_one_sentence(tmp_path: Path) -> None:
-    gone = f"mkdir gone && cd gone && rmdir ../gone && exec '{NETBISECT}' status"
-    done = captured(["sh", "-c", gone], cwd=tmp_path)
-
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr == "Error: the current folder: No such file or directory.\n"
 
 
 def test_letters_that_the_locale_lacks_are_escaped(

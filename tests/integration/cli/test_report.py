@@ -238,28 +238,25 @@ def test_the_kernel_with_the_most_boots_is_used() -> None:
         (["--revision", "r1"], "there is no database sqlite:///netbisect.sqlite"),
         (["old.pps"], "old.pps:1: not a netbenches history"),
         (["nowhere.toml"], "'nowhere.toml' does not exist"),
+        (
+            ["h.jsonl", "--revision", "311847"],
+            "there is no revision '311847'; there is r311849, r311848",
+        ),
+        (["h.jsonl", "--revision", "r3"], "r3 is ambiguous: r311848, r311849"),
+        (
+            ["h.jsonl", "--revision", "r311849"],
+            "nothing to compare: expected another revision beside",
+        ),
+        (["h.jsonl", "--testbed", "bix"], "there is no testbed 'bix'; there is box-igb"),
+        (["h.jsonl", "--scenario", "pf"], "there is no scenario 'pf'; there is inet4-forwarding"),
+        (["h.jsonl", "--branch", "main"], "there is no branch 'main' at all"),
     ],
 )
 def test_invalid_comparisons_are_refused(arguments: list[str], words: str) -> None:
+    """The error for an unknown name lists known names."""
     Path("bad.pps").write_text("1\n2\nfast\n")
-    assert words in refused(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("choice", "words"),
-    [
-        (["--revision", "311847"], "there is no revision '311847'; there is r311849, r311848"),
-        (["--revision", "r3"], "r3 is ambiguous: r311848, r311849"),
-        (["--revision", "r311849"], "nothing to compare: expected another revision beside"),
-        (["--testbed", "bix"], "there is no testbed 'bix'; there is box-igb"),
-        (["--scenario", "pf"], "there is no scenario 'pf'; there is inet4-forwarding"),
-        (["--branch", "main"], "there is no branch 'main' at all"),
-    ],
-)
-def test_the_error_for_an_unknown_name_lists_known_names(choice: list[str], words: str) -> None:
     Path("h.jsonl").write_text(history(311848, 311849))
-
-    assert words in refused("h.jsonl", *choice)
+    assert words in refused(*arguments)
 
 
 def test_other_files_are_not_overwritten() -> None:

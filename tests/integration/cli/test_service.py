@@ -118,9 +118,6 @@ def test_a_port_in_use_is_refused(own_service: Path) -> None:
     assert (
         message == f"web.port: 127.0.0.1:{settings.web.port} is unavailable: Address already in use"
     )
-
-
-def test_an_ipv6_address_is_checked_in_its_address_family() -> None:
     assert "Address family" not in control._port("web.port", "::1", 0).found
 
 

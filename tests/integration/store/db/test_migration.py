@@ -47,6 +47,10 @@ def differences(engine: Engine) -> list[object]:
 
 
 def test_an_empty_database_gets_the_tables_of_the_models(engine: Engine) -> None:
+    """Migrations have no branches."""
+    found = {script.revision: script.down_revision for script in SCRIPTS.walk_revisions()}
+    assert sorted(found) == list(known_schemas())
+    assert [found[one] for one in RELEASED] == [None, *RELEASED[:-1]]
     assert differences(engine)
 
     migrate(engine)
@@ -178,11 +182,3 @@ def test_a_ledger_of_any_schema_keeps_all_values(engine: Engine, schema: str) ->
     }
     assert differences(engine) == []
     assert schema_of(engine) == RELEASED[-1]
-
-
-def test_every_schema_follows_the_one_before() -> None:
-    """Migrations have no branches."""
-    found = {script.revision: script.down_revision for script in SCRIPTS.walk_revisions()}
-    assert sorted(found) == list(known_schemas())
-
-    assert [found[one] for one in RELEASED] == [None, *RELEASED[:-1]]

@@ -100,20 +100,17 @@ def test_a_commit_has_author_files_position_and_diff(tree: Repository, history: 
     assert (diff[0], diff[-2:]) == ("diff --git a/a b/a", ["-2", "+3"])
     assert history.diff(first, ["a"]).endswith("+2\n")
     assert history.diff(revision, ["b"]) == ""
-
-
-def test_a_diff_has_only_the_files_with_these_names(tree: Repository, history: History) -> None:
-    """Names are no patterns of git."""
-    revision = tree.commit("first", **{"*": "1\n", ":x": "2\n", "other": "3\n"})
+    odd = tree.commit("names are no patterns of git", **{"*": "1\n", ":x": "2\n", "other": "3\n"})
     history.update()
-
-    added = [line for line in history.diff(revision, ["*", ":x"]).splitlines() if line[0] == "+"]
-
+    added = [line for line in history.diff(odd, ["*", ":x"]).splitlines() if line[0] == "+"]
     assert added == ["+++ b/*", "+1", "+++ b/:x", "+2"]
 
 
 def test_between_lists_commits_after_good_up_to_bad(tree: Repository, history: History) -> None:
+    """A stretch includes both ends, newest first."""
     revisions = [tree.commit(f"change {i}", **{f"f{i}": "x\n"}) for i in range(6)]
+    tree.git("checkout", "--quiet", "-b", "side", revisions[0])
+    other = tree.commit("aside", b="b")
     history.update()
 
     commits = history.between(revisions[1], revisions[4])
@@ -123,6 +120,11 @@ def test_between_lists_commits_after_good_up_to_bad(tree: Repository, history: H
     assert [commit.paths for commit in commits] == [("f2",), ("f3",), ("f4",)]
     assert commits == [history.commit(revision) for revision in revisions[2:5]]
     assert history.between(revisions[1], revisions[1]) == []
+    assert history.stretch(revisions[1], revisions[3]) == revisions[3:0:-1]
+    assert history.stretch(revisions[1], revisions[1]) == revisions[1:2]
+    for first, last in ((revisions[2], revisions[0]), (revisions[1], other)):
+        with pytest.raises(HistoryError, match=f"{first} does not lead to {last}"):
+            history.stretch(first, last)
 
 
 def test_commits_since_another_include_those_below_a_wrong_date(
@@ -144,19 +146,6 @@ def test_commits_since_another_include_those_below_a_wrong_date(
 
     assert [(one.revision, one.number) for one in found] == [(merged, 2), (last, 4)]
     assert len(history.since("stable/15", history.commit(first))) == 2
-
-
-def test_a_stretch_includes_both_ends(tree: Repository, history: History) -> None:
-    one, two, three = (tree.commit(name, a=name) for name in ("one", "two", "three"))
-    tree.git("checkout", "--quiet", "-b", "side", one)
-    other = tree.commit("aside", b="b")
-    history.update()
-
-    assert history.stretch(one, three) == [three, two, one]
-    assert history.stretch(two, two) == [two]
-    for first, last in ((three, one), (two, other)):
-        with pytest.raises(HistoryError, match=f"{first} does not lead to {last}"):
-            history.stretch(first, last)
 
 
 def test_a_merge_is_one_commit_with_all_its_changes(tree: Repository, history: History) -> None:

@@ -77,12 +77,13 @@ def test_a_review_has_an_optional_base(published: Published) -> None:
 
 
 def test_reversed_or_forked_range_is_rejected_with_the_right_one(published: Published) -> None:
-    """It is not swapped. A good end that was merged is on another line."""
+    """It is not swapped. A good end that was merged is on another line, a number on no branch."""
     error = refused(published.history, "main..r3050")
 
     assert str(error) == ("main..r3050 is reversed, r3050 is the older one; expected r3050..main")
     assert named(error) == {"r3050..main": published.main[4]}
 
+    assert named(refused(published.history, "r3059")) == {"main@3059": published.main[4]}
     error = refused(published.history, "stable/14..main")
     merged = refused(published.history, f"{published.side[1]}..main")
 
@@ -137,6 +138,7 @@ def test_an_ambiguous_abbreviation_lists_its_commits(tree: Tree, history: Histor
         ("stable/14-n500", "stable/14-n500: stable/14 has 30 commits"),
         ("stable/9-n5", "there is no branch 'stable/9'"),
         ("stable/9@2023-11-15", "there is no branch 'stable/9'"),
+        ("r3059", "r3059 changed no branch that is known; main@3059 means main as it was then"),
         ("r9999", "r9999 is unknown; the last number of Subversion in"),
         ("stable/9@3100", "stable/9 is unknown up to r3100"),
         ("HEAD", "'HEAD' is no branch, tag or commit"),
@@ -193,17 +195,6 @@ def test_subversion_numbers_are_read_from_messages(tree: Tree, history: History)
         assert refused(history, f"r{number}").unknown
     assert whereabouts(history, revisions[1]).subversion == ("r101002",)
     assert whereabouts(history, revisions[2]).subversion == ("head@101003",)
-
-
-def test_number_with_a_branch_is_a_revision_of_that_branch(published: Published) -> None:
-    """A number without a branch must belong to a commit; the error suggests a branch."""
-    error = refused(published.history, "r3059")
-
-    assert found(published.history, "main@3059") == published.main[4]
-    assert str(error) == (
-        "r3059 changed no branch that is known; main@3059 means main as it was then"
-    )
-    assert named(error) == {"main@3059": published.main[4]}
 
 
 def test_added_changed_and_removed_notes_are_followed(tree: Tree, history: History) -> None:

@@ -90,23 +90,9 @@ def history(**changes: Any) -> str:
     return json.dumps({**line, **changes}) + "\n"
 
 
-def test_a_history_becomes_a_series_in_the_order_of_its_revisions(
+def test_series_are_in_the_order_of_revisions_without_patched_and_unnamed_images(
     ledger: Ledger, tmp_path: Path
 ) -> None:
-    path = tmp_path / "histories.jsonl"
-    path.write_text(history())
-
-    summary = import_into(ledger, path, parser=PARSER)
-
-    assert (summary.series, counts(summary), summary.skipped) == (1, (2, 3, 3, 0), [])
-    assert rates_of(ledger, "amd-gx-412tc-i210at-2016", "inet4-forwarding") == {
-        "r293069": [553160.0],
-        "r293643": [581881.0, 565413.5],
-    }
-    assert ledger.commits.find(["r293643"])["r293643"].number == 293643
-
-
-def test_patched_and_unnamed_images_are_excluded(ledger: Ledger, tmp_path: Path) -> None:
     path = tmp_path / "histories.jsonl"
     points = [
         {"image": "295150", "rev": 295150, "v": [100.0], "release": ""},
@@ -116,11 +102,18 @@ def test_patched_and_unnamed_images_are_excluded(ledger: Ledger, tmp_path: Path)
         {"image": "n277887", "rev": 277887, "v": [96.0], "release": ""},
         {"image": "9", "rev": 9, "v": [95.0], "release": ""},
     ]
-    path.write_text(history(points=points))
+    series = history(dir="AMD_GX-412TC_4Cores/Intel_i210AT/firewalls/results/fbsd.2017")
+    path.write_text(history(points=points) + series)
 
     summary = import_into(ledger, path, parser=PARSER)
 
     testbed, scenario = "amd-gx-412tc-i210at-2016", "inet4-forwarding"
+    assert (summary.series, counts(summary)) == (2, (7, 8, 8, 0))
+    assert rates_of(ledger, "amd-gx-412tc-i210at-2017", scenario) == {
+        "r293069": [553160.0],
+        "r293643": [581881.0, 565413.5],
+    }
+    assert ledger.commits.find(["r293643"])["r293643"].number == 293643
     assert rates_of(ledger, testbed, scenario) == {"r9": [95.0], "r295150": [100.0]}
     assert rates_of(ledger, testbed, scenario, "head+mbuf") == {"r295150+mbuf": [99.0]}
     assert rates_of(ledger, testbed, scenario, "head+HEAD120") == {"r295150+HEAD120": [98.0]}
@@ -205,7 +198,7 @@ def test_a_folder_is_read_from_output_of_pkt_gen(ledger: Ledger, tmp_path: Path)
 def test_contradicting_values_and_runs_without_a_rate_are_reported(
     ledger: Ledger, tmp_path: Path
 ) -> None:
-    """A run without a rate is kept as invalid."""
+    """A run without a rate is kept as invalid. The first of two measurements counts."""
     results = Results(tmp_path, "fbsd.2016")
     results.pps("311848", [5e5, 7e5])
     results.raw("311848", [5e5, 6e5])
@@ -213,10 +206,17 @@ def test_contradicting_values_and_runs_without_a_rate_are_reported(
     broken = results.directory / "RAW" / "bench.311849.2.receiver"
     broken.write_text(receiver(6e5, seconds=3))
 
+    twice = Results(tmp_path, "fbsd10.2")
+    twice.pps("311848.fastforwarding", [9e5])
+    twice.pps("311848.forwarding", [5e5])
+
     summary = import_into(ledger, tmp_path, parser=PARSER)
 
-    assert summary.samples == 4
-    [contradiction, missing] = summary.skipped
+    assert summary.samples == 5
+    [contradiction, missing, second] = summary.skipped
+    assert "311848.forwarding: r311848 was already measured in inet4-forwarding" in second
+    found = rates_of(ledger, "atom-c2558-i350-10-2", "inet4-forwarding")
+    assert found == {"r311848": [9e5]}
     assert contradiction.endswith(
         "311848.pps: its values are not those of the receivers' files, which were taken"
     )
@@ -298,19 +298,6 @@ def test_an_info_file_of_2015_is_read_too(ledger: Ledger, tmp_path: Path) -> Non
 
     found = rates_of(ledger, "atom-c2558-i350-11-head-2015", "inet4-ipfw-stateful")
     assert found == {"r293120": [5e5]}
-
-
-def test_one_name_for_two_measurements_is_reported(ledger: Ledger, tmp_path: Path) -> None:
-    results = Results(tmp_path, "fbsd10.2")
-    results.pps("311848.fastforwarding", [9e5])
-    results.pps("311848.forwarding", [5e5])
-
-    summary = import_into(ledger, tmp_path, parser=PARSER)
-
-    found = rates_of(ledger, "atom-c2558-i350-10-2", "inet4-forwarding")
-    assert found == {"r311848": [9e5]}
-    [reason] = summary.skipped
-    assert "311848.forwarding: r311848 was already measured in inet4-forwarding" in reason
 
 
 @pytest.mark.parametrize(

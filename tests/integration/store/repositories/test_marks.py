@@ -40,15 +40,13 @@ def test_a_mark_is_evidence_of_the_search_and_noted_in_the_alert(
     assert (last.who, last.what) == ("ann", "r17 was marked skip by ann: it panics")
 
 
-@pytest.mark.parametrize("name", ["r1", "r9", ""])
-def test_a_mark_needs_one_candidate(ledger: Ledger, search: int, name: str) -> None:
-    with pytest.raises(StoreError, match="expected the first digits of one of the 10 candidates"):
-        mark(ledger, name)
-    assert not ledger.marks.of_search(search)
-
-
-def test_a_mark_needs_a_reason_and_a_running_search(ledger: Ledger, search: int) -> None:
+def test_a_mark_needs_a_candidate_a_reason_and_a_running_search(
+    ledger: Ledger, search: int
+) -> None:
     """An alert may also have no search at all."""
+    for name in ("r1", "r9", ""):
+        with pytest.raises(StoreError, match="first digits of one of the 10 candidates"):
+            mark(ledger, name)
     with pytest.raises(StoreError, match="needs a reason"):
         mark(ledger, "r15", why=" ")
     with ledger.jobs.closing(ledger.jobs.get(search), Unfinished("no power")):
