@@ -86,12 +86,8 @@ def test_the_list_shows_open_alerts_or_all(address: str) -> None:
 
     rows = run(address, "--all").output.splitlines()[1:]
 
-    assert [row.split()[1] for row in rows] == [
-        "culprit-found",
-        "acknowledged",
-        "fixed",
-        "candidate",
-    ]
+    states = ["culprit-found", "acknowledged", "fixed", "candidate"]
+    assert [row.split()[1] for row in rows] == states
     assert "not retested yet" in rows[3]
     assert rows[2].endswith(f"{'a' * 12}..{'b' * 12}")
 

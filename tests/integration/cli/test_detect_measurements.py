@@ -293,7 +293,9 @@ def events(database: str, *arguments: str) -> list[dict[str, Any]]:
 
 
 def test_an_increase_of_seconds_is_a_rise(database: str) -> None:
-    result = imported("-", "--database", database, text=of_time(*HISTORY))
+    """Other values of known rows are reported."""
+    command = ["-", "--database", database]
+    result = imported(*command, text=of_time(*HISTORY))
     assert result.stdout == "1 series; 90 boots and 90 samples are new, 0 were known\n"
 
     (event,) = events(database, "--series", f"*/{SERIES}/*")
@@ -304,6 +306,13 @@ def test_an_increase_of_seconds_is_a_rise(database: str) -> None:
     for image in of_ledger(database):
         assert image.scenario == SERIES
         assert image.pps == pytest.approx([52.5] * 3, rel=0.1)
+
+    assert imported(*command, text=of_time(*HISTORY, row(29, 41.0))).stderr == ""
+    other = imported(*command, text=of_time(row(3, 39.0), row(29, 41.0)))
+    assert other.stdout == "1 series; 0 boots and 0 samples are new, 2 were known\n"
+    assert other.stderr == (
+        f"left out: 1 row of c3 in default/{SERIES}/main: an earlier import has other values\n"
+    )
 
 
 def test_new_revisions_follow_known_ones(database: str) -> None:
@@ -318,19 +327,6 @@ def test_new_revisions_follow_known_ones(database: str) -> None:
     early = imported(*command, text=of_time(row(9, 40.0, "c99"), *HISTORY))
     assert early.exit_code == 1
     assert "c99 is before c0, but after it in an earlier import" in early.stderr
-
-
-def test_other_values_of_known_rows_are_reported(database: str) -> None:
-    command = ["-", "--database", database]
-    imported(*command, text=of_time(*HISTORY))
-    again = imported(*command, text=of_time(*HISTORY, row(29, 41.0)))
-    other = imported(*command, text=of_time(row(3, 39.0), row(29, 41.0)))
-
-    assert again.stderr == ""
-    assert other.stdout == "1 series; 0 boots and 0 samples are new, 2 were known\n"
-    assert other.stderr == (
-        f"left out: 1 row of c3 in default/{SERIES}/main: an earlier import has other values\n"
-    )
 
 
 def test_an_invalid_row_or_a_watched_branch_imports_nothing(database: str) -> None:

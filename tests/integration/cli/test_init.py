@@ -52,11 +52,6 @@ def test_new_settings_are_valid_and_commented_ones_are_the_defaults(folder: Path
     assert load(path)[0] == before
 
 
-def test_paths_in_the_printed_commands_are_quoted(tmp_path: Path) -> None:
-    folder = tmp_path / "my service"
-    assert f"netbisect check '{folder}'\n" in run("init", folder).output
-
-
 @pytest.mark.parametrize("to", ["nobody", 'a"b', "two words@lab.invalid"])
 def test_invalid_settings_are_not_written(tmp_path: Path, to: str) -> None:
     """An absent folder stays absent, and an empty folder empty."""
@@ -85,6 +80,8 @@ def test_a_file_a_folder_with_files_or_a_second_repository_is_refused(tmp_path: 
         assert done.exit_code == 1
         assert f"Error: {path} {why}" in done.output
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    folder = tmp_path / "my service"
+    assert f"netbisect check '{folder}'\n" in run("init", folder).output, "the path is quoted"
 
 
 def test_doctor_reports_the_example_machines(

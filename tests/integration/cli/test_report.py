@@ -12,13 +12,7 @@ import pytest
 from click.testing import Result
 from programs import netbisect
 
-from netbisect.cli.input.comparison import (
-    Choice,
-    ImageResults,
-    StudyFile,
-    StudyScenario,
-    chosen,
-)
+from netbisect.cli.input.comparison import Choice, ImageResults, StudyFile, StudyScenario, chosen
 from netbisect.reports.render.ministat import Variant, ministat
 from netbisect.workers.config.toml import load
 
@@ -70,14 +64,8 @@ def test_files_of_values_are_compared_and_copied() -> None:
     assert text.startswith("Impact\n  - Xeon\n  - 2000 flows\n")
     block = ministat([("r311848", OLD), ("r311849", NEW)])
     assert f"\nOn pf:\n\n```\n{block}```\n" in text
-    assert sorted(path.name for path in Path("out").iterdir()) == [
-        "README.md",
-        "flame.svg",
-        "graph.png",
-        "graph.svg",
-        "new.pps",
-        "old.pps",
-    ]
+    names = ["README.md", "flame.svg", "graph.png", "graph.svg", "new.pps", "old.pps"]
+    assert sorted(path.name for path in Path("out").iterdir()) == names
     assert Path("out/old.pps").read_text() == lines(OLD)
     assert "  - [r311849](flame.svg)" in text
     assert Path("out/flame.svg").read_text() == Path("flame.svg").read_text()

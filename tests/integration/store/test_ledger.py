@@ -12,13 +12,7 @@ from ledger_facts import BOOT, COMPARISON, FACTS, FAILURE, KERNEL, NIGHT, SAMPLE
 from sqlalchemy import text
 from waiting import wait_until
 
-from netbisect.bisect.model.entities import (
-    Boot,
-    Commit,
-    Conditions,
-    Failure,
-    Sample,
-)
+from netbisect.bisect.model.entities import Boot, Commit, Conditions, Failure, Sample
 from netbisect.bisect.model.evidence import Prices
 from netbisect.bisect.model.results import NightlyResult, NotConfirmed, Unfinished
 from netbisect.store.db.database import StoreError, open_database
@@ -95,6 +89,7 @@ def test_imported_facts_are_one_transaction(ledger: Ledger) -> None:
 
 
 def test_commits_cause_one_event_per_change(ledger: Ledger) -> None:
+    """Their names may have any characters."""
     ledger.commits.know([commit("r1", 1), commit("r2", 2), commit("r1", 1)])
     ledger.commits.know([commit("r1", 1), commit("r2", 2)])
     ledger.commits.know([commit("r1", 1, "in other words")])
@@ -102,12 +97,8 @@ def test_commits_cause_one_event_per_change(ledger: Ledger) -> None:
     ledger.commits.learn([commit("r1", 1, "in other words")], "main")
 
     assert [one.kind for one in ledger.events.since(0)[0]] == ["known", "known", "learned"]
-
-
-def test_commits_are_found_by_names_with_any_characters(ledger: Ledger) -> None:
     names = ["r1", "a'b", '"', "100%", "%s", "c\\d", ":p", "?"]
     ledger.commits.know([commit(name, number) for number, name in enumerate(names)])
-
     assert set(ledger.commits.find([*names, "nul \0", "lone \ud800"])) == set(names)
     assert ledger.commits.find([]) == {}
 

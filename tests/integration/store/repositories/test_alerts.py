@@ -138,12 +138,8 @@ def test_a_drop_that_returns_within_thirty_days_reopens_its_alert(
     assert again.effects == (worse,)
     assert again.series[: len(alert.series)] == alert.series
     assert again.series[-1].effect == worse
-    assert [one.state for one in ledger.alerts.changes(alert.id)] == [
-        AlertState.OPEN,
-        AlertState.CULPRIT_FOUND,
-        AlertState.FIXED,
-        AlertState.REOPENED,
-    ]
+    states = [one.state.value for one in ledger.alerts.changes(alert.id)]
+    assert states == ["open", "culprit-found", "fixed", "reopened"]
 
 
 @pytest.mark.parametrize(

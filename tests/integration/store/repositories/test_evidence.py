@@ -9,15 +9,7 @@ import sqlite3
 from typing import Any
 
 import pytest
-from evidence_lab import (
-    BISECTION,
-    FORWARDING,
-    PF,
-    Lab,
-    boots_of,
-    comparison,
-    learn,
-)
+from evidence_lab import BISECTION, FORWARDING, PF, Lab, boots_of, comparison, learn
 from ledger_facts import NIGHT, sample
 from sqlalchemy import event
 
@@ -111,10 +103,7 @@ def test_the_newest_build_is_used_and_old_boots_keep_theirs(lab: Lab) -> None:
     evidence = lab.evidence(record)
 
     assert evidence.kernels == {"r1": new}
-    assert [reading.identity for reading in evidence.observations] == [
-        "first image",
-        "second image",
-    ]
+    assert [one.identity for one in evidence.observations] == ["first image", "second image"]
 
 
 def test_evidence_is_independent_of_the_order_of_facts(lab: Lab) -> None:
@@ -154,10 +143,8 @@ def test_layouts_of_a_revision_are_visible_to_its_search_only(lab: Lab) -> None:
         ("r5", 0, "five"),
         ("r5", 2, "five again"),
     ]
-    assert {name: (one.revision, one.layout) for name, one in seen.kernels.items()} == {
-        "r5": ("r5", 0),
-        "r5#2": ("r5", 2),
-    }
+    kernels = {name: (one.revision, one.layout) for name, one in seen.kernels.items()}
+    assert kernels == {"r5": ("r5", 0), "r5#2": ("r5", 2)}
     for record in (plain, comparing):
         assert [r.layout for r in lab.evidence(record).observations] == [0]
         assert set(lab.evidence(record).kernels) == {"r5"}
@@ -218,12 +205,8 @@ def test_a_series_has_a_level_for_every_image_in_the_order_of_the_branch(lab: La
         ("r5", "key of r5"),
         ("r9", "key of r9"),
     ]
-    assert [level.ln_pps for level in series] == [
-        (math.log(1e5), math.log(1e5)),
-        (math.log(1e5),),
-        (math.log(2e5),),
-        (math.log(3e5),),
-    ]
+    rates = [[1e5, 1e5], [1e5], [2e5], [3e5]]
+    assert [level.ln_pps for level in series] == [tuple(map(math.log, one)) for one in rates]
     assert series[0].at < series[1].at
     assert lab.ledger.series.levels("apu2", FORWARDING, "main") == []
     assert lab.ledger.series.levels("c2558", FORWARDING, "stable/15") == []

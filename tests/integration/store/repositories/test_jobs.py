@@ -29,10 +29,7 @@ def ledger(url: str) -> Iterator[Ledger]:
 
 
 def test_a_job_waits_for_one_decision_on_each_testbed(ledger: Ledger) -> None:
-    record, another = (
-        ledger.jobs.add(NIGHT, key="night"),
-        ledger.jobs.add(NIGHT, key="another night"),
-    )
+    record, another = (ledger.jobs.add(NIGHT, key=key) for key in ("night", "another night"))
     first, second = decide(ledger, record), decide(ledger, record, "r2", "c2558-2")
     other_job = decide(ledger, another)
 
@@ -77,15 +74,11 @@ def test_an_attempt_has_one_successor(ledger: Ledger) -> None:
     third = ledger.actions.retry(second.id)
     assert ledger.actions.retry(first.id) == third
 
-    assert [(d.seq, d.attempt, d.external_id) for d in ledger.actions.of_job(record.id)] == [
-        (1, 1, f"nb:{record.id}:1:1"),
-        (1, 2, f"nb:{record.id}:1:2"),
-        (1, 3, f"nb:{record.id}:1:3"),
-    ]
-    assert [d.outcome for d in ledger.actions.of_job(record.id)] == [
-        Outcome.RETRY,
-        Outcome.RETRY,
-        None,
+    attempts = ledger.actions.of_job(record.id)
+    assert [(one.seq, one.attempt, one.external_id, one.outcome) for one in attempts] == [
+        (1, 1, f"nb:{record.id}:1:1", Outcome.RETRY),
+        (1, 2, f"nb:{record.id}:1:2", Outcome.RETRY),
+        (1, 3, f"nb:{record.id}:1:3", None),
     ]
     assert (third.buildset, third.posterior, third.why) == (None, POSTERIOR, first.why)
 

@@ -22,7 +22,13 @@ def post(ledger: Ledger, key: str = "alert:1:opened", alert: int | None = None) 
     return ledger.mails.post(key, Mail("2 % slower", "Hello.\n"), ["net@example.org"], alert=alert)
 
 
-def test_a_mail_is_posted_once(ledger: Ledger) -> None:
+def test_a_valid_mail_is_posted_once(ledger: Ledger) -> None:
+    with pytest.raises(StoreError, match="mail key has no recipients"):
+        ledger.mails.post("key", Mail("s", "b"), [])
+    with pytest.raises(StoreError, match="about alert 5, which does not exist"):
+        post(ledger, alert=5)
+    with pytest.raises(StoreError, match="there is no mail 1"):
+        ledger.mails.sent(1)
     mail = post(ledger)
     again = ledger.mails.post(mail.key, Mail("otherwise", ""), ["other@example.org"])
 
@@ -30,11 +36,8 @@ def test_a_mail_is_posted_once(ledger: Ledger) -> None:
     assert ledger.mails.due(1000.0) == [mail]
     assert mail.message_id.startswith("<")
     assert mail.message_id.endswith("@lab.example.org>")
-    assert (mail.subject, mail.recipients, mail.body) == (
-        "2 % slower",
-        ("net@example.org",),
-        "Hello.\n",
-    )
+    assert (mail.subject, mail.body) == ("2 % slower", "Hello.\n")
+    assert mail.recipients == ("net@example.org",)
 
 
 def test_a_sent_mail_is_not_due(ledger: Ledger, clock: Clock) -> None:
@@ -53,38 +56,21 @@ def test_a_sent_mail_is_not_due(ledger: Ledger, clock: Clock) -> None:
     assert (sent.state, sent.sent_at, sent.attempts) == (MailState.SENT, 1234.0, 1)
 
 
-def test_a_failed_mail_is_retried_after_the_others(ledger: Ledger) -> None:
+def test_a_failed_mail_can_be_sent_again_after_the_others(ledger: Ledger) -> None:
     """Otherwise a mail that stops the mailer would block all others."""
     mail, other = post(ledger), post(ledger, "another")
-
     ledger.mails.begin(mail.id, next_try_at=1010.0)
-
     assert [due.id for due in ledger.mails.due(1015.0)] == [other.id, mail.id]
-
-
-def test_a_failed_mail_can_be_sent_again(ledger: Ledger) -> None:
-    mail = post(ledger)
     ledger.mails.failed(mail.id, "550 no such user", None)
 
     again = ledger.mails.retry(mail.id)
 
     assert (again.state, again.attempts) == (MailState.WAITING, 0)
-    assert ledger.mails.due(1000.0) == [again]
+    assert {due.id for due in ledger.mails.due(1000.0)} == {again.id, other.id}
     assert ledger.mails.given_up() == []
     ledger.mails.sent(mail.id)
     with pytest.raises(StoreError, match=f"mail {mail.id} was sent"):
         ledger.mails.retry(mail.id)
-
-
-def test_invalid_mails_are_rejected(ledger: Ledger) -> None:
-    with pytest.raises(StoreError, match="mail key has no recipients"):
-        ledger.mails.post("key", Mail("s", "b"), [])
-    with pytest.raises(StoreError, match="about alert 5, which does not exist"):
-        post(ledger, alert=5)
-    with pytest.raises(StoreError, match="there is no mail 1"):
-        ledger.mails.sent(1)
-
-    assert ledger.mails.due(9999.0) == []
 
 
 def test_a_requested_search_can_open_an_alert(ledger: Ledger) -> None:
