@@ -50,6 +50,11 @@ def test_new_settings_are_valid_and_commented_ones_are_the_defaults(folder: Path
 
     assert path.read_text().count("port = ") == 3
     assert load(path)[0] == before
+    text = (folder / "lab.toml").read_text()
+    wrong = text.replace("[[testbeds]]\n", "[[testbeds]]\nowner = '&@[9'\n", 1)
+    (folder / "lab.toml").write_text(wrong)
+    with pytest.raises(FileError, match=r"lab.toml: testbeds\[0\].owner: '&@\[9': expected a mail"):
+        load(path)
 
 
 @pytest.mark.parametrize("to", ["nobody", 'a"b', "two words@lab.invalid"])
@@ -149,15 +154,6 @@ def test_rc_scripts_and_systemd_units_are_valid(folder: Path, tmp_path: Path, pa
         pytest.skip("systemd-analyze is not installed")
     verified = captured(["systemd-analyze", "verify", "--man=no", str(unit)])
     assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
-
-
-def test_an_invalid_owner_address_is_refused(folder: Path) -> None:
-    path = folder / "lab.toml"
-    text = path.read_text()
-    assert "[[testbeds]]\n" in text
-    path.write_text(text.replace("[[testbeds]]\n", "[[testbeds]]\nowner = '&@[9'\n", 1))
-    with pytest.raises(FileError, match=r"lab.toml: testbeds\[0\].owner: '&@\[9': expected a mail"):
-        load(folder / control.SETTINGS)
 
 
 def test_unsent_mails_are_listed_and_retried(folder: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -77,28 +76,19 @@ def test_any_bytes_are_a_commit(noise: bytes, parts: list[bytes]) -> None:
     assert "\0" not in f"{commit.author}{commit.email}{commit.message}"
 
 
-@pytest.fixture
-def shallow(hostile: HostileBranch, tmp_path: Path) -> Iterator[Path]:
-    command = ["git", "clone", "--quiet", "--depth=3", f"file://{hostile.folder}"]
-    subprocess.run([*command, str(tmp_path / "shallow")], check=True)
-    return tmp_path / "shallow"
-
-
-def test_a_shallow_repository_is_recognized(shallow: Path, tmp_path: Path) -> None:
-    """Git cannot fetch from a shallow repository."""
+def test_a_shallow_repository_is_recognized(hostile: HostileBranch, tmp_path: Path) -> None:
+    """Git cannot fetch from it. A search in it reports the missing commits."""
+    shallow = tmp_path / "shallow"
+    command = ["git", "clone", "--quiet", "--depth=3", f"file://{hostile.folder}", str(shallow)]
+    subprocess.run(command, check=True)
     for url in (str(shallow), f"file://{shallow}"):
         with pytest.raises(HistoryError, match=r"is shallow: .*`git fetch --unshallow` in it"):
             History(tmp_path / "clone", url).update()
 
-
-def test_a_search_in_a_shallow_repository_reports_the_missing_commits(
-    hostile: HostileBranch, shallow: Path
-) -> None:
     repository = Repository.containing(shallow)
     before, tip = hostile.line[-3], hostile.line[-1]
     with pytest.raises(RepositoryError, match="the repository is shallow: `git fetch --unshallow`"):
         repository.resolve(hostile.base, "--good")
-
     assert len(repository.commits_between(before, tip, names=(before, tip))) == 2
     assert repository.commit(before).revision == before
 

@@ -178,6 +178,16 @@ def test_all_published_histories_are_imported(ledger: Ledger) -> None:
 
 
 def test_a_folder_is_read_from_output_of_pkt_gen(ledger: Ledger, tmp_path: Path) -> None:
+    """An info file of 2015 has another form."""
+    results = Results(tmp_path, "fbsd11-head.2015")
+    results.raw("ipfw-statefull", [5e5], folder=".")
+    (results.directory / "bench.ipfw-statefull.info").write_text(
+        "Image: /root/benchs/images.2015//BSDRP-upgrade-amd64-serial.img.xz\n"
+        "CFG: fastforwarding-pf-ipfw/configs//ipfw-statefull\n"
+        "FreeBSD hp 11.0-CURRENT FreeBSD 11.0-CURRENT #0 r293120: Tue Jan 26 06:15:20 CET 2016"
+        "     root@lame4.bsdrp.net:/usr/obj/TESTING.amd64/FreeBSD/src/sys/amd64  amd64\n"
+        "Start time: February  1, 2016 at 01:45:03 PM CET\n"
+    )
     results = Results(tmp_path, "fbsd.2016")
     rates = [500_000 + i for i in range(10)]
     results.raw("311848.fastforwarding", rates)
@@ -187,7 +197,9 @@ def test_a_folder_is_read_from_output_of_pkt_gen(ledger: Ledger, tmp_path: Path)
 
     summary = import_into(ledger, tmp_path, parser=PARSER)
 
-    assert (summary.series, counts(summary), summary.skipped) == (2, (2, 11, 11, 0), [])
+    assert (summary.series, counts(summary), summary.skipped) == (3, (3, 12, 12, 0), [])
+    found = rates_of(ledger, "atom-c2558-i350-11-head-2015", "inet4-ipfw-stateful")
+    assert found == {"r293120": [5e5]}
     testbed = "atom-c2558-i350-2016"
     assert rates_of(ledger, testbed, "inet4-forwarding") == {
         "r311848": [float(rate) for rate in rates]
@@ -281,23 +293,6 @@ def test_a_revision_is_read_from_any_file(
     branch = f"{line}+{variant}" if variant else line
     testbed = f"atom-c2558-i350-{result.removeprefix('fbsd').replace('.', '-').lstrip('-')}"
     assert rates_of(ledger, testbed, "inet4-forwarding", branch) == {revision: [5e5]}
-
-
-def test_an_info_file_of_2015_is_read_too(ledger: Ledger, tmp_path: Path) -> None:
-    results = Results(tmp_path, "fbsd11-head.2015")
-    results.raw("ipfw-statefull", [5e5], folder=".")
-    (results.directory / "bench.ipfw-statefull.info").write_text(
-        "Image: /root/benchs/images.2015//BSDRP-upgrade-amd64-serial.img.xz\n"
-        "CFG: fastforwarding-pf-ipfw/configs//ipfw-statefull\n"
-        "FreeBSD hp 11.0-CURRENT FreeBSD 11.0-CURRENT #0 r293120: Tue Jan 26 06:15:20 CET 2016"
-        "     root@lame4.bsdrp.net:/usr/obj/TESTING.amd64/FreeBSD/src/sys/amd64  amd64\n"
-        "Start time: February  1, 2016 at 01:45:03 PM CET\n"
-    )
-
-    import_into(ledger, tmp_path, parser=PARSER)
-
-    found = rates_of(ledger, "atom-c2558-i350-11-head-2015", "inet4-ipfw-stateful")
-    assert found == {"r293120": [5e5]}
 
 
 @pytest.mark.parametrize(

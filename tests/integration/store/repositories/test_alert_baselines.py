@@ -37,8 +37,6 @@ def baseline(ledger: Ledger, testbed: str = "c2558") -> list[int]:
 
 
 ALL = [5, 10, 15, 20, 25, 30, 35]
-
-
 SINCE_CULPRIT = [15, 20, 25, 30, 35]
 
 
