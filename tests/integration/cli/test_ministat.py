@@ -31,13 +31,11 @@ def data_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_example_of_the_manual_page_is_printed() -> None:
+    """Standard input is read for a hyphen, or without a file."""
     result = run("-s", "iguana", "chameleon")
 
     assert result.exit_code == 0
     assert result.stdout == ministat([("iguana", IGUANA), ("chameleon", CHAMELEON)])
-
-
-def test_standard_input_is_read_for_a_hyphen_or_without_a_file() -> None:
     text = "".join(f"{value}\n" for value in CHAMELEON)
 
     assert run("-A", stdin=text).stdout.startswith("x <stdin>\n")

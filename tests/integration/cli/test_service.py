@@ -109,9 +109,8 @@ def test_a_port_in_use_is_refused(own_service: Path) -> None:
         taken.listen()
         message = refused(own_service)
 
-    assert (
-        message == f"web.port: 127.0.0.1:{settings.web.port} is unavailable: Address already in use"
-    )
+    where = f"web.port: 127.0.0.1:{settings.web.port}"
+    assert message == f"{where} is unavailable: Address already in use"
     assert "Address family" not in control._port("web.port", "::1", 0).found
 
 

@@ -88,9 +88,7 @@ def test_alerts_are_filtered_by_state_and_time(ledger: Ledger, clock: Clock) -> 
     assert ids(ledger.alerts.begun(2 * DAY)) == [over.id, candidate.id]
     assert ids(ledger.alerts.latest(9)) == [over.id, first.id]  # descending ids
     assert ids(ledger.alerts.latest(1)) == [over.id]
-    oldest = ledger.alerts.first()
-    assert oldest is not None
-    assert oldest.id == first.id
+    assert ledger.alerts.first() == ledger.alerts.get(first.id)
     assert set(ledger.alerts.change_counts([over.id])) == {over.id}
     assert set(ledger.alerts.change_counts()) == {first.id, over.id, candidate.id}
 

@@ -110,11 +110,10 @@ def test_result_and_follow_ups_are_one_transaction(ledger: Ledger) -> None:
 
 
 def test_the_last_night_has_one_job_per_testbed_and_branch(ledger: Ledger) -> None:
+    places = [("a", "main"), ("a", "main"), ("a", "stable/15"), ("b", "main")]
     jobs = [
         ledger.jobs.add(replace(NIGHT, testbed=testbed, branch=branch), key=f"{number}")
-        for number, (testbed, branch) in enumerate(
-            [("a", "main"), ("a", "main"), ("a", "stable/15"), ("b", "main")]
-        )
+        for number, (testbed, branch) in enumerate(places)
     ]
     assert [one.id for one in ledger.nights.latest(9e9)] == [one.id for one in jobs[1:]]
 
