@@ -280,8 +280,11 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _is_written_whole(path: Path) -> bool:
-    """Whether git renames a file to this place after writing it."""
-    return path.parts[0] in _WRITTEN and not path.name.startswith("tmp_")
+    """Whether git renames a file to this place after writing it, and it is never empty."""
+    marks = (".keep", ".promisor")  # of packs, also a person's
+    return (
+        path.parts[0] in _WRITTEN and not path.name.startswith("tmp_") and path.suffix not in marks
+    )
 
 
 def _reason(lines: Iterable[str], status: int) -> str:
