@@ -18,6 +18,7 @@ from netbisect.steps.master.lab_step import KERNEL_PROPERTY
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
 from netbisect.steps.service.watchdog import run_in_thread
+from netbisect.store.db.database import StoreError
 from netbisect.workers.build.artifacts import ARCHIVE, FACT, LOG, ArtefactError, ArtefactStore
 from netbisect.workers.build.patches import PatchError, PatchStore
 from netbisect.workers.config.validation import format_size
@@ -93,10 +94,13 @@ def accept(incoming: Path, store: Path, key: str) -> str:
 async def prune_kernels(settings: Settings, *keep: str) -> str:
     """Removes kernels until the rest fits, except `keep` and those of open jobs.
 
-    Returns a line for the log, "" if there was room.
+    Returns a line for the log, "" if there was room; an error fails no build.
     """
-    needed = await database_thread(settings).do(lambda ledger: ledger.jobs.needed_kernels())
-    return await run_in_thread("pruning kernels", prune, settings, needed.union(keep))
+    try:
+        needed = await database_thread(settings).do(lambda ledger: ledger.jobs.needed_kernels())
+        return await run_in_thread("pruning kernels", prune, settings, needed.union(keep))
+    except (StoreError, OSError) as error:
+        return f"the kernels could not be pruned: {error}"
 
 
 def prune(settings: Settings, needed: Collection[str]) -> str:
@@ -149,10 +153,15 @@ class FetchKernel(CompositeStepMixin, BuildStep):
         await self.addLog("stdio")
         await self.runRmdir(self.emptied, abandonOnFailure=False)
         key = self.getProperty(KERNEL_PROPERTY)
-        ArtefactStore(self.store).use(key)
+        kernels = ArtefactStore(self.store)
+        kernels.use(key)
         if await self.pathExists(f"{self.place}/{key}/{FACT}"):
             self.descriptionDone = ["kernel is present"]
             return int(SUCCESS)
+        fault = await run_in_thread("checking a kernel", kernels.discard_damaged, key)
+        if fault:
+            self.descriptionDone = [f"the kernel is to be built again: {fault}"]
+            return int(FAILURE)
         sources = [self.store / key / name for name in (ARCHIVE, FACT)]
         self.build.addStepsAfterCurrentStep(_downloads(sources, f"{self.place}/{key}"))
         return int(SUCCESS)

@@ -22,6 +22,7 @@ from netbisect.steps.master.transfer import INCOMING, incoming_folder, reason
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
 from netbisect.steps.service.watchdog import run_in_thread
+from netbisect.store.db.database import StoreError
 from netbisect.store.ledger import Ledger
 
 LOGS = "logs"
@@ -70,8 +71,12 @@ class KeepTrialLogs(steps.DirectoryUpload):
         if fault:
             self.descriptionDone = [fault]
             return int(WARNINGS)
-        retained = await database_thread(self.settings).do(retained_decisions)
-        await run_in_thread(_DISK, evict, self.settings, retained, decision)
+        try:
+            retained = await database_thread(self.settings).do(retained_decisions)
+            await run_in_thread(_DISK, evict, self.settings, retained, decision)
+        except (StoreError, OSError) as error:  # such as a long outage of the database
+            self.descriptionDone = [f"old logs could not be removed: {error}"]
+            return int(WARNINGS)
         return int(uploaded)
 
 

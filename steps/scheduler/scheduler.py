@@ -19,6 +19,7 @@ from buildbot.util.twisted import async_to_deferred
 from twisted.internet import defer, task
 from twisted.python import log
 
+from netbisect.bisect.model.entities import Kernel
 from netbisect.bisect.model.evidence import Evidence, kernel_name
 from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob, NightlyJob, ProfileJob
@@ -214,8 +215,13 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         if decision.stage is ActionStage.KERNEL or decision.buildset is not None:
             return None
         read = partial(self.followups.kernels.evidence, record=record)
-        known = (await self.database.do(read)).kernels
-        return None if decision.revision in known else "the lab file has another kernel for it now"
+        known = (await self.database.do(read)).kernels.get(decision.revision)
+        if known is None:
+            return "the lab file has another kernel for it now"
+        return None if self._is_stored(known) else "its kernel is no longer stored"
+
+    def _is_stored(self, kernel: Kernel) -> bool:
+        return (self.settings.kernels / kernel.key / FACT).is_file()
 
     async def _decide_all(
         self, record: JobRecord, available: Availability, in_flight: list[Action]
@@ -305,7 +311,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         config = self.followups.kernels.config_of(testbed, record.job.branch, move.revision)
         wanted = kernel_name(move.revision, move.layout)
         kernel = evidence.kernels.get(wanted)
-        if kernel is not None and (self.settings.kernels / kernel.key / FACT).is_file():
+        if kernel is not None and self._is_stored(kernel):
             profiling = isinstance(record.job, ProfileJob)
             stage = ActionStage.PROFILE if profiling else ActionStage.TRIAL
             target = testbed.name

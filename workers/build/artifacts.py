@@ -74,13 +74,12 @@ def pack(directory: Path, archive: Path) -> str:
     return digest.hexdigest()
 
 
-@contextlib.contextmanager
-def whole_tar(stream: gzip.GzipFile) -> Iterator[tarfile.TarFile]:
-    """A tar that is read to the end of its stream, so that trailing bytes count."""
-    with tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as tar:
-        yield tar
-    while stream.read(_BLOCK):
-        pass
+def read_fact(path: Path) -> Kernel:
+    """The fact of a stored kernel. Raises ArtefactError."""
+    try:
+        return serialization.loads_as(path.read_text(), Kernel)
+    except (OSError, UnicodeDecodeError, serialization.WireError) as error:
+        raise ArtefactError(f"{path}: {error}") from error
 
 
 def key_of(archive: Path) -> str:
@@ -92,10 +91,11 @@ def key_of(archive: Path) -> str:
         raise ArtefactError(f"{archive}: {error}") from error
 
 
-def _is_sound(archive: Path, key: str) -> bool:
-    with contextlib.suppress(ArtefactError):
-        return key_of(archive) == key
-    return False
+def check_key(archive: Path, key: str) -> None:
+    """Raises ArtefactError if the content of an archive has another key."""
+    found = key_of(archive)
+    if found != key:
+        raise ArtefactError(f"{archive}: its content has the key {found[:12]}, expected {key[:12]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +136,12 @@ class ArtefactStore:
         """Moves a received kernel from `folder` (on the same disk) into the store.
 
         Raises:
-            ArtefactError: the content has another key, or the fact is missing.
+            ArtefactError: the content has another key, or the fact is missing or damaged.
             OSError: the folder cannot be moved.
         """
         try:
-            found = key_of(folder / ARCHIVE)
-            if found != key:
-                raise ArtefactError(
-                    f"what was uploaded has the key {found[:12]}, expected {key[:12]}"
-                )
-            if not (folder / FACT).is_file():
-                raise ArtefactError(f"there is no {FACT} with the kernel {key[:12]}")
+            check_key(folder / ARCHIVE, key)
+            read_fact(folder / FACT)
             self.directory.mkdir(parents=True, exist_ok=True)
             self._publish(folder, key)
         finally:
@@ -167,16 +162,30 @@ class ArtefactStore:
 
     def _publish(self, work: Path, key: str) -> None:
         place = self.directory / key
-        if _is_sound(place / ARCHIVE, key) and (place / FACT).exists():
+        if self.discard_damaged(key):
+            shutil.rmtree(place, ignore_errors=True)  # never whole, or damaged since
+            work.replace(place)
+        else:
             # The same bytes again. The newest fact and log replace the old ones.
             for name in (LOG, FACT):
                 if (work / name).exists():
                     (work / name).replace(place / name)
-        else:
-            shutil.rmtree(place, ignore_errors=True)  # never whole, or damaged since
-            work.replace(place)
 
     # --------------------------------------------------------------------------------- using
+
+    def discard_damaged(self, key: str) -> str:
+        """Removes the fact of a damaged kernel, which then counts as missing.
+
+        Returns what is missing or damaged, "" if the kernel is intact.
+        """
+        fact = self.directory / key / FACT
+        try:
+            read_fact(fact)
+            check_key(self.archive(key), key)
+        except ArtefactError as error:
+            fact.unlink(missing_ok=True)
+            return str(error)
+        return ""
 
     def use(self, key: str) -> None:
         """Marks the kernel as used."""

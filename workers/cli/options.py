@@ -12,10 +12,8 @@ from typing import Any
 
 import click
 
-from netbisect.bisect.model import serialization
-from netbisect.bisect.model.entities import Kernel
 from netbisect.bisect.model.metric import scenario_of
-from netbisect.workers.build.artifacts import FACT, ArtefactError, ArtefactStore
+from netbisect.workers.build.artifacts import FACT, ArtefactError, ArtefactStore, read_fact
 from netbisect.workers.cli.output import EXIT_FAILED
 from netbisect.workers.config.lab import Lab, load_lab
 from netbisect.workers.config.scenario import Scenario, load_scenario, load_scenario_folder
@@ -130,7 +128,7 @@ def with_kernel(command: Callable[..., int]) -> Callable[..., int]:
         store = ArtefactStore(kernels or lab.kernels)
         with store.lease(kernel) as archive:
             try:
-                fact = _read_fact(archive.parent / FACT)
+                fact = read_fact(archive.parent / FACT)
                 folder = folder_of_logs(logs)
                 status = command(lab, lab.testbed(testbed), fact, archive, folder, **options)
             except ArtefactError as error:
@@ -152,14 +150,6 @@ def with_kernel(command: Callable[..., int]) -> Callable[..., int]:
     ):
         run = option(run)
     return run
-
-
-def _read_fact(path: Path) -> Kernel:
-    """The fact of a stored kernel; raises ArtefactError."""
-    try:
-        return serialization.loads_as(path.read_text(), Kernel)
-    except (OSError, UnicodeDecodeError, serialization.WireError) as error:
-        raise ArtefactError(f"{path}: {error}") from error
 
 
 def with_lab(command: Callable[..., int]) -> Callable[..., int]:

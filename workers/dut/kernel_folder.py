@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from netbisect.bisect.model.entities import Kernel
 from netbisect.bisect.model.faults import Fault
-from netbisect.workers.build.artifacts import ArtefactError, key_of
+from netbisect.workers.build.artifacts import check_key
 from netbisect.workers.build.identity import build_id_of, ident_of
 from netbisect.workers.dut.freebsd_tools import free_kib
 from netbisect.workers.dut.running_kernel import RunningKernel
@@ -155,9 +155,7 @@ def read_contents(archive: Path, key: str) -> KernelContents:
     """
     hashes: dict[str, str] = {}
     size, build_id, ident = 0, "", ""
-    found = key_of(archive)
-    if found != key:
-        raise ArtefactError(f"{archive}: its content has the key {found[:12]}")
+    check_key(archive, key)
     with tarfile.open(archive) as tar:
         for member in tar:
             stream = tar.extractfile(member) if member.isfile() else None

@@ -49,7 +49,7 @@ def test_a_kernel_that_matches_its_key_is_stored_and_no_other(
     master.mkdir()
     incoming = uploaded(store, kernel, tmp_path)
     assert accept(incoming, master, "0" * 64) == (
-        "the kernel cannot be stored: what was uploaded has the key "
+        f"the kernel cannot be stored: {incoming / ARCHIVE}: its content has the key "
         f"{kernel.key[:12]}, expected 000000000000"
     )
     incoming = uploaded(store, put(store, tmp_path, "text"), tmp_path)

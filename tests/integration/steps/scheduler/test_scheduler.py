@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,13 +16,17 @@ from netbisect.bisect.model.entities import Failure, Noise
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import NightlyResult, Unfinished
+from netbisect.steps.master import trial_logs
 from netbisect.steps.master.mailer import Mailer
 from netbisect.steps.master.trial_logs import folder_of
 from netbisect.steps.scheduler.buildsets import BuildsetOutcome, Buildsets
 from netbisect.steps.scheduler.decisions import MOST_TRIES
 from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME, BisectScheduler
 from netbisect.steps.service.settings import load
-from netbisect.store.db.records import ActionStage, Outcome
+from netbisect.store.db.database import DatabaseError
+from netbisect.store.db.records import ActionStage, JobRecord, Outcome
+from netbisect.store.repositories.jobs import JobRepository
+from netbisect.workers.build.artifacts import ARCHIVE, FACT
 from netbisect.workers.build.patches import PatchStore, read
 
 GONE = (
@@ -180,18 +185,49 @@ class BisectSchedulerTest(RealMaster):
         assert [path.name for path in failed.iterdir()] == ["trial-lab.log"]
         assert len(self.ledger.mails.waiting()) == 4, "one per job, one about the quarantine"
 
+    def open_night(self, branch: str, revision: str = REVISION, priority: int = 100) -> JobRecord:
+        """Adds a night of one boot on another branch."""
+        night = NightlyJob(branch, "c2558", revision, ("inet4-forwarding",), 1)
+        return self.ledger.jobs.add(night, key=f"night:{branch}", priority=priority)
+
+    @case
+    async def test_a_kernel_that_was_damaged_on_the_master_is_built_again(self) -> None:
+        lab = self.folder / "lab.toml"
+        lab.write_text(f'kernels = "received"\n{lab.read_text()}')
+        self.settings, self.lab = load(self.folder / "netbisect.toml")
+        await self.start()
+        record = await self.closed(self.add_night(boots=1))
+        [key] = [path.name for path in self.settings.kernels.iterdir()]
+        for name, branch in ((ARCHIVE, "stable/14"), (FACT, "stable/15")):
+            (self.settings.kernels / key / name).write_bytes(b"")
+            shutil.rmtree(self.lab.kernels)
+            record = await self.closed(self.open_night(branch))
+            assert record.result == NightlyResult(1)
+        calls = [f"build {REVISION}", f"trial {REVISION}"]
+        assert self.calls() == calls * 3
+
     @case
     async def test_a_trial_counts_without_its_logs(self) -> None:
         """A trial without logs counts, for example on a full disk; here their folder is missing.
 
-        The long log of a failure is recorded, although Buildbot's workers split lines of 4,096
-        characters.
+        It also counts if the database is away when old logs and kernels are to be removed. The long
+        log of a failure is recorded, although Buildbot's workers split lines of 4,096 characters.
         """
+
+        def away(*_: object) -> None:
+            raise DatabaseError("the database is away")
+
+        self.patch(trial_logs, "retained_decisions", away)
+        self.patch(JobRepository, "needed_kernels", away)
+        await self.start()
+        record = await self.closed(self.open_night("stable/14", "c" * 40))
+        assert record.result == NightlyResult(1)
+        assert self.calls() == [f"{verb} {'c' * 40}" for verb in ("build", "trial")]
+        shutil.rmtree(self.settings.trial_logs)
         self.settings.trial_logs.touch()
         log = "".join(f"#{number} 0x{number:016x} at ether_input\n" for number in range(300))
         other = "b" * 40
         self.script({other: {"trial": "fail", "log": log}})
-        await self.start()
         record = await self.closed(self.add_night(boots=1))
         assert record.result == NightlyResult(1)
         record = await self.closed(self.add_night(other))
