@@ -16,6 +16,7 @@ from email.message import Message
 from email.utils import getaddresses, parseaddr
 
 from netbisect.bisect import mail_commands
+from netbisect.bisect.model.alert_state import HistoryEntry
 from netbisect.errors import UserError
 from netbisect.reports.mail import answers
 from netbisect.reports.render import words
@@ -96,25 +97,27 @@ def _execute(ledger: Ledger, settings: Settings, mail: bytes) -> str:
         return f"a mail of {sender!r} was ignored: no valid token in its recipients"
     if _is_automatic(message) or sender == settings.mail.sender or not is_mail_address(sender):
         return f"a mail of {sender!r} about alert {alert} was ignored: sent by a program"
+    now = ledger.clock()
     try:
         command = mail_commands.parse(_text(message))
-        until = ledger.clock() + command.days * _DAY if command.days else None
-        last = [(one.who, one.what, one.state) for one in ledger.alerts.changes(alert)[-1:]]
-        if last == [(sender, reason(command.why, until), command.state)]:
-            changed = ledger.alerts.get(alert)  # a kill came before the mail was marked as seen
+        last = ledger.alerts.changes(alert)[-1:]
+        if last and _has_made(command, sender, last[0], now):
+            now = last[0].at  # a kill came before the mail was marked as seen
+            changed = ledger.alerts.get(alert)
         else:
+            until = _end_of(command, now)
             changed = change_by_hand(
                 ledger, alert, command.state, who=sender, why=command.why, until=until
             )
     except (mail_commands.MailCommandError, NotAllowedError, NotFoundError) as error:
         answer, result = answers.not_understood(alert, str(error)), f"refused: {error}"
     else:
-        now = words.state(changed)
-        answer, result = answers.done(alert, now), f"{command.state.value}: {command.why}"
+        answer = answers.done(alert, words.state(changed))
+        result = f"{command.state.value}: {command.why}"
     data = {"alert": alert, "why": result}
     ledger.requests.add_audit_entry("answer", who=sender, via="mail", data=data)
     # One answer of a kind a day, so that no two programs can answer each other for ever.
-    kind = f"{sender} {words.day(ledger.clock())} {answer.text}"
+    kind = f"{sender} {words.day(now)} {answer.text}"
     ledger.mails.post(
         f"answer:{alert}:{hashlib.sha256(kind.encode()).hexdigest()}",
         answer,
@@ -122,6 +125,20 @@ def _execute(ledger: Ledger, settings: Settings, mail: bytes) -> str:
         in_reply_to=_message_id(message),
     )
     return f"a mail of {sender!r} about alert {alert}: {result}"
+
+
+def _end_of(command: mail_commands.MailCommand, now: float) -> float | None:
+    """End of a mute."""
+    return now + command.days * _DAY if command.days else None
+
+
+def _has_made(
+    command: mail_commands.MailCommand, sender: str, change: HistoryEntry, now: float
+) -> bool:
+    """Whether the command of a mail that is read again made this change; a mute, within a day."""
+    made = sender, reason(command.why, _end_of(command, change.at)), command.state
+    same = (change.who, change.what, change.state) == made
+    return same and (not command.days or now - change.at < _DAY)
 
 
 def _authorised_alert(message: Message, settings: MailSettings) -> int | None:

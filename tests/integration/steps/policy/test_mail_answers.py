@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import stat
 from collections.abc import Iterator
 from email.message import EmailMessage
@@ -139,12 +140,15 @@ def test_unknown_commands_are_answered_once_and_a_mute_ends_after_the_given_days
 
 
 @pytest.mark.parametrize("command", ["ack the price of SA-26:03", "mute 14d in review"])
-def test_a_mail_that_is_read_again_after_a_kill_changes_nothing(
+def test_a_mail_that_is_read_again_after_a_kill_and_midnight_changes_nothing(
     settings: Settings, ledger: Ledger, command: str
 ) -> None:
     mail = bytes(reply(settings, ledger, command))
+    midnight = math.ceil(ledger.clock() / 86400) * 86400
+    ledger.clock = lambda: midnight - 60
     first = execute(ledger, settings, mail)
     changes, mails = ledger.alerts.changes(1), len(ledger.mails.waiting())
+    ledger.clock = lambda: midnight + 60
 
     assert execute(ledger, settings, mail) == first
     assert ledger.alerts.changes(1) == changes
