@@ -106,9 +106,12 @@ def _open_night(
         return f"{branch} on {testbed.name}: {head[:12]} has been measured"
     line = f"{branch} on {testbed.name}: {head[:12]} is to be measured"
     for older in ledger.nights.unfinished(testbed.name, branch):
-        if older.id < record.id and not ledger.actions.of_job(older.id):
+        if older.id < record.id:
             why = Unfinished(f"replaced by the night of {head[:12]}")
-            with contextlib.suppress(StaleJobError), ledger.jobs.closing(older, why):
+            with (
+                contextlib.suppress(StaleJobError),
+                ledger.jobs.closing(older, why, unbegun=True),
+            ):
                 line += f"; it replaces job {older.id}, which has not begun"
     return line
 

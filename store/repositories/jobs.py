@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.evidence import split_kernel_name
@@ -154,8 +154,10 @@ class JobRepository(LedgerRepository):
         return self._all(following)
 
     @contextlib.contextmanager
-    def closing(self, record: JobRecord, result: Result) -> Iterator[JobClosing]:
-        """Closes a job with its result, and stores all that follows from it.
+    def closing(
+        self, record: JobRecord, result: Result, *, unbegun: bool = False
+    ) -> Iterator[JobClosing]:
+        """Closes a job, or only an `unbegun` one, with its result and all that follows from it.
 
             with ledger.jobs.closing(record, result) as closing:
                 alert = closing.open_alert(result.effects, what="confirmed")
@@ -164,13 +166,15 @@ class JobRepository(LedgerRepository):
         The block is one transaction and delays other writers; compute results before it.
 
         Raises:
-            StaleJobError: the job is not open, or has changed; the block is not entered.
+            StaleJobError: the job is not open, has changed, or has begun; the block is not entered.
             StoreError: there is no such job, or the database failed.
         """
         with self.writing() as writing:
             row = get_row(writing.session, JobRecord, record.id)
             if row.state != JobState.OPEN or row.job_json != record.job_json:
                 raise StaleJobError(f"job {record.id} ({record.key}) is {row.state} or has changed")
+            if unbegun and writing.session.scalar(select(exists().where(Action.job == row.id))):
+                raise StaleJobError(f"job {record.id} ({record.key}) has begun")
             row.state = JobState.CLOSED
             row.result_json = serialization.dumps(result)
             row.closed_at = writing.now

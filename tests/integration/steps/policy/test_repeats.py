@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ledger_facts import intend, measured
@@ -96,8 +97,16 @@ def test_the_last_nightly_job_is_repeated_after_against_itself_days(lab: Lab) ->
     assert len(repeats(lab.open_nights(28))) == 1
 
 
-def test_a_newer_night_replaces_a_queued_one(lab: Lab) -> None:
-    """One that has begun stays; a replaced revision may be measured later."""
+def test_a_newer_night_replaces_a_queued_one(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has begun stays, also at that moment; a replaced one may be measured later."""
+    closing = lab.ledger.jobs.closing
+
+    def late(record: JobRecord, *more: Any, **options: Any) -> Any:
+        if record.id == begun.id and not lab.ledger.actions.of_job(record.id):
+            intend(lab.ledger, begun, lab.line[0])  # as another process does now
+        return closing(record, *more, **options)
+
+    monkeypatch.setattr(lab.ledger.jobs, "closing", late)
     testbed = lab.lab.testbed(TESTBED)
 
     def old_night(number: int) -> JobRecord:
@@ -106,7 +115,6 @@ def test_a_newer_night_replaces_a_queued_one(lab: Lab) -> None:
         return lab.ledger.jobs.add(night, key=key, priority=PRIORITY_NIGHT)
 
     begun, queued, of_other = old_night(0), old_night(1), lab.open_nights(0, "e5-2650")[-1]
-    intend(lab.ledger, begun, lab.line[0])
     newest = lab.open_nights(1)[-1]
 
     assert lab.ledger.jobs.all_open() == [begun, of_other, newest]
