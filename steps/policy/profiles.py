@@ -8,7 +8,7 @@ from pathlib import Path
 
 from netbisect.bisect.model import profile_stacks, serialization
 from netbisect.bisect.model.entities import Profile
-from netbisect.bisect.model.jobs import ProfileJob
+from netbisect.bisect.model.jobs import NightlyJob, ProfileJob
 from netbisect.bisect.model.metric import scenario_of
 from netbisect.bisect.model.results import Result, Unfinished, culprits_of
 from netbisect.reports.model.profiles import ProfilePair, StoredProfile
@@ -19,6 +19,8 @@ PRIORITY_CULPRIT = 50
 """Below nightly jobs."""
 PRIORITY_REQUEST = 150
 """Above nightly jobs, below searches."""
+_PATIENCE = 86400.0
+"""Seconds until a profile no longer waits for nightly jobs."""
 _LOAD = 0.7
 """Share of the slowest side's rate: shows every function, and leaves room for pmcstat."""
 
@@ -52,9 +54,13 @@ def with_load(ledger: Ledger, job: ProfileJob) -> ProfileJob:
 
 
 def must_wait(ledger: Ledger, record: JobRecord) -> bool:
-    """Whether the testbed has a job of higher priority."""
+    """Whether the testbed has a job of higher priority, after a day other than a nightly one.
+
+    Nights that take longer than a day leave no pause between them.
+    """
+    waited = ledger.clock() - record.opened_at >= _PATIENCE
     return any(
-        other.priority > record.priority
+        other.priority > record.priority and not (waited and isinstance(other.job, NightlyJob))
         for other in ledger.jobs.all_open()
         if other.job.testbed == record.job.testbed
     )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 from real_master import REVISION, RealMaster, case
 
 from netbisect.bisect.model.jobs import NightlyJob, ProfileJob
-from netbisect.bisect.model.results import NightlyResult, ProfileResult, Unfinished
+from netbisect.bisect.model.results import ProfileResult, Unfinished
 from netbisect.steps.policy import profiles
 from netbisect.steps.site.live import LivePages
 from netbisect.store.db.records import ActionStage, JobRecord
 
-OTHER = "b" * 40
+OTHER, THIRD = "b" * 40, "c" * 40
 
 
 class ProfilesTest(RealMaster):
@@ -74,23 +75,28 @@ class ProfilesTest(RealMaster):
     @pytest.mark.long
     @case
     async def test_a_profile_waits_for_jobs_of_higher_priority(self) -> None:
+        """After a day, it no longer waits for the end of a nightly job."""
         self.script({REVISION: {"trial": "wait"}})
         await self.start()
-        night = self.ledger.jobs.add(
-            NightlyJob("main", "c2558", REVISION, ("inet4-forwarding",), 1),
-            key="night:main:c2558:now",
-            priority=200,
-        )
+        night = NightlyJob("main", "c2558", REVISION, ("inet4-forwarding",), 2)
+        self.ledger.jobs.add(night, key="night:main:c2558:now", priority=200)
         job = self.profile(OTHER)
+        self.ledger.clock = lambda: time.time() - 86400
+        old = self.profile(THIRD)
         await self.until((self.folder / "waiting").exists)
         self.scheduler.advance()
+        await self.until(
+            lambda: any(one.buildset for one in self.ledger.actions.of_job(old.id)[1:])
+        )
         assert self.ledger.actions.of_job(job.id) == []
         (self.folder / "go").touch()
         job = await self.closed(job)
 
         assert job.result == ProfileResult((OTHER,))
-        assert self.ledger.jobs.get(night.id).result == NightlyResult(1)
-        assert self.calls()[-1] == f"profile {OTHER}"
+        assert self.calls() == [
+            *(f"build {REVISION}", f"trial {REVISION}", f"build {THIRD}", f"profile {THIRD}"),
+            *(f"trial {REVISION}", f"build {OTHER}", f"profile {OTHER}"),
+        ]
 
     @pytest.mark.long
     @case
