@@ -28,7 +28,7 @@ from netbisect.steps.scheduler.buildsets import BuildsetOutcome, SchedulerPart, 
 from netbisect.steps.scheduler.prefetch import Prefetcher
 from netbisect.steps.scheduler.quarantine import QuarantinePolicy
 from netbisect.steps.scheduler.testbed_groups import PRIORITY_PEER
-from netbisect.store.db.records import Action, ActionStage, JobRecord, Outcome
+from netbisect.store.db.records import Action, ActionStage, JobRecord, JobState, Outcome
 from netbisect.store.ledger import Ledger
 
 MOST_TRIES = RULES[Fault.NO_ANSWER].tries
@@ -50,12 +50,13 @@ class Decisions(SchedulerPart):
     kernels: Kernels
     prefetcher: Prefetcher
     quarantine: QuarantinePolicy
-    _raised: dict[int, int] = field(default_factory=dict)
-    """Priorities of other jobs that wait for a kernel, by its decision."""
+    _raised: dict[int, JobRecord] = field(default_factory=dict)
+    """The most urgent job that waits for a kernel, by its decision."""
 
-    def raise_priority(self, decision: Action, priority: int) -> None:
-        """Gives a build the priority of another job that waits for its kernel, if it is higher."""
-        self._raised[decision.id] = max(priority, self._raised.get(decision.id, priority))
+    def raise_priority(self, decision: Action, record: JobRecord) -> None:
+        """Gives a build the priority of a job that waits for its kernel, if it is higher."""
+        known = self._raised.get(decision.id, record)
+        self._raised[decision.id] = max(known, record, key=lambda one: one.priority)
 
     async def follow(
         self, record: JobRecord, decision: Action
@@ -68,9 +69,16 @@ class Decisions(SchedulerPart):
         if ended is not None:
             self._raised.pop(decision.id, None)
             return await self._end(record, decision, *ended)
-        raised = self._raised.get(decision.id, record.priority)
-        if record.request is not None or raised > record.priority:  # users can change it
-            await self.buildsets.set_priority(buildset, max(raised, record.priority))
+        raised = self._raised.get(decision.id)
+        priority = record.priority
+        if raised is not None:
+            now = await self.database.do(lambda ledger: ledger.jobs.get(raised.id))
+            if now.state is JobState.OPEN:
+                priority = max(priority, now.priority)
+            else:
+                del self._raised[decision.id]
+        if record.request is not None or raised is not None:  # users can change it
+            await self.buildsets.set_priority(buildset, priority)
         return None
 
     async def _end(

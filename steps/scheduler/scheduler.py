@@ -322,7 +322,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             == (ActionStage.KERNEL, wanted, config, testbed.arch)
         ]:
             for one in building:
-                self.decisions.raise_priority(one, record.priority)
+                self.decisions.raise_priority(one, record)
             return None
         else:
             stage, target = ActionStage.KERNEL, kernel_builder(testbed.arch)

@@ -32,7 +32,6 @@ def boot(name: str) -> Boot:
 
 
 def boots(url: str) -> list[str]:
-    """Ids of the recorded boots, oldest first."""
     engine = open_ledger(url).engine
     with engine.connect() as connection:
         found = list(connection.execute(text("SELECT id FROM boots ORDER BY at, id")).scalars())

@@ -63,8 +63,6 @@ def test_the_fixes_are_for_the_installed_buildbot() -> None:
 
 
 class DeadMasterTest(RealMaster):
-    """The dead master is a row of the database."""
-
     @pytest.mark.long
     @case
     async def test_requests_of_a_dead_master_are_started_again(self: Any) -> None:
@@ -96,11 +94,7 @@ class DeadMasterTest(RealMaster):
 
     async def connect_builder(self) -> None:
         """Connects the build host, and waits until Buildbot has looked for work for it."""
-        config = self.master.config_loader.config_dict
-        others = [other for other in config["workers"] if other.workername != "builder"]
-        local = worker.LocalWorker("builder", max_builds=1, missing_timeout=0)
-        config["workers"] = [*others, local]
-        await self.master.doReconfig()
+        await self.connect_worker("builder")
         workers = self.master.workers.workers
         await self.until(lambda: bool(workers["builder"].workerforbuilders))
         distributor = self.master.botmaster.brd
@@ -131,7 +125,6 @@ class LostWorkerTest(RealMaster):
         return lost
 
     async def disconnect(self) -> None:
-        """Disconnects the worker for 0.3 seconds."""
         lost = self.master.workers.workers["c2558"]
         lost.conn.loseConnection()
         await self.until(lambda: not lost.workerforbuilders)

@@ -53,8 +53,6 @@ MAIL = OutboxMail(
 
 
 class EndlessServer:
-    """A mail server with an endless greeting."""
-
     def __init__(self, port: int) -> None:
         self._listener = socket.create_server(("127.0.0.1", port))
         self._stop = threading.Event()
@@ -247,8 +245,6 @@ class DigestMailTest(RealMaster):
 
 
 class Busy(MailKeeper):
-    """Has an error for QUIT."""
-
     async def handle_QUIT(self, *_: object) -> str:  # noqa: N802 - aiosmtpd's name
         return "421 busy"
 

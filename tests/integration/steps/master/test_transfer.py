@@ -87,11 +87,9 @@ class _Search:
         return kernel.key
 
     def stored(self) -> set[str]:
-        """Keys of the stored kernels."""
         return {path.name for path in self.settings.kernels.iterdir()}
 
     def prune(self, space: str) -> str:
-        """Prunes the store to an amount of space."""
         settings = replace(self.settings, kernel_space=space)
         return prune(settings, self.ledger.jobs.needed_kernels())
 

@@ -42,7 +42,6 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def ledger(settings: Settings) -> Iterator[Ledger]:
-    """A ledger with an alert and the mail about it."""
     ledger = open_service_ledger(settings)
     alert = announce(ledger)
     ledger.mails.post("alert:1", Mail("a drop", "-10 %\n"), ["p@lab.invalid"], alert=1)

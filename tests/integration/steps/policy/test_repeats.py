@@ -49,7 +49,6 @@ class Lab:
         return self.ledger.jobs.all_open()
 
     def measure(self, record: JobRecord) -> list[JobRecord]:
-        """Ends a nightly job with measurements; returns the follow-ups."""
         night = record.job
         assert isinstance(night, NightlyJob)
         self.measured += 1

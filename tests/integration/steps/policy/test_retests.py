@@ -58,7 +58,6 @@ class Nights:
         return facts
 
     def night(self, number: int, change: float = 0.0, slow: Sequence[int] = ()) -> list[JobRecord]:
-        """Measures a commit in a nightly job; returns the follow-ups."""
         self.ledger.facts.record_all(self.facts(number, change, slow), "the test")
         night = NightlyJob("main", TESTBED, self.line[number], (self.scenario,), BOOTS)
         record = self.ledger.jobs.add(night, key=f"night {number}")
@@ -67,7 +66,6 @@ class Nights:
     def answer(
         self, record: JobRecord, ln_ratio: float, *, confirmed: bool = True
     ) -> list[JobRecord]:
-        """Ends a comparison; returns the follow-ups."""
         effect = Effect(self.scenario, ln_ratio, ln_ratio - 0.004, ln_ratio + 0.004, 1e-5, 6, 6)
         result: Result = Confirmed((effect,)) if confirmed else NotConfirmed((effect,), "no room")
         return self.followups.conclude(self.ledger, record, result)

@@ -24,8 +24,6 @@ LINE = [Commit(f"{n:040x}", n, "", "", "", "", float(n)) for n in range(1, 20)]
 
 @dataclass
 class Measurements:
-    """A ledger with commits and measurements."""
-
     ledger: Ledger
     lab: Lab
 

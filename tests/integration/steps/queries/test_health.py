@@ -57,8 +57,6 @@ def test_each_epoch_lists_changed_conditions(ledger: Ledger) -> None:
 
 
 class SimulatedLab:
-    """Records nights with simulated noise."""
-
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.random = random.Random(1)
@@ -94,7 +92,6 @@ class SimulatedLab:
             self.ledger.facts.record(fact, decision)
 
     def record(self, number: int, ago: float, change: float = 0.0) -> None:
-        """Records five boots of a commit for a nightly job."""
         self.ledger.clock = lambda: NOW - ago * DAY
         job = NightlyJob("main", "c2558", LINE[number], (FORWARDING,), 5)
         record = self.ledger.jobs.add(job, key=f"{number} {ago}")

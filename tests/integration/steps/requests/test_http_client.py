@@ -22,8 +22,6 @@ from netbisect.steps.requests.http_client import HttpClient, ServerError
 
 
 class CommandsTest(ApiMaster):
-    """`netbisect request` with the API of a real master."""
-
     async def run_command(self, *arguments: str, token: str) -> Result:
         place = self.folder / "token"
         place.write_text(f"{token}\n")

@@ -67,7 +67,6 @@ class RequestsTest(RealMaster):
         return self.ledger.requests.open("compare", body, [job], **options)
 
     async def ended(self, request: Request) -> Request:
-        """Waits for the end of a request; returns it."""
 
         def has_ended() -> bool:
             return self.ledger.requests.get(request.id).state is not RequestState.OPEN
@@ -76,7 +75,6 @@ class RequestsTest(RealMaster):
         return self.ledger.requests.get(request.id)
 
     def boots(self) -> list[str]:
-        """The booted revisions, in order."""
         return [call[6:] for call in self.calls() if call.startswith("trial")]
 
     @case
@@ -144,7 +142,6 @@ class RequestsTest(RealMaster):
             await self.until((folder / request_files.DOCUMENT).is_file)
 
     async def check_page_of_last_trial(self, request: Request) -> None:
-        """Asserts that the page links to the request."""
         builder = await self.master.data.updates.findBuilderId("bench-c2558")
         builds = await self.master.data.get(("builders", builder, "builds"))
         last = max(build["buildid"] for build in builds)

@@ -67,7 +67,6 @@ class Alerts:
         return search
 
     def add_group_testbed(self, name: str = "c2558-2") -> None:
-        """Adds a second testbed like c2558, and puts both in one group."""
         first, *others = (
             replace(testbed, group="atoms" * (testbed.name == "c2558"))
             for testbed in self.lab.testbeds
@@ -84,7 +83,6 @@ class Alerts:
         return Culprit(revision, parent, Posterior({revision: 0.99}, 0.01), (effect,))
 
     def end(self, search: JobRecord, result: Result) -> Alert:
-        """Ends the search of an alert; returns the alert."""
         self.followups.conclude(self.ledger, search, result)
         found = self.ledger.alerts.of_job(search.id)
         assert found is not None
@@ -223,7 +221,6 @@ def test_the_committer_of_a_verified_culprit_gets_a_mail_if_allowed(alerts: Aler
 
 
 def profiled(alerts: Alerts, record: JobRecord, folded: dict[str, str]) -> None:
-    """Records trials of a profile job with their files."""
     [scenario] = record.job.scenarios
     for revision, text in folded.items():
         trial = intend(alerts.ledger, record, revision, stage=ActionStage.PROFILE)

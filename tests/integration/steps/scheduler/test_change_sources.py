@@ -69,7 +69,6 @@ class NightlyTest(RealMaster):
             assert dt.datetime.fromtimestamp(night.actuateAt).hour == hour  # noqa: DTZ006
 
     async def reload(self: Any, night: Any, **changed: int) -> None:
-        """Has the master read changed settings of nights."""
         for name, value in changed.items():
             object.__setattr__(self.settings.night, name, value)
         config = self.master.config_loader.config_dict

@@ -53,7 +53,6 @@ class SearchTest(RealMaster):
         return found()[0]
 
     def builds(self) -> Counter[str]:
-        """Number of builds by revision."""
         return Counter(call for call in self.calls() if call.startswith("build"))
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from ledger_facts import comparison
 from real_master import REVISION, RealMaster, case
 from twisted.internet import reactor, task
 
 from netbisect.bisect.model.faults import IN_A_ROW, Fault
-from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.reports.render import words
 from netbisect.steps.policy import attempts
@@ -27,11 +24,6 @@ class QuarantinePolicyTest(RealMaster):
     builders = ("builder", "another")
     testbeds = ("c2558", "e5-2650")
     owner = "owner@lab.invalid"
-
-    async def recoveries(self) -> list[dict[str, Any]]:
-        """Buildsets that recover testbeds."""
-        found = await self.master.data.get(("buildsets",))
-        return [one for one in found if one["external_idstring"].startswith("nb:recover")]
 
     def compare(self, testbed: str = "c2558") -> JobRecord:
         job = comparison(OTHER, REVISION, "inet4-forwarding", testbed=testbed)
@@ -106,8 +98,7 @@ class QuarantinePolicyTest(RealMaster):
         await self.start()
         first = self.add_night(boots=1)
         await self.until((self.folder / "waiting").exists)
-        other_branch = NightlyJob("stable/15", "c2558", OTHER, ("inet4-forwarding",), 1)
-        second = self.ledger.jobs.add(other_branch, key="night:stable/15:c2558")
+        second = self.add_night(OTHER, boots=1, branch="stable/15")
 
         def submitted() -> bool:
             decisions = self.ledger.actions.of_job(second.id)
@@ -132,11 +123,11 @@ class QuarantinePolicyTest(RealMaster):
         self.script({"c2558": {"recover": ["crash", "crash", "ok"]}})
         await self.start()
         await self.closed(self.add_night(boots=1))
-        while sum(recovery["complete"] for recovery in await self.recoveries()) < 3:
+        while sum(recovery["complete"] for recovery in await self.buildsets(recoveries=True)) < 3:
             await task.deferLater(reactor, 0.05)
         await self.scheduler._lock.run(self.scheduler._pass)
 
-        assert len(await self.recoveries()) == 3
+        assert len(await self.buildsets(recoveries=True)) == 3
         assert self.places().count("recover c2558") == 3
         assert self.ledger.quarantines.current() == {}
 

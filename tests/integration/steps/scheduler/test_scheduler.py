@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import pytest
 from ledger_facts import bisect_job, comparison, intend
@@ -13,7 +12,6 @@ from real_master import REVISION, TESTBED, RealMaster, case
 from twisted.internet import defer, reactor, task
 
 from netbisect.bisect.model.entities import Failure, Noise
-from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.steps.master import trial_logs
@@ -24,7 +22,7 @@ from netbisect.steps.scheduler.decisions import MOST_TRIES
 from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME, BisectScheduler
 from netbisect.steps.service.settings import load
 from netbisect.store.db.database import DatabaseError
-from netbisect.store.db.records import ActionStage, JobRecord, Outcome
+from netbisect.store.db.records import ActionStage, Outcome
 from netbisect.store.repositories.jobs import JobRepository
 from netbisect.workers.build.artifacts import ARCHIVE, FACT
 from netbisect.workers.build.patches import PatchStore, read
@@ -36,11 +34,6 @@ GONE = (
 
 
 class BisectSchedulerTest(RealMaster):
-    async def recoveries(self) -> list[dict[str, Any]]:
-        """Buildsets that recover the testbed."""
-        found = await self.master.data.get(("buildsets",))
-        return [one for one in found if one["external_idstring"].startswith("nb:recover")]
-
     @case
     async def test_a_nightly_job_is_measured_and_its_testbed_and_kernel_are_released(self) -> None:
         """There is one buildset per decision and one recovery; the kernel is removed afterwards.
@@ -68,13 +61,12 @@ class BisectSchedulerTest(RealMaster):
         left = [path.name for path in self.settings.trial_logs.glob(".incoming*")]
         assert left == [".incoming-bench-e5-2650-99"]
         await self.until(lambda: not list(self.settings.kernels.iterdir()))
-        while not any(recovery["complete"] for recovery in await self.recoveries()):
+        while not any(recovery["complete"] for recovery in await self.buildsets(recoveries=True)):
             await task.deferLater(reactor, 0.05)
         await self.scheduler._lock.run(self.scheduler._pass)
-        assert len(await self.recoveries()) == 1
+        assert len(await self.buildsets(recoveries=True)) == 1
 
-        night = NightlyJob("stable/15", "c2558", REVISION, ("inet4-forwarding",), 1)
-        await self.closed(self.ledger.jobs.add(night, key="night:stable/15:c2558"))
+        await self.closed(self.add_night(boots=1, branch="stable/15"))
         assert self.calls().count(f"build {REVISION}") == 2, "the kernel was removed"
         await self.check_runs()
 
@@ -93,56 +85,29 @@ class BisectSchedulerTest(RealMaster):
         assert trials()[0] > 1
         assert evidence.observations[0].runs == trials()[0]
 
-    @pytest.mark.long
     @case
-    async def test_builds_are_shared_and_start_by_priority(self) -> None:
-        self.script({REVISION: {"build": "wait"}})
-        await self.start()
-        self.add_night(boots=1)
-        await self.until((self.folder / "waiting").exists)
-        nights = [
-            (100, "stable/13", "b" * 40),
-            (200, "stable/14", "c" * 40),
-            (100, "stable/15", REVISION),
-        ]
-        waiting = [
-            self.ledger.jobs.add(
-                NightlyJob(branch, "c2558", revision, ("inet4-forwarding",), 1),
-                key=f"night:{branch}:c2558:{revision}",
-                priority=priority,
-            )
-            for priority, branch, revision in nights
-        ]
-        while len(await self.buildsets()) < 3:
-            await task.deferLater(reactor, 0.05)
-        (self.folder / "go").touch()
-        for record in waiting:
-            await self.closed(record)
-
-        built = [call[len("build ")] for call in self.calls() if call.startswith("build")]
-        assert built == ["a", "c", "b"]
-
-    @case
-    async def test_a_build_gets_the_priority_of_the_job_that_waits_for_it(self) -> None:
+    async def test_builds_are_shared_and_start_by_the_priority_of_the_jobs_that_wait(self) -> None:
+        """The priority falls again when the more urgent job ends without the kernel."""
         self.script({REVISION: {"build": "wait"}})
         await self.start()
         self.add_night(boots=1)
         await self.until((self.folder / "waiting").exists)
         records = []
-        for priority, branch, revision in (
-            (40, "stable/13", "b" * 40),
-            (100, "stable/14", "c" * 40),
-            (200, "stable/15", "b" * 40),
+        for number, (priority, letter) in enumerate(
+            ((40, "b"), (100, "c"), (200, "b"), (30, "d"), (300, "d"), (100, "a"))
         ):
-            night = NightlyJob(branch, "c2558", revision, ("inet4-forwarding",), 1)
-            records.append(self.ledger.jobs.add(night, key=f"night:{branch}", priority=priority))
+            branch = f"stable/{number}"
+            records.append(self.add_night(letter * 40, 1, branch=branch, priority=priority))
             await self.scheduler.advance()
+        await self.scheduler.advance()
+        with self.ledger.jobs.closing(records.pop(4), Unfinished("it is no longer wanted")):
+            pass
         await self.scheduler.advance()
         (self.folder / "go").touch()
         for record in records:
             await self.closed(record)
         built = [call[len("build ")] for call in self.calls() if call.startswith("build")]
-        assert built == ["a", "b", "c"]
+        assert built == ["a", "b", "c", "d"]
 
     @case
     async def test_a_night_waits_for_the_end_of_the_one_before_it(self) -> None:
@@ -185,11 +150,6 @@ class BisectSchedulerTest(RealMaster):
         assert [path.name for path in failed.iterdir()] == ["trial-lab.log"]
         assert len(self.ledger.mails.waiting()) == 4, "one per job, one about the quarantine"
 
-    def open_night(self, branch: str, revision: str = REVISION, priority: int = 100) -> JobRecord:
-        """Adds a night of one boot on another branch."""
-        night = NightlyJob(branch, "c2558", revision, ("inet4-forwarding",), 1)
-        return self.ledger.jobs.add(night, key=f"night:{branch}", priority=priority)
-
     @case
     async def test_a_kernel_that_was_damaged_on_the_master_is_built_again(self) -> None:
         lab = self.folder / "lab.toml"
@@ -201,7 +161,7 @@ class BisectSchedulerTest(RealMaster):
         for name, branch in ((ARCHIVE, "stable/14"), (FACT, "stable/15")):
             (self.settings.kernels / key / name).write_bytes(b"")
             shutil.rmtree(self.lab.kernels)
-            record = await self.closed(self.open_night(branch))
+            record = await self.closed(self.add_night(boots=1, branch=branch))
             assert record.result == NightlyResult(1)
         calls = [f"build {REVISION}", f"trial {REVISION}"]
         assert self.calls() == calls * 3
@@ -220,7 +180,7 @@ class BisectSchedulerTest(RealMaster):
         self.patch(trial_logs, "retained_decisions", away)
         self.patch(JobRepository, "needed_kernels", away)
         await self.start()
-        record = await self.closed(self.open_night("stable/14", "c" * 40))
+        record = await self.closed(self.add_night("c" * 40, boots=1))
         assert record.result == NightlyResult(1)
         assert self.calls() == [f"{verb} {'c' * 40}" for verb in ("build", "trial")]
         shutil.rmtree(self.settings.trial_logs)

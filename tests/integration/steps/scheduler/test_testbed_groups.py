@@ -71,7 +71,6 @@ class GroupMaster(RealMaster):
         return [one for one in self.ledger.facts.of_action(decision.id) if isinstance(one, Sample)]
 
     def assert_culprit(self, record: JobRecord) -> None:
-        """Asserts that the search found the culprit, and that all decisions ended."""
         assert isinstance(record.result, Culprit)
         assert record.result.revision == LINE[CULPRIT]
         assert all(action.outcome for action in self.ledger.actions.of_job(record.id))
@@ -80,7 +79,6 @@ class GroupMaster(RealMaster):
         await self.until(lambda: any(trial.outcome for trial in self.trials(record, testbed)))
 
     async def until_idle(self) -> None:
-        """Waits for the end of all builds."""
         while not all(buildset["complete"] for buildset in await self.buildsets()):
             await task.deferLater(reactor, 0.05)
 
@@ -219,8 +217,7 @@ class TestbedGroupsTest(GroupMaster):
         ]
         peer_trial = intend(self.ledger, record, kernel.revision, PEER)
         buildset = await self.scheduler.decisions._submit(record, peer_trial)
-        night = NightlyJob("main", PEER, LINE[0], ("inet4-forwarding",), 1)
-        tonight = self.ledger.jobs.add(night, key="night", priority=100)
+        tonight = self.add_night(LINE[0], boots=1, testbed=PEER, priority=100)
         self.scheduler._lock.release()
         await self.scheduler.advance()
 
@@ -237,7 +234,6 @@ class TestbedGroupsTest(GroupMaster):
         assert min(later, default=math.inf) >= tonight.closed_at
 
     async def until_running(self, number: int) -> None:
-        """Waits until a number of trials run."""
         while True:
             builds = await self.master.data.get(("builds",))
             benches = [
@@ -275,21 +271,14 @@ class TestbedGroupsTest(GroupMaster):
         assert abs(record.result.effects[0].ln_ratio - math.log(SLOW / FAST)) < 0.01
         trials = [trial for own in trials_by_testbed for trial in own]
         begun = [trial for trial in trials if self.ledger.facts.of_action(trial.id)]
-        assert self.calls_of("trial") == len(begun)
+        assert sum(call.startswith("trial ") for call in self.calls()) == len(begun)
         ended = {trial.id for trial in trials if trial.outcome is Outcome.OK}
         assert ended <= {trial.id for trial in begun}
         builds = Counter(call for call in self.calls() if call.startswith("build"))
         assert set(builds.values()) == {1}
-        await self.until_recovered()
-        self.flushLoggedErrors(KilledError)
-
-    def calls_of(self, verb: str) -> int:
-        return sum(call.startswith(f"{verb} ") for call in self.calls())
-
-    async def until_recovered(self) -> None:
-        """Waits for the recovery of both testbeds."""
         recovered = {f"recover {name}" for name in self.testbeds}
         await self.until(lambda: recovered <= set(self.places()))
+        self.flushLoggedErrors(KilledError)
 
     def kill_often(self) -> list[int]:
         """Effects raise KilledError; the list has the mean number of effects per error."""

@@ -14,13 +14,6 @@ from netbisect.steps.queries.progress import progress_of
 class WorkerMonitorTest(RealMaster):
     owner = "owner@lab.invalid"
 
-    async def connect_worker(self, name: str) -> None:
-        config = self.master.config_loader.config_dict
-        others = [other for other in config["workers"] if other.workername != name]
-        local = worker.LocalWorker(name, max_builds=1, missing_timeout=0)
-        config["workers"] = [*others, local]
-        await self.master.doReconfig()
-
     async def run_pass(self) -> None:
         """Runs a pass of the scheduler, which checks the workers."""
         await self.scheduler._lock.run(self.scheduler._pass)

@@ -21,7 +21,6 @@ TREES = {"main": ["GENERIC", "GENERIC-NODEBUG"], "stable/14": ["GENERIC"], "bare
 
 
 def history(folder: Path) -> History:
-    """The clone of a repository with these branches."""
     subprocess.run(["git", "init", "--quiet", "--bare", folder / "tree.git"], check=True)
     stream = "".join(
         _COMMIT.format(branch=branch) + "".join(_FILE.format(name=name) for name in names)

@@ -27,8 +27,6 @@ PASSWORD = "let-me-in"
 
 
 class Authority:
-    """A certificate authority."""
-
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
         self.folder = folder
@@ -72,8 +70,6 @@ class Authority:
 
 
 class TlsTest(RealMaster):
-    """A master with TLS, and the folder of a worker."""
-
     def setUp(self) -> Any:
         done = super().setUp()
         command = ["create-worker", "--quiet", "--connection-string=tls:placeholder"]

@@ -70,7 +70,6 @@ def test_passwords_created_by_root_belong_to_the_owner_of_the_folder(folder: Pat
 
 
 def password_check(folder: Path) -> str:
-    """The result of the password check."""
     checks = control.check_folder(folder)
     [found] = [check.found for check in checks if "password" in check.what + check.found]
     return found
@@ -99,10 +98,7 @@ def test_check_creates_and_reports_missing_passwords(tmp_path: Path) -> None:
 
 
 class SeparatePasswordsTest(RealMaster):
-    """A master with separate passwords."""
-
     def start_worker(self, name: str, password: str) -> Path:
-        """Starts a worker; returns its log."""
         place = self.folder / f"{name} with {password}"
         port = self.master.workers.registrations[name].getPBPort()
         command = ["create-worker", "--quiet", str(place), f"127.0.0.1:{port}", name, password]
@@ -124,7 +120,6 @@ class SeparatePasswordsTest(RealMaster):
         attached_builders = self.master.botmaster.builders.values
 
         def attached() -> set[str]:
-            """Names of the connected workers."""
             return {
                 one.worker.workername for builder in attached_builders() for one in builder.workers
             }

@@ -105,7 +105,6 @@ def test_two_processes_write_the_same_pages_as_one(whole_site: Site, tmp_path: P
 
 
 def kill_child(_: PagesOfTestbed) -> None:
-    """Kills the child process that calls it."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 

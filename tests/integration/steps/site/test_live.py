@@ -84,7 +84,6 @@ class LiveCase:
                 pass
 
     def search(self, revisions: list[str]) -> JobRecord:
-        """A search of the last alert."""
         alert, suspects = self.ledger.alerts.all()[-1], tuple(map(Candidate, revisions))
         ends = "main", alert.testbed, alert.good, suspects
         job = BisectJob(*ends, (alert.lead,), alert.lead, -0.1, Noise())

@@ -39,8 +39,6 @@ def actions(endpoints: Iterable[Any]) -> set[str]:
 
 
 class AnonymousTest(ApiMaster):
-    """Calls without a token and without a login."""
-
     async def rpc(self, path: str, method: str, **headers: str) -> int:
         body = {"id": 1, "jsonrpc": "2.0", "method": method, "params": {"enabled": False}}
         answer = await self.call("POST", f"api/v2/{path}", "", body, **headers)

@@ -13,7 +13,7 @@ from functools import partial
 
 import bcrypt
 import pytest
-from api_master import API, ORIGIN, ApiMaster
+from api_master import API, NEW_REQUEST, ORIGIN, REQUEST, ApiMaster
 from real_master import case
 from twisted.internet import threads
 
@@ -21,8 +21,6 @@ from netbisect.steps.requests.rate_limit import LoginBackoff
 from netbisect.steps.service.web_settings import PeopleRule
 from netbisect.steps.web import login as web_login
 
-_NEW = "plugins/netbisect/new-request.html"
-_REQUEST = {"kind": "compare", "subjects": "main~1 main", "testbeds": "c2558"}
 INVALID = (b"\xff", b"\xed\xa0\x80", b"\x00", b"%ff", "é".encode())
 PAGES = (
     b"plugins/netbisect/index.html",
@@ -42,7 +40,6 @@ HEADERS = (b"cookie", b"content-type", b"origin", b"accept", b"if-none-match", b
 
 
 def headers(invalid: bytes) -> Iterator[bytes]:
-    """Header lines with these bytes."""
     yield from (name + b": " + invalid for name in HEADERS)
     for form in (b"%s", b"%s.%s.%s", b"a.%s.c", b"e30.e30.%s"):
         session = form.replace(b"%s", invalid)
@@ -60,14 +57,11 @@ def headers(invalid: bytes) -> Iterator[bytes]:
 
 
 def addresses(page: bytes, invalid: bytes) -> Iterator[bytes]:
-    """URLs of a page with these bytes."""
     for form in (b"%s/%s", b"%s?%s", b"%s?name=%s", b"%s%s"):
         yield form.replace(b"%s", page, 1).replace(b"%s", invalid, 1)
 
 
 class InvalidTextTest(ApiMaster):
-    """A master with logins and a hook."""
-
     async def serve(self, **others: object) -> None:
         hook, users = self.folder / "hook", self.folder / "users"
         hook.write_text("git:secret\n")
@@ -99,7 +93,6 @@ class InvalidTextTest(ApiMaster):
         await threads.deferToThread(self.send_all)
 
     def send_all(self) -> None:
-        """Sends the bytes in each header and URL."""
         rest = b"\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}"
         requests = [
             verb + b" /" + page + b" HTTP/1.1\r\n" + header + rest
@@ -138,7 +131,7 @@ class InvalidTextTest(ApiMaster):
             assert await self.log_in("ann", password, "127.0.0.2") == ""
         await self.check_session(await self.log_in("ann", "secret"))
         cookie = await self.log_in("bob", "secret")
-        assert (await self.submit(_NEW, cookie=cookie, **_REQUEST))[0] == 303
+        assert (await self.submit(NEW_REQUEST, cookie=cookie, **REQUEST))[0] == 303
         assert [request.who for request in self.ledger.requests.all()] == ["bob"]
 
     async def log_in(self, name: str, password: str, source: str = "127.0.0.1") -> str:
@@ -154,8 +147,8 @@ class InvalidTextTest(ApiMaster):
 
     async def check_session(self, cookie: str) -> None:
         """Asserts that ann is known and may not request measurements."""
-        assert (await self.submit(_NEW, cookie=cookie, **_REQUEST))[0] == 403
-        assert (await self.submit(_NEW, **_REQUEST))[0] == 403
+        assert (await self.submit(NEW_REQUEST, cookie=cookie, **REQUEST))[0] == 403
+        assert (await self.submit(NEW_REQUEST, **REQUEST))[0] == 403
         body = {"kind": "compare", "subjects": ["main~1", "main"], "dry_run": True}
         for origin in ({}, {"origin": "https://x.invalid"}):
             answer = await self.call("POST", f"{API}/requests", "", body, cookie=cookie, **origin)

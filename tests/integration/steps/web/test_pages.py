@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 import treq
 from accessibility import CHROMIUM, MISSING, findings
-from api_master import DIFF, ORIGIN, ApiMaster
+from api_master import DIFF, NEW_REQUEST, ORIGIN, REQUEST, ApiMaster
 from real_master import case
 from twisted.internet import defer, threads
 
@@ -24,10 +24,6 @@ from netbisect.steps.service.compute import ComputeError
 from netbisect.steps.web import pages
 from netbisect.steps.web.responses import LAB_FILE
 from netbisect.workers.config.toml import FileError
-
-_NEW = "plugins/netbisect/new-request.html"
-_REQUEST = {"kind": "compare", "subjects": "main~1 main", "testbeds": "c2558"}
-"""A valid request."""
 
 
 class PagesTest(ApiMaster):
@@ -125,9 +121,9 @@ class PagesTest(ApiMaster):
     @case
     async def test_a_patch_is_requested_shown_and_cancelled_on_pages(self) -> None:
         await self.serve_ann("ask", "patch")
-        fields = _REQUEST | {"subjects": "main", "branch": "main", "diff": DIFF}
+        fields = REQUEST | {"subjects": "main", "branch": "main", "diff": DIFF}
         fields["scenarios"] = "inet4-forwarding"
-        code, _ = await self.submit(_NEW, **fields)
+        code, _ = await self.submit(NEW_REQUEST, **fields)
         [request] = self.ledger.requests.all()
 
         assert code == 303
@@ -160,16 +156,16 @@ class PagesTest(ApiMaster):
         assert '<meta http-equiv="refresh"' not in page
         for name in AskBody.__dataclass_fields__:
             assert f'name="{name if name != "patches" else "diff"}"' in page
-        fields = _REQUEST | {"scenarios": "all", "tunables": "hw.x=1 sysctl:net.inet.tcp.tso=0"}
+        fields = REQUEST | {"scenarios": "all", "tunables": "hw.x=1 sysctl:net.inet.tcp.tso=0"}
         fields |= {"boots": "2", "margin_percent": "1.5", "repeat": "yes", "fresh": "yes"}
         fields |= {"priority": "low", "address": "ann@example.org"}
-        code, text = await self.submit(_NEW, **fields, dry_run="yes")
+        code, text = await self.submit(NEW_REQUEST, **fields, dry_run="yes")
         assert code == 200
         assert "Nothing is queued" in text
         assert "testbed  builds  boots" in text
         assert self.ledger.requests.all() == before
 
-        assert (await self.submit(_NEW, **fields))[0] == 303
+        assert (await self.submit(NEW_REQUEST, **fields))[0] == 303
         [request] = [one for one in self.ledger.requests.all() if one.who == "ann"]
         [job] = [record.job for record in self.ledger.requests.jobs(request.id)]
         assert isinstance(job, MeasureJob)
@@ -186,25 +182,25 @@ class PagesTest(ApiMaster):
         await self.record(201, self.token("ask", who="bob"), testbeds=["c2558"])
         of_bob = "plugins/netbisect/request-1.html"
         for page, fields, message in (
-            (_NEW, {"subjects": "main", "diff": DIFF}, "need the right `patch`"),
-            (_NEW, {"subjects": "main+D5180 main"}, "need the right `patch`"),
-            (_NEW, {"scenarios": "<script>"}, "scenarios: "),
-            (_NEW, {"tunables": "sysctl:net.inet.tcp.tso"}, "expected NAME=VALUE"),
-            (_NEW, {"testbeds": ["c2558", "other"]}, "testbeds: unknown testbed"),
-            (_NEW, {"boots": "many", "branch": "../x"}, "boots: expected a whole number"),
-            (_NEW, {"margin_percent": "x"}, "margin_percent: expected a number"),
-            (_NEW, {"margin_percent": "nan"}, "is not a JSON number"),
-            (_NEW, {"priority": "high"}, "needs the right `priority`"),
-            (_NEW, {"priority": "first"}, "priority: "),
-            (_NEW, {"kind": "bisect", "subjects": "main~2..main", "hours": "-1"}, "hours: "),
-            (_NEW, {"kind": "series", "subjects": "main"}, "subjects: "),
-            (_NEW, {"kind": "all"}, "kind: "),
+            (NEW_REQUEST, {"subjects": "main", "diff": DIFF}, "need the right `patch`"),
+            (NEW_REQUEST, {"subjects": "main+D5180 main"}, "need the right `patch`"),
+            (NEW_REQUEST, {"scenarios": "<script>"}, "scenarios: "),
+            (NEW_REQUEST, {"tunables": "sysctl:net.inet.tcp.tso"}, "expected NAME=VALUE"),
+            (NEW_REQUEST, {"testbeds": ["c2558", "other"]}, "testbeds: unknown testbed"),
+            (NEW_REQUEST, {"boots": "many", "branch": "../x"}, "boots: expected a whole number"),
+            (NEW_REQUEST, {"margin_percent": "x"}, "margin_percent: expected a number"),
+            (NEW_REQUEST, {"margin_percent": "nan"}, "is not a JSON number"),
+            (NEW_REQUEST, {"priority": "high"}, "needs the right `priority`"),
+            (NEW_REQUEST, {"priority": "first"}, "priority: "),
+            (NEW_REQUEST, {"kind": "bisect", "subjects": "main~2..main", "hours": "-1"}, "hours: "),
+            (NEW_REQUEST, {"kind": "series", "subjects": "main"}, "subjects: "),
+            (NEW_REQUEST, {"kind": "all"}, "kind: "),
             (of_bob, {"verb": "cancel"}, "bob"),
             (of_bob, {"verb": "stop"}, "expected cancel, extend or resume"),
             (of_bob, {"verb": "extend", "boots": "3"}, "bob"),
             (of_bob, {"verb": "extend", "boots": "x"}, "boots: expected a whole number"),
         ):
-            given = _REQUEST | fields if page == _NEW else fields
+            given = REQUEST | fields if page == NEW_REQUEST else fields
             code, text = await self.submit(page, **given)
             assert code in (403, 409), fields
             assert message in text, (fields, text)
@@ -257,8 +253,6 @@ PAGES = (
 @pytest.mark.long
 @pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} is not installed")
 class AccessibilityTest(ApiMaster):
-    """Pages with forms, of a user who is logged in."""
-
     @case
     async def test_the_accessibility_checker_reports_no_violation(self) -> None:
         await self.serve_ann("ask")

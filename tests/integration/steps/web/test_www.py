@@ -19,8 +19,6 @@ HOSTILE = "]]> <script>alert(1)</script> & \x07"
 
 
 class WebTest(ApiMaster):
-    """A master with its web server."""
-
     def learn(self) -> None:
         commits = [
             Commit(name, number, HOSTILE, "", HOSTILE, "", 1e9)

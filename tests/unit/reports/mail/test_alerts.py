@@ -39,7 +39,6 @@ def too_wide(text: str) -> list[str]:
 
 
 def section(text: str, heading: str) -> str:
-    """The section below a heading."""
     return text.split(f"\n{heading}\n\n", 1)[1].split("\n\n", 1)[0]
 
 

@@ -34,13 +34,11 @@ def _open_umask() -> Iterator[None]:
 
 @pytest.fixture
 def folder(tmp_path: Path, _open_umask: None) -> Path:
-    """Folder of a new service."""
     write(tmp_path / "service", to="a@lab.invalid", repository=str(tmp_path / "none.git"))
     return tmp_path / "service"
 
 
 def check(folder: Path) -> tuple[bool, str]:
-    """Result and message of the check of file modes."""
     [found] = [one for one in check_folder(folder) if one.what == "modes of files"]
     return found.good, found.found
 
