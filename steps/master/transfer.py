@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 from buildbot.plugins import steps, util
 from buildbot.process.buildstep import BuildStep
+from buildbot.process.remotetransfer import FileReader
 from buildbot.process.results import FAILURE, SUCCESS
 from buildbot.steps.worker import CompositeStepMixin
+from twisted.internet import defer
 from twisted.python.failure import Failure
 
 from netbisect.bisect.model.revision_key import OVERLAY_MARK, PATCH_MARK
@@ -132,7 +135,7 @@ def upload_steps(source: Any, settings: Settings) -> list[BuildStep]:
     ]
 
 
-class FetchKernel(CompositeStepMixin, BuildStep):
+class FetchKernel(_ReasonMixin, CompositeStepMixin, BuildStep):
     """Downloads the kernel of property `kernel` to the worker, unless it has the kernel.
 
     `store` is that of the master and `place` that of the worker. The folder `emptied` on the
@@ -140,31 +143,53 @@ class FetchKernel(CompositeStepMixin, BuildStep):
     """
 
     name = "fetch kernel"
+    _transfers: ClassVar[WeakValueDictionary[tuple[str, str], defer.DeferredLock]] = (
+        WeakValueDictionary()
+    )
+    """By worker and key: testbeds of one worker must not write the same files at once."""
 
     def __init__(self, *, store: Path, place: str, emptied: str) -> None:
-        self.store = store
+        self.kernels = ArtefactStore(store)
         self.place = place
         self.emptied = emptied
         self.logEnviron = False  # what pathExists expects of a step
         super().__init__(haltOnFailure=True)
 
     async def run(self) -> int:
-        """The fact file is sent last: it marks a complete archive."""
-        await self.addLog("stdio")
+        await self.addLogForRemoteCommands("stdio")
         await self.runRmdir(self.emptied, abandonOnFailure=False)
         key = self.getProperty(KERNEL_PROPERTY)
-        kernels = ArtefactStore(self.store)
-        kernels.use(key)
+        self.kernels.use(key)
+        name = self.getProperty("workername"), key
+        async with self._transfers.setdefault(name, defer.DeferredLock()):
+            return int(await self._fetch(key))
+
+    async def _fetch(self, key: str) -> int:
         if await self.pathExists(f"{self.place}/{key}/{FACT}"):
             self.descriptionDone = ["kernel is present"]
-            return int(SUCCESS)
-        fault = await run_in_thread("checking a kernel", kernels.discard_damaged, key)
+            return SUCCESS
+        fault = await run_in_thread("checking a kernel", self.kernels.discard_damaged, key)
         if fault:
             self.descriptionDone = [f"the kernel is to be built again: {fault}"]
-            return int(FAILURE)
-        sources = [self.store / key / name for name in (ARCHIVE, FACT)]
-        self.build.addStepsAfterCurrentStep(_downloads(sources, f"{self.place}/{key}"))
-        return int(SUCCESS)
+            return FAILURE
+        archive = self.kernels.archive(key)
+        for path in (archive, archive.with_name(FACT)):  # the fact marks a complete archive
+            await self._send(path, f"{self.place}/{key}/{path.name}")
+        self.descriptionDone = ["kernel sent"]
+        return SUCCESS
+
+    async def _send(self, path: Path, destination: str) -> None:
+        """Sends a file; raises BuildStepFailed."""
+        with path.open("rb") as stream:
+            arguments = {
+                "workdir": self.workdir,
+                "workerdest": destination,
+                "reader": FileReader(stream),
+                "blocksize": _BLOCK,
+                "maxsize": None,
+                "mode": None,
+            }
+            await self.runRemoteCommand("downloadFile", arguments)
 
 
 class SendPatches(BuildStep):
@@ -186,19 +211,16 @@ class SendPatches(BuildStep):
         except (PatchError, OSError) as error:
             self.descriptionDone = [str(error)]
             return int(FAILURE)
-        self.build.addStepsAfterCurrentStep(_downloads(sources, self.place))
-        return int(SUCCESS)
-
-
-def _downloads(sources: list[Path], folder: str) -> list[BuildStep]:
-    """Steps that send files of the master to a folder of the worker."""
-    return [
-        _FileDownload(
-            name=f"send {source.name}",
-            mastersrc=str(source),
-            workerdest=f"{folder}/{source.name}",
-            blocksize=_BLOCK,
-            haltOnFailure=True,
+        self.build.addStepsAfterCurrentStep(
+            [
+                _FileDownload(
+                    name=f"send {source.name}",
+                    mastersrc=str(source),
+                    workerdest=f"{self.place}/{source.name}",
+                    blocksize=_BLOCK,
+                    haltOnFailure=True,
+                )
+                for source in sources
+            ]
         )
-        for source in sources
-    ]
+        return int(SUCCESS)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from buildbot.plugins import worker
 from ledger_facts import bisect_job, comparison, intend
 from real_master import REVISION, TESTBED, RealMaster, case
 from twisted.internet import defer, reactor, task
@@ -151,20 +152,40 @@ class BisectSchedulerTest(RealMaster):
         assert len(self.ledger.mails.waiting()) == 4, "one per job, one about the quarantine"
 
     @case
-    async def test_a_kernel_that_was_damaged_on_the_master_is_built_again(self) -> None:
+    async def test_a_kernel_is_sent_once_and_built_again_if_the_master_has_damaged_it(self) -> None:
+        """Two testbeds of a worker share the kernel, and need it at the same time."""
         lab = self.folder / "lab.toml"
-        lab.write_text(f'kernels = "received"\n{lab.read_text()}')
+        text = lab.read_text() + TESTBED.format(name="other", owner="", group="")
+        text = text.replace("line_rate_pps", 'worker = "lab"\nline_rate_pps')
+        lab.write_text(f'kernels = "received"\n{text}')
         self.settings, self.lab = load(self.folder / "netbisect.toml")
-        await self.start()
-        record = await self.closed(self.add_night(boots=1))
+        nights = [self.add_night(boots=1, testbed=name) for name in ("c2558", "other")]
+        await self.start(more_workers=[worker.LocalWorker("lab", max_builds=2, missing_timeout=0)])
+        for record in nights:
+            await self.closed(record)
+        assert sorted(await self.fetched()) == ["kernel is present", "kernel sent"]
+
         [key] = [path.name for path in self.settings.kernels.iterdir()]
         for name, branch in ((ARCHIVE, "stable/14"), (FACT, "stable/15")):
             (self.settings.kernels / key / name).write_bytes(b"")
             shutil.rmtree(self.lab.kernels)
             record = await self.closed(self.add_night(boots=1, branch=branch))
             assert record.result == NightlyResult(1)
-        calls = [f"build {REVISION}", f"trial {REVISION}"]
-        assert self.calls() == calls * 3
+            refused, sent = (await self.fetched())[-2:]
+            assert refused.startswith("the kernel is to be built again: ")
+            assert sent == "kernel sent"
+        assert self.calls()[3:] == [f"build {REVISION}", f"trial {REVISION}"] * 2
+
+    async def fetched(self) -> list[str]:
+        """Summaries of the steps that fetch a kernel, oldest first."""
+        builds = await self.master.data.get(("builds",))
+        steps = [await self.master.data.get(("builds", one["buildid"], "steps")) for one in builds]
+        return [
+            one["state_string"].removesuffix(" (failure)")
+            for of_build in steps
+            for one in of_build
+            if one["name"] == "fetch kernel"
+        ]
 
     @case
     async def test_a_trial_counts_without_its_logs(self) -> None:
