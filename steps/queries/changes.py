@@ -72,8 +72,7 @@ def comparison(
     the bad one, if known; `until` is the latest time of the measurements of unaffected testbeds,
     seconds since the epoch, or None to leave these out.
 
-    Raises:
-        StoreError: It is another job.
+    Raises StoreError if it is another job.
     """
     job = record.job
     if not isinstance(job, CompareJob):
@@ -110,8 +109,7 @@ def bisection(
 
     With an alert, which may be of a peer's testbed, it is the search as that alert sees it.
 
-    Raises:
-        StoreError: It is another job.
+    Raises StoreError if it is another job.
     """
     job = record.job
     if not isinstance(job, BisectJob):
@@ -160,11 +158,7 @@ def bisection(
 
 
 def of_job(lab: LabContext, ledger: Ledger, record: JobRecord) -> Change:
-    """The document of a comparison or a bisection.
-
-    Raises:
-        StoreError: It is another job.
-    """
+    """The document of a comparison or a bisection. Raises StoreError if it is another job."""
     make = bisection if isinstance(record.job, BisectJob) else comparison
     return make(lab, ledger, record)
 

@@ -60,11 +60,7 @@ class DocumentQueries:
     # ----------------------------------------------------------------------------- one alert
 
     def alert(self, number: int) -> types.AlertDocument:
-        """An alert.
-
-        Raises:
-            StoreError: there is none.
-        """
+        """An alert. Raises StoreError if there is none."""
         return self._alert(self.ledger.alerts.get(number))
 
     def _alert(self, alert: Alert) -> types.AlertDocument:
@@ -89,29 +85,17 @@ class DocumentQueries:
     # ------------------------------------------------------------------------ jobs of it
 
     def comparison(self, number: int) -> ComparisonDocument:
-        """A comparison.
-
-        Raises:
-            StoreError: there is no such job, or it is no comparison.
-        """
+        """A comparison. Raises StoreError if there is no such job, or it is no comparison."""
         return changes.comparison(self.lab, self.ledger, self.ledger.jobs.get(number))
 
     def bisection(self, number: int) -> BisectionDocument:
-        """A search for a commit.
-
-        Raises:
-            StoreError: there is no such job, or it is no such search.
-        """
+        """A search for a commit. Raises StoreError if there is none, or it is another job."""
         return changes.bisection(self.lab, self.ledger, self.ledger.jobs.get(number))
 
     # -------------------------------------------------------------------------------- a series
 
     def series(self, name: SeriesName) -> SeriesDocument:
-        """A series.
-
-        Raises:
-            StoreError: nothing was measured of it.
-        """
+        """A series. Raises StoreError if nothing was measured of it."""
         for one in self.ledger.series.histories(name.testbed, name.scenario):
             if one.name == name:
                 touching = self.ledger.alerts.of_series(name.testbed, name.scenario, name.branch)

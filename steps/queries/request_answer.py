@@ -93,11 +93,7 @@ def folders(settings: Settings, request: Request, parts: Sequence[JobRecord]) ->
 
 
 def news(ledger: Ledger, settings: Settings, number: int, headline: str) -> Mail:
-    """The mail about a change of a request.
-
-    Raises:
-        StoreError: there is no such request.
-    """
+    """The mail about a change of a request. Raises StoreError if there is no such request."""
     request = ledger.requests.get(number)
     labels = [ledger.commits.label(one) for one in request.parameters["subjects"]]
     return requests.news(number, request.kind, labels, headline, settings.request_address(number))

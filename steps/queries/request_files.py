@@ -39,8 +39,7 @@ def addresses(settings: Settings, request: int) -> list[str]:
 def write(queries: RequestQueries, request: Request) -> None:
     """Writes all files of an ended request, each atomically.
 
-    Raises:
-        OSError: there is no room, or the folder cannot be written.
+    Raises OSError if there is no room, or the folder cannot be written.
     """
     folder = folder_of(queries.settings, request.id)
     for one in queries.ledger.requests.jobs(request.id):

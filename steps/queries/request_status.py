@@ -60,11 +60,7 @@ class RequestQueries:
             return LabContext().evidence(ledger, record)
 
     def of(self, number: int) -> types.RequestDocument:
-        """The document of a request in the ledger.
-
-        Raises:
-            StoreError: there is none.
-        """
+        """The document of a request in the ledger. Raises StoreError if there is none."""
         return self._document(self.ledger.requests.get(number), self.ledger.requests.jobs(number))
 
     def answered(self, request: Request, parts: Sequence[JobRecord]) -> types.RequestDocument:

@@ -13,11 +13,7 @@ from netbisect.store.git.resolve import Range, Review, whereabouts
 
 
 def answer(history: History, name: str, found: Commit | Review | Range) -> api.RevisionMatches:
-    """Meaning of a name.
-
-    Raises:
-        HistoryError: the clone cannot be read.
-    """
+    """Meaning of a name. Raises HistoryError if the clone cannot be read."""
     if isinstance(found, Commit):
         return api.RevisionMatches(name=name, kind="commit", commit=_commit(history, found))
     if isinstance(found, Review):

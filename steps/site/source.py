@@ -25,9 +25,5 @@ class SiteSource:
         return LabContext(self.lab, self.home)
 
     def ledger(self) -> Ledger:
-        """The ledger in the database, which is migrated first.
-
-        Raises:
-            StoreError: The database cannot be used.
-        """
+        """The ledger in the database, which is migrated first. Raises StoreError."""
         return open_ledger(self.database)

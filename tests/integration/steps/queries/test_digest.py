@@ -40,10 +40,7 @@ class DigestCase:
         self.line = [commit.revision for commit in commits]
         ledger.commits.learn(commits, "main")
         ledger.clock = lambda: self.now
-        self.at(MORNING - 7 * HOUR)
-
-    def at(self, now: float) -> None:
-        self.now = now
+        self.now = MORNING - 7 * HOUR
 
     def night(self, number: int = 0) -> JobRecord:
         night = NightlyJob("main", TESTBED, self.line[number], self.scenarios, 1)
@@ -106,7 +103,7 @@ def test_digest_is_sent_once_a_day_even_without_news(
         pass
     assert case.digests() == [], "the digest is not due yet"
 
-    case.at(MORNING + 60)
+    case.now = MORNING + 60
     [first] = case.digests()
     assert case.digests() == [first], "a second call sends no second mail"
     count = len(case.scenarios)
@@ -115,11 +112,11 @@ def test_digest_is_sent_once_a_day_even_without_news(
     assert "No changes. No open drops." in " ".join(first.body.split())
 
     case.settings = replace(case.settings, mail=replace(case.settings.mail, digest_hour=18))
-    case.at(MORNING + 11 * HOUR)
+    case.now = MORNING + 11 * HOUR
     with monkeypatch.context() as patch:
         patch.delattr("netbisect.steps.queries.digest.gather")
         assert case.digests() == [first]
-    case.at(MORNING + 35 * HOUR)
+    case.now = MORNING + 35 * HOUR
     second = case.digest()
     assert second.key != first.key
     assert second.subject.endswith("nothing to measure, nothing new")
@@ -131,12 +128,12 @@ def test_a_digest_of_a_clock_that_was_ahead_delays_none(
 ) -> None:
     """On its day, no other one is gathered."""
     case.night()
-    case.at(MORNING + 300 * 24 * HOUR)
+    case.now = MORNING + 300 * 24 * HOUR
     assert len(case.digests()) == 1
-    case.at(MORNING)
+    case.now = MORNING
     [_, digest] = case.digests()
     assert f"of {len(case.scenarios)} series" in digest.body
-    case.at(MORNING + 300 * 24 * HOUR + 60)
+    case.now = MORNING + 300 * 24 * HOUR + 60
     monkeypatch.delattr("netbisect.steps.queries.digest.gather")
     assert len(case.digests()) == 2
 
@@ -149,7 +146,7 @@ def test_repeated_nights_count_once(case: DigestCase) -> None:
         case.measure(record)
         with case.ledger.jobs.closing(record, NightlyResult(1)):
             pass
-    case.at(MORNING)
+    case.now = MORNING
     count = len(case.scenarios)
     assert f"measured {count} of {count} series" in case.digest().body
 
@@ -163,7 +160,7 @@ def test_missing_measurements_have_reasons(case: DigestCase) -> None:
     with case.ledger.jobs.closing(failed, Unfinished("the worker was lost")):
         pass
     case.night(3)
-    case.at(MORNING)
+    case.now = MORNING
     mail = case.settings.mail
     case.settings = replace(case.settings, mail=replace(mail, digest=False))
     assert case.digests() == []
@@ -188,9 +185,9 @@ def test_a_drop_is_new_in_one_digest_and_open_in_later_ones(case: DigestCase) ->
         effect = Effect(scenario, ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 1e-6, 5, 6)
         with case.ledger.jobs.closing(record, Confirmed((effect,))) as closing:
             closing.open_alert((effect,), what="confirmed", ends=(case.line[0], case.line[2]))
-    case.at(MORNING)
+    case.now = MORNING
     first = case.digest()
-    case.at(MORNING + 24 * HOUR)
+    case.now = MORNING + 24 * HOUR
     second = case.digest()
 
     assert first.subject.endswith("1 new drop, 1 improvement")

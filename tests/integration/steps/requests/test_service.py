@@ -38,6 +38,10 @@ class RequestsTest(RealMaster):
         history = History(self.settings.mirror, self.lab.source.repository)
         return RequestService(self.ledger, history, self.settings, self.lab)
 
+    def queries(self) -> RequestQueries:
+        service = self.service()
+        return RequestQueries(self.ledger, self.settings, self.lab, service.history)
+
     def request(self, *revisions: str, boots: int = 2, runs: int = 1, **more: Any) -> Request:
         """Submits a comparison."""
         since = more.pop("shared_since", 0.0)
@@ -88,7 +92,15 @@ class RequestsTest(RealMaster):
         await self.start()
         request = await self.ended(self.request(OLD, NEW))
         self.check_comparison(request)
-        await self.check_page_of_last_trial(request)
+        builder = await self.master.data.updates.findBuilderId("bench-c2558")
+        builds = await self.master.data.get(("builders", builder, "builds"))
+        last = max(build["buildid"] for build in builds)
+        steps = await self.master.data.get(("builds", last, "steps"))
+        [urls] = [step["urls"] for step in steps if step["name"] == "compare"]
+        assert [(url["name"], url["url"].rpartition("/")[2]) for url in urls] == [
+            (f"request {request.id}", f"request-{request.id}.html"),
+            ("overview", "index.html"),
+        ]
         request = await self.ended(self.request(OLD, patched))
         self.check_patch(request, patched)
         trials = len(self.boots())
@@ -104,8 +116,7 @@ class RequestsTest(RealMaster):
     async def test_a_new_request_waits_for_the_scheduler(self) -> None:
         """Later, its master may not know the testbed."""
         request, now = self.request(OLD, NEW), self.ledger.clock()
-        history = History(self.settings.mirror, self.lab.source.repository)
-        queries = RequestQueries(self.ledger, self.settings, self.lab, history)
+        queries = self.queries()
         [part] = queries.of(request.id).parts
         assert part.now == "waits for the scheduler"
         self.ledger.clock = lambda: now + 3600.0
@@ -127,8 +138,7 @@ class RequestsTest(RealMaster):
         mail = Mail("cancelled", "cancelled\n")
         self.ledger.requests.cancel(cancelled.id, who="ann", via="command", why="", mail=mail)
         waiting = self.request(OLD, NEW, testbed="gone")
-        history = History(self.settings.mirror, self.lab.source.repository)
-        queries = RequestQueries(self.ledger, self.settings, self.lab, history)
+        queries = self.queries()
         [part] = queries.of(waiting.id).parts
         assert part.now == "waits: the lab file has no testbed gone"
         await self.start()
@@ -140,17 +150,6 @@ class RequestsTest(RealMaster):
         for request in (cancelled, waiting):
             folder = request_files.folder_of(self.settings, request.id)
             await self.until((folder / request_files.DOCUMENT).is_file)
-
-    async def check_page_of_last_trial(self, request: Request) -> None:
-        builder = await self.master.data.updates.findBuilderId("bench-c2558")
-        builds = await self.master.data.get(("builders", builder, "builds"))
-        last = max(build["buildid"] for build in builds)
-        steps = await self.master.data.get(("builds", last, "steps"))
-        [urls] = [step["urls"] for step in steps if step["name"] == "compare"]
-        assert [(url["name"], url["url"].rpartition("/")[2]) for url in urls] == [
-            (f"request {request.id}", f"request-{request.id}.html"),
-            ("overview", "index.html"),
-        ]
 
     def check_comparison(self, request: Request) -> None:
         assert self.boots() == [OLD, NEW, NEW, OLD]
@@ -226,7 +225,7 @@ class RequestsTest(RealMaster):
             return sum(revision in (OLD, NEW) for revision in self.boots())
 
         await self.until(lambda: boots_of_ann() == 3 and self.ledger.actions.all_open() == [])
-        await self.scheduler._lock.run(self.scheduler._pass)
+        await self.run_pass()
 
         assert self.ledger.actions.all_open() == []
         assert self.ledger.requests.get(of_ann.id).state is RequestState.OPEN
@@ -279,8 +278,7 @@ class RequestsTest(RealMaster):
                 for action in self.ledger.actions.of_job(record.id)
             )
         )
-        history = History(self.settings.mirror, self.lab.source.repository)
-        queries = RequestQueries(self.ledger, self.settings, self.lab, history)
+        queries = self.queries()
         [part] = queries.of(self.request(OLD, "e" * 40).id).parts
         assert part.now == "waits: another request of ann is on c2558"
         self.service().cancel(ANN, second.id, api.CancelBody("no longer wanted"))
@@ -336,7 +334,7 @@ class RequestsTest(RealMaster):
             return {action.job for action in self.ledger.actions.all_open() if action.buildset}
 
         await self.until(lambda: jobs <= submitted())
-        await self.scheduler._lock.run(self.scheduler._pass)  # sets priorities
+        await self.run_pass()  # sets priorities
         (self.folder / "go").touch()
         for request in (first, slow, quick):
             await self.ended(request)

@@ -59,10 +59,7 @@ class NightlyTest(RealMaster):
         await self.closed(record)
         await night.startBuild()
         assert self.ledger.jobs.all_open() == []
-        await self.check_new_hour(night)
-
-    async def check_new_hour(self: Any, night: Any) -> None:
-        """Asserts that a new hour counts from the next night on, without a restart."""
+        # A new hour counts from the next night on, without a restart.
         for hour in (3, 17):
             await self.reload(night, hour=hour)
             assert night.actuateAt > night.now()

@@ -125,7 +125,7 @@ class QuarantinePolicyTest(RealMaster):
         await self.closed(self.add_night(boots=1))
         while sum(recovery["complete"] for recovery in await self.buildsets(recoveries=True)) < 3:
             await task.deferLater(reactor, 0.05)
-        await self.scheduler._lock.run(self.scheduler._pass)
+        await self.run_pass()
 
         assert len(await self.buildsets(recoveries=True)) == 3
         assert self.places().count("recover c2558") == 3

@@ -64,15 +64,13 @@ class BisectSchedulerTest(RealMaster):
         await self.until(lambda: not list(self.settings.kernels.iterdir()))
         while not any(recovery["complete"] for recovery in await self.buildsets(recoveries=True)):
             await task.deferLater(reactor, 0.05)
-        await self.scheduler._lock.run(self.scheduler._pass)
+        await self.run_pass()
         assert len(await self.buildsets(recoveries=True)) == 1
 
         await self.closed(self.add_night(boots=1, branch="stable/15"))
         assert self.calls().count(f"build {REVISION}") == 2, "the kernel was removed"
-        await self.check_runs()
 
-    async def check_runs(self) -> None:
-        """Asserts that a trial has as many runs as its decision."""
+        # A trial has as many runs as its decision.
         self.script({"c" * 40: {"pps": 855_000}})
         job = bisect_job(["b" * 40, "c" * 40], -0.105, Noise(boot=0.004, run=0.04))
         record = self.ledger.jobs.add(job, key="bisect")

@@ -14,10 +14,6 @@ from netbisect.steps.queries.progress import progress_of
 class WorkerMonitorTest(RealMaster):
     owner = "owner@lab.invalid"
 
-    async def run_pass(self) -> None:
-        """Runs a pass of the scheduler, which checks the workers."""
-        await self.scheduler._lock.run(self.scheduler._pass)
-
     def set_patience(self, minutes: float) -> None:
         object.__setattr__(self.settings.workers, "patience_minutes", minutes)
 
