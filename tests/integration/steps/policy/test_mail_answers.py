@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from alert_ledger import announce
 from programs import netbisect
+from service_fixtures import SETTINGS
 
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.mail import Mail
@@ -22,21 +23,13 @@ from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import Settings, load_settings
 from netbisect.store.ledger import Ledger
 
-SETTINGS = """branches = ["main"]
-
-[mail]
-to = ["people@lab.invalid"]
-sender = "netbisect@lab.invalid"
-answers = "reply@lab.invalid"
-answers_maildir = "answers"
-"""
 ANN = "ann@lab.invalid"
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     path = tmp_path / "netbisect.toml"
-    path.write_text(SETTINGS)
+    path.write_text(f'{SETTINGS}answers = "reply@lab.invalid"\nanswers_maildir = "answers"\n')
     return load_settings(path)
 
 

@@ -12,6 +12,7 @@ import bcrypt
 import pytest
 from click.testing import Result
 from programs import netbisect
+from service_fixtures import SETTINGS
 
 from netbisect.steps.requests import tokens
 from netbisect.steps.requests.rate_limit import LoginBackoff
@@ -29,13 +30,6 @@ from netbisect.steps.web.login import (
 )
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.toml import FileError
-
-SETTINGS = """
-branches = ["main"]
-[mail]
-to = ["people@lab.invalid"]
-sender = "netbisect@lab.invalid"
-"""
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from lab_fixtures import RunningLab
+from service_fixtures import SETTINGS
 
 from netbisect.demo.lab.testbeds import TESTBEDS, copies
 from netbisect.steps.master import builders
@@ -24,9 +25,7 @@ def test_worker_runs_one_build_per_host(running_lab: RunningLab, tmp_path: Path)
         replace(one, name=bed.name, worker="lab") for bed in copies(TESTBEDS["c2558"], 8)
     )
     lab = replace(running_lab.lab, testbeds=testbeds)
-    (tmp_path / "netbisect.toml").write_text(
-        'branches = ["main"]\n[mail]\nto = ["a@lab.invalid"]\nsender = "b@lab.invalid"\n'
-    )
+    (tmp_path / "netbisect.toml").write_text(SETTINGS)
     (tmp_path / "workers.password").write_text("secret\n")
     (tmp_path / "workers.password").chmod(0o600)
     settings = load_settings(tmp_path / "netbisect.toml")

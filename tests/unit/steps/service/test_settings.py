@@ -6,17 +6,11 @@ import math
 from pathlib import Path
 
 import pytest
+from service_fixtures import SETTINGS
 
 from netbisect.steps.service.secrets import read_password
 from netbisect.steps.service.settings import load_settings
 from netbisect.workers.config.toml import FileError
-
-MINIMAL = """
-branches = ["main"]
-[mail]
-to = ["net@lab.invalid"]
-sender = "netbisect@lab.invalid"
-"""
 
 
 def written(folder: Path, text: str) -> Path:
@@ -26,7 +20,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_minimal_settings_have_defaults(tmp_path: Path) -> None:
-    settings = load_settings(written(tmp_path, MINIMAL))
+    settings = load_settings(written(tmp_path, SETTINGS))
 
     assert settings.lab == tmp_path / "lab.toml"
     assert settings.database == f"sqlite:///{tmp_path / 'netbisect.sqlite'}"
@@ -76,7 +70,7 @@ def test_minimal_settings_have_defaults(tmp_path: Path) -> None:
     ],
 )
 def test_errors_name_file_and_key(tmp_path: Path, more: str, message: str) -> None:
-    path = written(tmp_path, f"{MINIMAL}\n{more}\n")
+    path = written(tmp_path, f"{SETTINGS}\n{more}\n")
     with pytest.raises(FileError) as caught:
         load_settings(path)
 
