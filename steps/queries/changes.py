@@ -263,7 +263,9 @@ def _shared(
             for one, weight in commits
         ),
         "labels": {name: known[name].label for name in sorted(known)},
-        "sentence": _sentence(lab, ledger, result),
+        "sentence": words.sentence(result, ledger.commits.label, lab.title)
+        if result is not None
+        else "Running.",
         "chances": Chances(posterior.none, posterior.two, posterior.drift) if posterior else None,
         "steps": tuple(replace(step, place=place) for place, step in enumerate(steps, 1)),
         "spent": ledger.costs.of_jobs([one.id for one in records]),
@@ -296,12 +298,6 @@ def _unaffected(
     ends = known_commit(ledger, job.good), known_commit(ledger, job.bad)
     place = job.branch, job.testbed
     return unaffected_testbeds(ledger, lab.title, place, ends, effects[0].ln_ratio, until)
-
-
-def _sentence(lab: LabContext, ledger: Ledger, result: Result | None) -> str:
-    if result is None:
-        return "Running."
-    return words.sentence(result, ledger.commits.label, lab.title)
 
 
 def _posterior(result: Result | None, steps: Sequence[StepDocument]) -> Posterior | None:

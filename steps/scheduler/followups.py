@@ -116,15 +116,6 @@ def _open_night(
     return line
 
 
-def _key(job: CompareJob) -> str:
-    return f"compare:{job.branch}:{job.testbed}:{job.good}:{job.bad}"
-
-
-def _withdraw(closing: JobClosing, candidate: Alert | None, why: str) -> None:
-    if candidate is not None and candidate.announced_at is None:
-        closing.change_alert(candidate.id, what=why, state=AlertState.WITHDRAWN)
-
-
 class Followups:
     """Concludes jobs."""
 
@@ -180,7 +171,8 @@ class Followups:
 
     def _compare(self, closing: JobClosing, wanted: CompareJob) -> list[JobRecord]:
         """Opens the first comparison of a suspected change, unless it was compared before."""
-        record = closing.ask(wanted, key=_key(wanted), priority=PRIORITY_BISECTION)
+        key = f"compare:{wanted.branch}:{wanted.testbed}:{wanted.good}:{wanted.bad}"
+        record = closing.ask(wanted, key=key, priority=PRIORITY_BISECTION)
         if record.parent != closing.record.id:
             return []
         kind = AlertKind.IMPROVEMENT if wanted.suspected > 0 else AlertKind.DROP
@@ -220,8 +212,10 @@ class Followups:
         with ledger.jobs.closing(record, result) as closing:
             if isinstance(answer, Unfinished):
                 self._mail_trouble(closing, answer)
+            if candidate is None or candidate.announced_at is not None:
+                return []
             if isinstance(answer, NotConfirmed | Unfinished):
-                _withdraw(closing, candidate, answer.why)
+                closing.change_alert(candidate.id, what=answer.why, state=AlertState.WITHDRAWN)
         return []
 
     def _announce(
