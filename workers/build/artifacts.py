@@ -74,6 +74,15 @@ def pack(directory: Path, archive: Path) -> str:
     return digest.hexdigest()
 
 
+@contextlib.contextmanager
+def whole_tar(stream: gzip.GzipFile) -> Iterator[tarfile.TarFile]:
+    """A tar that is read to the end of its stream, so that trailing bytes count."""
+    with tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as tar:
+        yield tar
+    while stream.read(_BLOCK):
+        pass
+
+
 def read_fact(path: Path) -> Kernel:
     """The fact of a stored kernel. Raises ArtefactError."""
     try:
