@@ -51,10 +51,6 @@ class _ReasonMixin:
         return super().addLogWithFailure(why, logprefix)  # type: ignore[misc]
 
 
-class _FileDownload(_ReasonMixin, steps.FileDownload):
-    pass
-
-
 class _MultipleFileUpload(_ReasonMixin, steps.MultipleFileUpload):
     pass
 
@@ -135,7 +131,25 @@ def upload_steps(source: Any, settings: Settings) -> list[BuildStep]:
     ]
 
 
-class FetchKernel(_ReasonMixin, CompositeStepMixin, BuildStep):
+class _SendingStep(_ReasonMixin, CompositeStepMixin, BuildStep):
+    haltOnFailure = True
+    logEnviron = False  # what pathExists expects of a step
+
+    async def _send(self, path: Path, destination: str) -> None:
+        """Sends a file; raises BuildStepFailed."""
+        with path.open("rb") as stream:
+            arguments = {
+                "workdir": self.workdir,
+                "workerdest": destination,
+                "reader": FileReader(stream),
+                "blocksize": _BLOCK,
+                "maxsize": None,
+                "mode": None,
+            }
+            await self.runRemoteCommand("downloadFile", arguments)
+
+
+class FetchKernel(_SendingStep):
     """Downloads the kernel of property `kernel` to the worker, unless it has the kernel.
 
     `store` is that of the master and `place` that of the worker. The folder `emptied` on the
@@ -152,8 +166,7 @@ class FetchKernel(_ReasonMixin, CompositeStepMixin, BuildStep):
         self.kernels = ArtefactStore(store)
         self.place = place
         self.emptied = emptied
-        self.logEnviron = False  # what pathExists expects of a step
-        super().__init__(haltOnFailure=True)
+        super().__init__()
 
     async def run(self) -> int:
         await self.addLogForRemoteCommands("stdio")
@@ -178,21 +191,8 @@ class FetchKernel(_ReasonMixin, CompositeStepMixin, BuildStep):
         self.descriptionDone = ["kernel sent"]
         return SUCCESS
 
-    async def _send(self, path: Path, destination: str) -> None:
-        """Sends a file; raises BuildStepFailed."""
-        with path.open("rb") as stream:
-            arguments = {
-                "workdir": self.workdir,
-                "workerdest": destination,
-                "reader": FileReader(stream),
-                "blocksize": _BLOCK,
-                "maxsize": None,
-                "mode": None,
-            }
-            await self.runRemoteCommand("downloadFile", arguments)
 
-
-class SendPatches(BuildStep):
+class SendPatches(_SendingStep):
     """Sends the patches of a kernel from the master to the build host."""
 
     name = "send patches"
@@ -201,7 +201,7 @@ class SendPatches(BuildStep):
     def __init__(self, *, store: Path, place: Any) -> None:
         self.store = PatchStore(store)
         self.place = place
-        super().__init__(haltOnFailure=True)
+        super().__init__()
 
     async def run(self) -> int:
         """Sends them each time, which repairs incomplete files; they are small."""
@@ -211,16 +211,7 @@ class SendPatches(BuildStep):
         except (PatchError, OSError) as error:
             self.descriptionDone = [str(error)]
             return int(FAILURE)
-        self.build.addStepsAfterCurrentStep(
-            [
-                _FileDownload(
-                    name=f"send {source.name}",
-                    mastersrc=str(source),
-                    workerdest=f"{self.place}/{source.name}",
-                    blocksize=_BLOCK,
-                    haltOnFailure=True,
-                )
-                for source in sources
-            ]
-        )
+        await self.addLogForRemoteCommands("stdio")
+        for path in sources:
+            await self._send(path, f"{self.place}/{path.name}")
         return int(SUCCESS)

@@ -243,7 +243,7 @@ class BisectSchedulerTest(RealMaster):
         buildset = await buildsets.submit("nb:test:2", "kernel-amd64", "a look", properties)
         end = await self.until(lambda: buildsets.outcome(buildset))
         assert end[0] is BuildsetOutcome.FAILED
-        assert f"send {sent.name}: [Errno 28] No space left on device" in end[1]
+        assert "send patches: [Errno 28] No space left on device" in end[1]
         assert self.flushLoggedErrors(OSError)
 
     @case
