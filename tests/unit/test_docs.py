@@ -58,12 +58,10 @@ SECTIONS = {
 }
 
 
-def documented(chapter: str, heading: str) -> set[str]:
-    """The keys in the first table after a heading."""
-    body = PAGE.split(f"\n## {chapter}\n", 1)[1]
-    table = body.split(heading, 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
-    cells = [row.split("|")[1] for row in table.splitlines()[1:]]
-    return {key for cell in cells for key in re.findall(r"`(\w+)`", cell)}
+def rows(text: str) -> list[list[str]]:
+    """The cells of the first table in a text, without its head."""
+    table = text.split("|---", 1)[1].split("\n\n", 1)[0]
+    return [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()[1:]]
 
 
 @pytest.mark.parametrize("schema", SECTIONS, ids=lambda schema: schema.__name__)
@@ -73,11 +71,12 @@ def test_all_keys_are_documented(schema: type) -> None:
     if schema is scenario.Scenario:
         keys.add("base")  # its keys take its place when the file is read
 
-    assert documented(*SECTIONS[schema]) == keys
+    chapter, heading = SECTIONS[schema]
+    table = rows(PAGE.split(f"\n## {chapter}\n", 1)[1].split(heading, 1)[1])
+    assert {key for cell, *_ in table for key in re.findall(r"`(\w+)`", cell)} == keys
 
 
 def example(chapter: str, path: Path) -> Path:
-    """Writes the example file of a chapter to a path."""
     body = PAGE.split(f"\n## {chapter}\n", 1)[1]
     path.write_text(body.split("```toml\n", 1)[1].split("```", 1)[0])
     return path
@@ -95,11 +94,10 @@ def test_the_documented_files_are_valid(tmp_path: Path) -> None:
 def test_states_of_alerts_are_documented() -> None:
     """docs/alerts.md lists the flags of each state: standing, silent, searchable."""
     page = (ROOT / "docs" / "alerts.md").read_text()
-    body = page.split("\n## States\n", 1)[1].split("|---", 1)[1].split("\n\n", 1)[0]
-    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in body.splitlines()[1:]]
+    table = rows(page.split("\n## States\n", 1)[1])
 
     searchable = ALLOWED[AlertAction.SEARCH]
-    assert [(name, *flags) for name, _, *flags in rows] == [
+    assert [(name, *flags) for name, _, *flags in table] == [
         (
             f"`{one.value}`",
             *("yes" if so else "" for so in (one.standing, one.silent, one in searchable)),

@@ -22,10 +22,6 @@ from netbisect.steps.site.source import SiteSource
 pytestmark = pytest.mark.xdist_group("site")  # one process creates the site
 
 
-def all_files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def temporary_files(folder: Path) -> set[str]:
     """Names of files and folders of netbisect beside a site."""
     return {path.name for path in folder.parent.glob(f".{folder.name}.*")}
@@ -37,7 +33,7 @@ LOCK = ".out.netbisect-lock"
 def test_a_run_replaces_the_site_and_keeps_other_files(small_site: Site, tmp_path: Path) -> None:
     """OUT may be a symbolic link; permissions are kept and obsolete pages removed."""
     folder = small_site.folder
-    before = all_files(folder)
+    before = small_site.files()
     (folder / "alert-1.html").unlink()
     (folder / "alerts.html").write_text("stale")
     manifest = json.loads((folder / "site.json").read_text())
@@ -61,7 +57,7 @@ def test_a_run_replaces_the_site_and_keeps_other_files(small_site: Site, tmp_pat
     (folder / "link").unlink()
     (folder / "robots.txt").unlink()
     shutil.rmtree(folder / "more")
-    assert all_files(folder) == before
+    assert small_site.files() == before
     assert temporary_files(folder) == {LOCK}
 
 
@@ -82,25 +78,24 @@ def killed_run(site: Site, patched: str, replacement: Callable[..., None]) -> No
 
 def test_a_killed_run_leaves_the_old_site(small_site: Site) -> None:
     """Between the two renames, a folder beside OUT has the old site; the next run restores it."""
-    before = all_files(small_site.folder)
+    before = small_site.files()
     old = small_site.folder.with_name(".out.netbisect-old")
     alert = "netbisect.reports.site.changes.alert"
     for patched, by in ((alert, kill_itself), ("pathlib.Path.rename", rename)):
         assert forked(killed_run, small_site, patched, by) == -signal.SIGKILL
         assert old.exists() == (by is rename)
-        assert all_files(old if old.exists() else small_site.folder) == before
+        assert Site(old if old.exists() else small_site.folder, "").files() == before
         assert small_site.run("--compare", "no", "such").exit_code == 1
-        assert all_files(small_site.folder) == before
+        assert small_site.files() == before
         assert temporary_files(small_site.folder) == {LOCK}
 
 
 @pytest.mark.long
 def test_two_processes_write_the_same_pages_as_one(whole_site: Site, tmp_path: Path) -> None:
     run.write(SiteSource(whole_site.database), tmp_path, [], processes=2)
-    found = all_files(tmp_path)
 
-    assert found == {
-        name: text for name, text in all_files(whole_site.folder).items() if name != "site.json"
+    assert Site(tmp_path, "").files() == {
+        name: text for name, text in whole_site.files().items() if name != "site.json"
     }
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from histories import history
@@ -23,17 +23,11 @@ from netbisect.reports.console.health import as_text, document, warnings
 FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
 LEVELS = history(1, (12, 0.0), boot=0.005, image=0.0, stray=0.0)
 QUIET = DetectionRecord(0, 0, 1.0, 0, 0, 0, 0, None)
-NONE = SplitHalfTest(0, 0, 0)
 NO_REPEATS = RepeatedNights(0, 0, 0, None)
 
 
-def lab_health(
-    series: Sequence[SeriesReport] = (),
-    record: DetectionRecord = QUIET,
-    halves: SplitHalfTest = NONE,
-    repeats: RepeatedNights = NO_REPEATS,
-) -> LabHealth:
-    return LabHealth(1.8e9, tuple(series), record, halves, repeats)
+def lab_health(*series: SeriesReport, **changes: Any) -> LabHealth:
+    return replace(LabHealth(1.8e9, series, QUIET, SplitHalfTest(0, 0, 0), NO_REPEATS), **changes)
 
 
 def report(
@@ -52,7 +46,7 @@ def report(
     ("health", "sentence"),
     [
         (
-            replace(lab_health(), mails_given_up=2),
+            lab_health(mails_given_up=2),
             (
                 "2 mails could not be sent and will not be tried again: `netbisect mails` lists "
                 "the errors, `netbisect mails retry` sends a mail again."
@@ -94,29 +88,29 @@ def report(
             ),
         ),
         (
-            lab_health([report(smallest_drop=0.11)]),
+            lab_health(report(smallest_drop=0.11)),
             "One night detects only drops of more than 10 % in c2558/inet4-forwarding/main.",
         ),
         (
-            lab_health([report(), report(PF, days=2.6, up_to_date=False)]),
+            lab_health(report(), report(PF, days=2.6, up_to_date=False)),
             (
                 "No level for more than 2 nights despite newer commits: "
                 "c2558/inet4-pf-stateful/main."
             ),
         ),
         (
-            lab_health([report(), report(PF, days=2.6)]),
+            lab_health(report(), report(PF, days=2.6)),
             (
                 "No level for more than 2 nights, and no newer commits: "
                 "c2558/inet4-pf-stateful/main."
             ),
         ),
         (
-            lab_health([report(days=8.4), report(PF, days=9.6), report(testbed="apu2")]),
+            lab_health(report(days=8.4), report(PF, days=9.6), report(testbed="apu2")),
             "c2558 has no measurements for 8 days.",
         ),
         (
-            lab_health([report(f"s{i}", saturated=True) for i in range(7)]),
+            lab_health(*(report(f"s{i}", saturated=True) for i in range(7))),
             (
                 "The generator sends no more than the router forwards, so that small drops stay "
                 "hidden, in c2558/s0/main, c2558/s1/main, c2558/s2/main, c2558/s3/main, "
@@ -139,7 +133,7 @@ def test_table_has_a_line_per_series() -> None:
         smallest_drop=None,
         drift=DriftEstimate(-0.05, -0.06, -0.04, 9.8, "a", "b"),
     )
-    text = as_text(document(lab_health([shown, report(PF, levels=1)])))
+    text = as_text(document(lab_health(shown, report(PF, levels=1))))
     head, line, rest = text.split("\n", 2)
 
     assert head.split()[:3] == ["series", "levels", "boots"]

@@ -44,7 +44,6 @@ def section(text: str, heading: str) -> str:
 
 @pytest.mark.parametrize(("name", "case"), [("alert", "alert_case"), ("outcome", "culprit_case")])
 def test_mails_equal_the_golden_files(name: str, case: str) -> None:
-    """The golden files are in tests/fixtures/golden."""
     mail = alerts.mail(make(case))
 
     golden = (HERE / "fixtures" / "golden" / f"{name}.txt").read_text()

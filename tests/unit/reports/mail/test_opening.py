@@ -12,7 +12,6 @@ from netbisect.reports.model.changes import BisectionDocument
 
 
 def with_subject(case: BisectionDocument, subject: str) -> BisectionDocument:
-    """The case with this subject for every commit."""
     candidates = tuple(
         replace(one, commit=replace(one.commit, subject=subject)) for one in case.candidates
     )

@@ -6,13 +6,12 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import netbisect
 
 from netbisect.bisect.model import profile_stacks
 from netbisect.bisect.model.profile_stacks import Stacks
-from netbisect.cli.report import report
 from netbisect.reports.plots import flamegraph
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -108,7 +107,7 @@ def test_drawing_of_many_stacks_has_less_than_300_kb() -> None:
 
 
 def run(*arguments: object, status: int = 0) -> str:
-    done = CliRunner().invoke(report, ["flamegraph", *map(str, arguments)])
+    done = netbisect("report", "flamegraph", *arguments)
     assert done.exit_code == status, done.output
     return done.output
 

@@ -76,9 +76,5 @@ def test_displayed_rates_come_from_the_testbed_with_most_boots() -> None:
     used, shown = places(search("two", "three"), evidence, {"parent", "culprit"})
 
     assert (used, shown) == (("one", "two"), "two")
-    assert [one.boot for one in of_testbed(evidence, shown).observations] == [
-        "b4",
-        "b5",
-        "b6",
-        "b7",
-    ]
+    boots_shown = [one.boot for one in of_testbed(evidence, shown).observations]
+    assert boots_shown == ["b4", "b5", "b6", "b7"]

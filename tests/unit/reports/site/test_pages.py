@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,10 @@ from netbisect.reports.site.overview import NightProgress, Overview
 from netbisect.reports.site.plots import first_changed
 from netbisect.reports.site.requests import Narrowing, PartView
 
-NO_NIGHT = NightProgress(0, 0, (), None, None)
+
+def view(*series: SeriesDocument, alerts: Sequence[AlertSummary] = ()) -> Overview:
+    night = NightProgress(0, 0, (), None, None)
+    return Overview(at=1e9, night=night, alerts=alerts, running=(), series=series)
 
 
 def summary(scenario: str) -> SeriesDocument:
@@ -38,31 +42,25 @@ def test_each_cell_of_the_table_shows_the_change_of_its_series() -> None:
         )
         for name, change in (("fwd4", -0.11), ("fwd6", -0.05))
     )  # fmt: skip
-    view = Overview(
-        at=1e9,
-        night=NO_NIGHT,
-        alerts=[replace(report_cases.alert_summary(), id=7, series=series)],
-        running=[],
-        series=[summary("fwd4"), summary("fwd6"), summary("pf4")],
-    )
-    remarks = [row["cells"][0]["remark"] for row in pages.grid(view, "main")["rows"]]
+    alert = replace(report_cases.alert_summary(), id=7, series=series)
+    all_series = view(*map(summary, ("fwd4", "fwd6", "pf4")), alerts=[alert])
+    remarks = [row["cells"][0]["remark"] for row in pages.grid(all_series, "main")["rows"]]
     assert remarks == ["▼ -10.4 %, alert 7", "▼ -4.9 %, alert 7", "learning"]
-    assert re.findall("▼ (.*?), alert 7", pages.index(view).html()) == ["-10.4 %", "-4.9 %"]
+    assert re.findall("▼ (.*?), alert 7", pages.index(all_series).html()) == ["-10.4 %", "-4.9 %"]
 
 
 @pytest.mark.parametrize(("drop", "noisy"), [(0.099, False), (0.101, True)])
 def test_a_noisy_series_detects_only_drops_above_ten_percent(drop: float, noisy: bool) -> None:
     """The limit is in percent and not a logarithm, as in `netbisect health`."""
-    series = replace(summary("fwd4"), smallest_drop=-math.log1p(-drop))
-    view = Overview(at=1e9, night=NO_NIGHT, alerts=[], running=[], series=[series])
-    grid = pages.grid(view, "main")
-    health = pages.health(view).html()
+    noisy_view = view(replace(summary("fwd4"), smallest_drop=-math.log1p(-drop)))
+    grid = pages.grid(noisy_view, "main")
+    health = pages.health(noisy_view).html()
 
     assert grid["noisy"] == 10
     assert grid["rows"][0]["cells"][0]["remark"] == ("± learning" if noisy else "learning")
     assert ("one night detects a drop of 10 % in every series" in health) is not noisy
     for days, late in ((2, False), (3, True), (92, False)):
-        later = pages.health(replace(view, at=1e9 + days * 86400)).html()
+        later = pages.health(replace(noisy_view, at=1e9 + days * 86400)).html()
         assert ("Not measured in the last 2 nights" in later) is late  # then it counts as ended
 
 
@@ -97,8 +95,8 @@ def test_each_caption_names_revision_and_scenario() -> None:
         ComparedScenario(name, [Set("n1", (1e6, 1.1e6, 1e6)), Set("n2", (9e5, 9.1e5, 9e5))])
         for name in ("forwarding", "pf")
     ]
-    view = PartView(document.parts[0], boots, narrowing)
-    text = requests.page(document, [view], [], "x.json").html()
+    part = PartView(document.parts[0], boots, narrowing)
+    text = requests.page(document, [part], [], "x.json").html()
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", text, re.DOTALL)
 
     assert [caption.partition(". ")[0] for caption in captions[-4:]] == [
@@ -122,5 +120,4 @@ def test_a_rise_of_a_number_goes_up_whatever_is_better() -> None:
 @pytest.mark.parametrize("state", [AlertState.OPEN, AlertState.MUTED, AlertState.FIXED])
 def test_overview_counts_the_alerts_that_it_leaves_out(state: AlertState) -> None:
     alerts = [replace(report_cases.alert_summary(), state=state, standing=state.standing)] * 13
-    view = Overview(at=0.0, night=NO_NIGHT, alerts=alerts, running=(), series=())
-    assert '<a href="alerts.html">and 3 more</a>' in pages.index(view).html()
+    assert '<a href="alerts.html">and 3 more</a>' in pages.index(view(alerts=alerts)).html()

@@ -22,7 +22,6 @@ DAY = 86400.0
 def page(
     days: list[float], steps: Sequence[LevelStep] = (), alerts: Sequence[MarkedAlert] = ()
 ) -> str:
-    """The page of a series with a level on each of these days."""
     levels = [
         Level(f"{i:040x}", f"image {i}", at, tuple(13.8 + (3 * i + n) % 7 / 1000 for n in range(4)))
         for i, at in enumerate(days)
