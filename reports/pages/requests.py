@@ -26,8 +26,12 @@ def subject_line(number: int, kind: str, subjects: Sequence[str]) -> str:
     """Subject of all mails of a request, with the display names of its revisions."""
     first, *others = subjects
     named = others if len(others) < 2 else [f"{len(others)} others"]  # noqa: PLR2004 - two fit
-    names = " and ".join([first, *named])
-    return words.clean(f"[netbisect] request {number}: {kind} {names}")
+    return words.clean(f"[netbisect] request {number}: {kind} {revisions(kind, [first, *named])}")
+
+
+def revisions(kind: str, subjects: Sequence[str]) -> str:
+    """The display names of the revisions of a request, `A and B`; of a search `A..B`."""
+    return "..".join(subjects) if kind == "bisect" else words.listing(subjects)
 
 
 def confirmation(
@@ -69,7 +73,7 @@ def news(number: int, kind: str, subjects: Sequence[str], headline: str, address
 def mail(found: RequestDocument) -> Mail:
     """The mail with the result."""
     text = [wrap(words.clean(found.sentence)), *_tables(found), *_remarks(found)]
-    text.append(wrap(f"Cost: {cost(found)}."))
+    text.append(wrap(f"Cost: {words.cost(found.spent)}."))
     places = [one for one in (found.address, *found.values) if one]
     if places:
         text.append("\n".join(["Values, plots and history:", *places]))
@@ -88,12 +92,6 @@ def _tables(found: RequestDocument) -> Iterator[str]:
 
 def _remarks(found: RequestDocument) -> list[str]:
     return [wrap(words.clean(one)) for one in (*consistency(found), *found.remarks)]
-
-
-def cost(found: RequestDocument) -> str:
-    """Cost of a request so far."""
-    builds, boots = words.count(found.spent.builds, "build"), words.count(found.spent.boots, "boot")
-    return f"{builds}, {boots}, {words.duration(found.spent.seconds)} of the lab"
 
 
 def rows(found: RequestDocument) -> list[tuple[str, ...]]:
@@ -178,7 +176,7 @@ def part_line(part: RequestPart) -> str:
 
 def as_text(found: RequestDocument) -> str:
     """A request on a terminal: progress, or the result."""
-    names = ", ".join(found.labels)
+    names = revisions(found.kind, found.labels)
     lines = [
         wrap(
             words.clean(

@@ -343,12 +343,3 @@ def _first_slow(document: ChangeDocument, names: list[str]) -> int | None:
     if found:
         return found[0]
     return names.index(document.good.revision) + 1 if document.good.revision in names else None
-
-
-def cost(document: ChangeDocument) -> str:
-    """Cost of the document, on one line."""
-    spent = document.spent
-    return (
-        f"{words.count(spent.builds, 'kernel')} built, {words.count(spent.boots, 'boot')}, "
-        f"{words.count(spent.runs, 'run')}, {words.duration(spent.seconds)} of the lab's time"
-    )

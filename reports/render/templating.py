@@ -20,6 +20,7 @@ environment.filters.update(
     certainty=words.certainty,
     clean=words.clean,
     cleaned=words.cleaned,
+    cost=words.cost,
     day=words.day,
     day_known=words.day_known,
     duration=words.duration,

@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias, TypeVar, assert_never
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.detection_results import MIN_EFFECT
+from netbisect.bisect.model.evidence import Cost
 from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.model.results import (
     Confirmed,
@@ -218,6 +219,11 @@ def day(at: float) -> str:
     return datetime.fromtimestamp(at, tz=UTC).strftime("%Y-%m-%d")
 
 
+def when(at: float) -> str:
+    """As `day`; "no date" for imported data without times."""
+    return day(at) if at >= FIRST_TIME else "no date"
+
+
 def day_known(at: float | None) -> str:
     """As `day`; "no date" for a commit that is not in the tree."""
     return "no date" if at is None else day(at)
@@ -253,6 +259,14 @@ def probability_by_chance(p: float | None) -> str:
 def boots(effect: Measured) -> str:
     """Boots behind an effect, `12 + 12 boots`."""
     return f"{effect.good_boots} + {effect.bad_boots} boots"
+
+
+def cost(spent: Cost) -> str:
+    """What was spent: `1 kernel built, 8 boots, 32 runs, 17 min of the lab's time`."""
+    return (
+        f"{count(spent.builds, 'kernel')} built, {count(spent.boots, 'boot')}, "
+        f"{count(spent.runs, 'run')}, {duration(spent.seconds)} of the lab's time"
+    )
 
 
 def reason(why: str) -> str:

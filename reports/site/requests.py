@@ -65,7 +65,7 @@ def page(
     pictures = [*_factors(found), *_pictures(parts)]
     return make_page(
         "request.html",
-        f"Request {found.number}: {found.kind} {words.listing(found.labels)}",
+        f"Request {found.number}: {found.kind} {requests.revisions(found.kind, found.labels)}",
         current="requests.html",
         trail=_TRAIL,
         alternates=[AlternateForm("application/json", "For programs", document)],
@@ -78,7 +78,6 @@ def page(
         settings_note=requests.SETTINGS_NOTE,
         remarks=[*requests.consistency(found), *found.remarks],
         hidden=[one for one in map(requests.hidden, found.differences) if one],
-        cost=requests.cost(found),
         parts=[(one, requests.part_line(one.part)) for one in parts],
         pictures=pictures[:_PICTURES_MAX],
         undrawn=max(len(pictures) - _PICTURES_MAX, 0),
@@ -151,7 +150,7 @@ def _effects(rows: Sequence[tuple[str, Difference]], factor: str, margin: float)
         axes.set_yticks(
             range(len(rows)), [textwrap.fill(words.clean(name), 34) for name, _ in rows]
         )
-        axes.set_xlabel("%")
+        axes.set_xlabel("change, %")
 
     return draw(
         paint,

@@ -9,7 +9,7 @@ import report_documents
 from netbisect.bisect.model.metric import SeriesMetric
 from netbisect.bisect.model.results import Effect
 from netbisect.reports.model.types import ComparedRevision, ComparedSetting, Difference
-from netbisect.reports.pages.requests import as_text, hidden, setting_rows
+from netbisect.reports.pages.requests import as_text, hidden, setting_rows, subject_line
 
 CPU = SeriesMetric("cpu", "%", lower=True).of("inet4-fixed-rate")
 
@@ -24,6 +24,12 @@ def test_settings_of_one_revision_name_their_run() -> None:
     assert [row[0] for row in setting_rows(request)[1:]] == ["c2558, run 1", "c2558, run 2"]
     undecided = replace(request, remarks=("More boots may decide it.",))
     assert "\nMore boots may decide it.\n" in as_text(undecided)
+
+
+def test_subject_names_two_revisions_or_a_range() -> None:
+    assert subject_line(7, "compare", ["a", "b"]).endswith(": compare a and b")
+    assert subject_line(7, "series", ["a", "b", "c"]).endswith(": series a and 2 others")
+    assert subject_line(7, "bisect", ["a", "b"]).endswith(": bisect a..b")
 
 
 def test_interval_of_hidden_change_ascends_if_lower_numbers_are_better() -> None:
