@@ -115,7 +115,7 @@ def _committer(document: ChangeDocument) -> str:
 def _to_do(document: ChangeDocument) -> str:
     match document.outcome:
         case "culprit" | "several":
-            page = "; its page measures a fix" if document.alert else ""
+            page = "; test a fix from its page" if document.alert else ""
             return f"fix, revert or accept it{page}"
         case "suspects":
             return "look at these commits; the measurements cannot separate them"

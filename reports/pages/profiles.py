@@ -108,8 +108,8 @@ def _section(found: ProfilePair, label: Name, place: int, most: int, stem: str) 
 
 
 _COMPARED = (
-    "Both brought to equal totals; a box is as wide as its mean share of both. Colour and "
-    "number say how the share of the function itself changed, wherever it is called."
+    "Both profiles are scaled to equal totals; the width of a box is its mean share. Colour and "
+    "number show the change of the function's own share, in percentage points over all its places."
 )
 
 

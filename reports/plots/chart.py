@@ -31,8 +31,8 @@ from netbisect.reports.render import summary, words
 from netbisect.reports.render.palette import BAD, BOOT, CULPRIT, GOOD, HEAT, INK
 
 _TICKS = 7
-_TREND_MARGINS = 0.75, 0.45, 0.75, 0.4
-_SEARCH_MARGINS = 1.5, 0.45, 0.95, 0.25
+_TREND_MARGINS = 0.75, 0.6, 0.75, 0.4
+_SEARCH_MARGINS = 1.5, 0.6, 0.95, 0.25
 _PERCENT = "% against good"
 _NIGHTS_MAX = 120
 _COLUMNS = 64
@@ -84,9 +84,7 @@ def _trend(axes: Axes, document: ChangeDocument, levels: Sequence[LevelDocument]
     bars = ((x - 0.4, mean / scale, x + 0.4, mean / scale) for x, mean in enumerate(means))
     segments(axes, bars, INK, 1.3)
     _ends(axes, document, places)
-    step = max(math.ceil(len(levels) / _TICKS), 1)
-    shown = [(x, levels[x]) for x in range(len(levels) - 1, -1, -step)]
-    x_ticks(axes, [(x, (words.clean(one.short), words.day(one.at))) for x, one in shown])
+    level_ticks(axes, levels)
 
 
 def _ends(axes: Axes, document: ChangeDocument, places: dict[str, int]) -> None:
@@ -194,11 +192,12 @@ def _path(axes: Axes, document: ChangeDocument, steps: Sequence[StepDocument]) -
         culprit = document.culprits[0].revision
         marker_line(axes, columns[culprit], f"culprit {short(document, culprit)}", CULPRIT)
     _shade(axes, [*(step.posterior for step in steps), final], columns, nothing)
-    for answered, shape in ((True, "o"), (False, "x")):
+    for failed, shape in ((False, "o"), (True, "x")):
         places = [
             (columns[step.revision], -y)
             for y, step in enumerate(steps)
-            if step.revision in columns and (step.pps is not None) is answered
+            if step.revision in columns
+            and (step.pps is None and step.outcome is not None) is failed
         ]
         xs, ys = [x for x, _ in places], [y for _, y in places]
         axes.plot(xs, ys, shape, color=INK, fillstyle="none", markersize=5.4)
@@ -206,6 +205,7 @@ def _path(axes: Axes, document: ChangeDocument, steps: Sequence[StepDocument]) -
     last = columns.get(document.bad.revision, max(columns.values()))
     ends[last] = "bad", short(document, document.bad.revision)
     x_ticks(axes, ends.items())
+    axes.set_xlabel("commits, oldest left")
 
 
 def _rows(axes: Axes, document: ChangeDocument, steps: Sequence[StepDocument], ended: bool) -> None:
@@ -219,10 +219,13 @@ def _rows(axes: Axes, document: ChangeDocument, steps: Sequence[StepDocument], e
         side.tick_params(left=False, right=False)
     axes.set_yticks([-y for y in range(len(named))], named)
     axes.set_ylabel("revision tested")
-    texts = [
-        "no answer" if step.pps is None else words.number(step.pps, document.lead) for step in steps
-    ]
-    results.set_yticks([-y for y in range(len(steps))], texts)
+    results.set_yticks([-y for y in range(len(steps))], [_result(document, one) for one in steps])
+
+
+def _result(document: ChangeDocument, step: StepDocument) -> str:
+    if step.pps is not None:
+        return words.number(step.pps, document.lead)
+    return "not finished" if step.outcome is None else "no result"
 
 
 def _shade(
@@ -264,6 +267,14 @@ def _cells(
 def notice(sentence: str) -> Markup:
     """A paragraph instead of a figure without data."""
     return Markup('<p class="soft">{}</p>').format(sentence)
+
+
+def level_ticks(axes: Axes, levels: Sequence[LevelDocument]) -> None:
+    """Labels the lower axis with revisions and days, always with the last one."""
+    step = math.ceil(max(len(levels), 10) / _TICKS)
+    shown = [(x, levels[x]) for x in range(len(levels) - 1, -1, -step)]
+    x_ticks(axes, [(x, (words.clean(one.short), words.when(one.at))) for x, one in shown])
+    axes.set_xlabel("revision, and day of its measurement")
 
 
 def short(document: ChangeDocument, revision: str) -> str:

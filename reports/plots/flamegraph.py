@@ -110,9 +110,9 @@ def draw(profiles: Sequence[Stacks], *, name: str, title: str, most: int = MOST_
         for box in sorted(boxes, key=lambda box: (box.level, box.x))
     )
     legend = (
-        "▲ orange: the function itself takes more of the time; ▼ blue: less; percentage points"
+        "▲ orange: the function's own share grew; ▼ blue: it shrank; percentage points"
         if len(profiles) > 1
-        else "wider: more of the time; above: called by what is below"
+        else "width: share of the samples; a function stands above its caller"
     )
     return Markup(  # noqa: S704 - its texts are escaped
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" class="fg" '

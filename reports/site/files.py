@@ -7,7 +7,6 @@ import re
 
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import HASH_LENGTH
-from netbisect.reports.render import words
 
 SAFE = re.compile(r"[^A-Za-z0-9_]+")
 _SLUG_MAX = 40
@@ -32,11 +31,6 @@ def slug(name: str) -> str:
 def _short(revision: str) -> str:
     """The beginning of a hash, or the slug of another name, such as release-14.2."""
     return revision[:HASH_LENGTH] if _HASH.fullmatch(revision) else slug(revision)
-
-
-def when(at: float) -> str:
-    """The day, or "no date" for imported data without times."""
-    return words.day(at) if at >= words.FIRST_TIME else "no date"
 
 
 def series_page(testbed: str, scenario: str, branch: str) -> str:

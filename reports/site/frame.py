@@ -20,7 +20,6 @@ from netbisect.reports.site.files import (
     series_file,
     series_page,
     testbed_page,
-    when,
 )
 
 
@@ -109,7 +108,7 @@ environment.filters.update(
     series_file=series_file,
     spread=words.spread,
     testbed_page=testbed_page,
-    when=when,
+    when=words.when,
 )
 
 environment.globals.update(

@@ -51,8 +51,8 @@ def pair(before: RevisionDocument, after: RevisionDocument, series: Sequence[Ser
     labels = words.clean(before.label), words.clean(after.label)
     clear = [one for one in found if one.distance.clear]
     synthesis = (
-        f"{words.count(len(found), 'series')} of both; in {len(clear)} of them the change is more "
-        "than boots and images scatter."
+        f"Both revisions were measured in {words.count(len(found), 'series')}; in {len(clear)} of "
+        "them the change exceeds the noise of boots and images."
         if found
         else "No series has valid boots of both revisions under the same conditions."
     )

@@ -15,17 +15,16 @@ from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.model.changes import ChangeDocument
 from netbisect.reports.model.series import LevelDocument, SeriesDocument
 from netbisect.reports.model.types import AlertSummary
-from netbisect.reports.plots.chart import short
+from netbisect.reports.plots.chart import level_ticks, short
 from netbisect.reports.plots.figure import dots, draw, marker_line, rate_axis, segments, x_ticks
 from netbisect.reports.render import words
 from netbisect.reports.render.palette import BAD, BOOT, CULPRIT, GOOD, GRID, INK, WIDTH
-from netbisect.reports.site.files import LISTED, alert_page, revision_page, when
+from netbisect.reports.site.files import LISTED, alert_page, revision_page
 
-_TICKS = 7
 _RECENT_HEIGHT = 2.7
 _POINTS = 72
 """Per inch."""
-_MARGINS = 0.68, 0.42, 0.62, 0.2
+_MARGINS = 0.68, 0.6, 0.62, 0.2
 _LINE_MARGINS = 0.75, 0.55, 0.35, 0.3
 SPARK = 24
 """Levels of a small picture."""
@@ -57,8 +56,8 @@ def recent(
         title=f"{words.clean(view.title)} on {words.clean(view.testbed)}: every boot",
         text=(
             f"{words.count(boots, 'boot')} of {words.count(len(levels), 'kernel')}, from "
-            f"{words.number(levels[0].pps, view.scenario)} on {when(levels[0].at)} to "
-            f"{words.number(levels[-1].pps, view.scenario)} on {when(levels[-1].at)}."
+            f"{words.number(levels[0].pps, view.scenario)} on {words.when(levels[0].at)} to "
+            f"{words.number(levels[-1].pps, view.scenario)} on {words.when(levels[-1].at)}."
         ),
         overlay="".join(_tips(view, levels)),
     )
@@ -72,7 +71,7 @@ def _tips(view: SeriesDocument, levels: Sequence[LevelDocument]) -> Iterator[str
     for x, level in enumerate(levels):
         tooltip = (
             f"{words.clean(level.label)}: {words.number(level.pps, view.scenario)}, "
-            f"{words.count(len(level.boots), 'boot')}, {when(level.at)}"
+            f"{words.count(len(level.boots), 'boot')}, {words.when(level.at)}"
         )
         box = (
             f'<title>{escape(tooltip)}</title><rect x="{left + (x + 0.5) * wide:.1f}" '
@@ -103,7 +102,7 @@ def _recent(
     dots(axes, [(x, rate / scale) for x, rate in rates], BOOT, 2.4)
     means = ((x, level.pps / scale) for x, level in enumerate(levels))
     segments(axes, ((x - 0.4, y, x + 0.4, y) for x, y in means), INK, 1.3)
-    _days(axes, levels)
+    level_ticks(axes, levels)
     _alerts(axes, alerts, levels)
 
 
@@ -121,8 +120,8 @@ def history(view: SeriesDocument, alerts: Sequence[MarkedAlert]) -> Markup:
         name="history",
         title=f"{words.clean(view.title)} on {words.clean(view.testbed)}: since the beginning",
         text=(
-            f"{words.count(len(levels), 'kernel')} from {when(first)} to {when(last)} in "
-            f"{words.count(len(view.earlier) + 1, 'epoch')}, with "
+            f"{words.count(len(levels), 'kernel')} from {words.when(first)} to {words.when(last)} "
+            f"in {words.count(len(view.earlier) + 1, 'epoch')}, with "
             f"{words.count(len(view.steps), 'step')}."
         ),
     )
@@ -150,7 +149,7 @@ def _history(
     for number, epoch in enumerate(view.earlier, 2):
         place += len(epoch.levels)
         marker_line(axes, place - 0.5, f"epoch {number}", INK, style=":")
-    _days(axes, levels)
+    level_ticks(axes, levels)
     _alerts(axes, alerts, view.levels, earlier)
 
 
@@ -192,16 +191,6 @@ def first_changed(
         return places.get(alert.culprit, bad)
     later = (x for x, one in enumerate(levels) if one.number >= culprit)
     return min(next(later, bad), bad)
-
-
-def _days(axes: Axes, levels: Sequence[LevelDocument]) -> None:
-    """Labels the lower axis with days and revisions, always with the last one."""
-    step = math.ceil(max(len(levels), 10) / _TICKS)
-    shown = [(x, levels[x]) for x in range(len(levels) - 1, -1, -step)]
-    x_ticks(
-        axes,
-        [(x, [when(one.at), words.clean(one.short)]) for x, one in shown],
-    )
 
 
 def spark(means: Sequence[float]) -> str:

@@ -17,7 +17,7 @@ from netbisect.reports.model.series import EpochDocument, LevelDocument, SeriesD
 from netbisect.reports.model.types import HASH_LENGTH
 from netbisect.reports.render import words
 from netbisect.reports.site import plots
-from netbisect.reports.site.files import LISTED, RECENT, revisions_page, testbed_page, when
+from netbisect.reports.site.files import LISTED, RECENT, revisions_page, testbed_page
 from netbisect.reports.site.frame import AlternateForm, Page, distance_text, make_page
 from netbisect.reports.site.plots import MarkedAlert
 
@@ -84,7 +84,7 @@ def _facts(view: SeriesDocument) -> Iterator[tuple[str, str, str]]:
     yield (
         "Latest level",
         words.level(level.mean, view.scenario),
-        f"{words.clean(latest.label)}, {boots}, {when(latest.at)}",
+        f"{words.clean(latest.label)}, {boots}, {words.when(latest.at)}",
     )
     if view.baseline:
         before = [one for one in view.levels[:-1] if one.baseline]
@@ -132,7 +132,7 @@ def _step(
         "its": step,
         "before_label": _label(view, step.before),
         "at_label": _label(view, step.at),
-        "when": when(view.levels[places[step.at]].at),
+        "when": words.when(view.levels[places[step.at]].at),
         "change": distance_text(shift, view.scenario),
         "score": f"{step.score:.1f}",
         "alerts": [

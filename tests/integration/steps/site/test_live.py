@@ -309,7 +309,7 @@ def test_the_search_field_finds_revisions_and_pairs_of_them(live: LiveCase, tmp_
     done = netbisect("import", "measurements", measurements, *place)
     assert done.exit_code == 0, done.output
     assert names[1] in live.page(live.pages.search([names[1]]))
-    assert "1 series of both" in live.page(live.pages.search(names[1:]))
+    assert "measured in 1 series;" in live.page(live.pages.search(names[1:]))
 
 
 def test_an_empty_database_has_pages(service_folder: Path, url: str) -> None:
@@ -319,7 +319,8 @@ def test_an_empty_database_has_pages(service_folder: Path, url: str) -> None:
 
     assert "No night yet." in text
     assert "No open alerts" in text
-    for name in ("requests", "alerts", "searches", "testbeds", "compare", "health"):
+    assert "No measurements." in (pages.file("testbeds.html") or "")
+    for name in ("requests", "alerts", "searches", "compare", "health"):
         assert pages.file(f"{name}.html")
 
 

@@ -16,7 +16,6 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def texts(svg: str) -> list[str]:
-    """The texts of a drawing, in document order."""
     root = ET.fromstring(svg)  # noqa: S314 - trusted
     return ["".join(text.itertext()) for text in root.iter(f"{SVG}text")]
 
@@ -52,10 +51,12 @@ def test_the_search_has_a_row_per_step_and_one_for_the_result() -> None:
     assert "1. n8" in shown
     assert "14. n36" in shown
     assert "result" in shown
-    assert shown.count("no answer") == 1
+    assert shown.count("no result") == 1
     assert "culprit n40" in shown
     assert described(svg).startswith("17 steps;")
     case = make("unfinished_case")
+    running = replace(case.steps[-1], pps=None, outcome=None)
+    assert texts(chart.path(replace(case, steps=(running,)))).count("not finished") == 1
     candidates = tuple(
         replace(case.candidates[-1], commit=replace(case.bad, revision=f"{number:040x}"))
         for number in range(1000)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
 import report_cases
 from report_cases import make
-from site_fixtures import Page
+from site_fixtures import HOSTILE, SHOWN, Page, check_escaped
 
 from netbisect.bisect.model.alert_state import HistoryEntry
 from netbisect.reports.model.changes import ChangeDocument, KernelFailure
@@ -163,14 +162,10 @@ def test_long_lists_on_a_page_are_truncated_and_counted() -> None:
     case = replace(case, candidates=(*more, *case.candidates), steps=case.steps * 12)
     text = page(case)
 
-    assert "The 256 most probable; 832 commits more are in the range." in text
+    assert "The 256 most probable; 832 more commits are in the range." in text
     assert report_cases.label(report_cases.CULPRIT) in text.split('id="candidates"')[1]
     assert f"The latest 100 attempts; {len(case.steps) - 100} came before." in text
     assert len(text.encode()) < 500_000
-
-
-HOSTILE = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}\x00\ud800\u202e$x$'
-SHOWN = '<script>alert("x")</script><img src=x onerror=y>&amp;{{ 7 * 7 }}'
 
 
 @pytest.mark.parametrize("name", ["alert_case", "culprit_case"])
@@ -194,10 +189,5 @@ def test_external_text_is_escaped(name: str) -> None:
         changes.comparison(report_cases.compared(case), line),
         changes.bisection(case, line),
     ]
-    for text in (one.html() for one in pages):
-        outline = Page(text)
-        assert not {"script", "img"} & outline.tags
-        assert not [key for _, one in outline.found for key in one if key.startswith("on")]
-        assert SHOWN in outline.text
-        assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\u202a-\u202e\u2066-\u2069]", text)
-        assert len(text.encode("utf-8", "replace")) < 500_000
+    for one in pages:
+        assert SHOWN in check_escaped(one.html()).text
