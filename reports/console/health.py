@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from netbisect.bisect.detection.self_check import false_call_p
@@ -30,8 +29,6 @@ _NAMED = 5
 _ONE_SIDED = 0.05
 _TAKEN_BACK = 0.1
 """Share of false alerts above which a warning is shown."""
-_BLIND = 0.1
-"""Drop, as a share: a warning is shown for a series in which one night detects only larger ones."""
 _SMALL = 0.01
 """Smaller values of q are printed as less than this."""
 _TOO_MANY = 0.01
@@ -172,10 +169,11 @@ def warnings(health: LabHealth) -> Iterator[str]:
             f"days were withdrawn or invalid; at most {_share(_TAKEN_BACK)} is acceptable."
         )
     yield from _against_itself(health)
-    blind_from = -math.log1p(-_BLIND)
-    blind = [one for one in health.series if (one.health.smallest_drop or 0.0) > blind_from]
+    blind = [one for one in health.series if (one.health.smallest_drop or 0.0) > types.NOISY]
     if blind:
-        yield f"One night detects only drops of more than {_share(_BLIND)} in {_names(blind)}."
+        yield (
+            f"One night detects only drops of more than {types.NOISY_PERCENT} % in {_names(blind)}."
+        )
     yield from _stale(health.series)
     saturated = [one for one in health.series if one.health.saturated]
     if saturated:

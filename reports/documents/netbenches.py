@@ -80,12 +80,10 @@ def files(study: Study) -> dict[str, bytes]:
     """All files of the directory, by name. Raises ValueError as `check`, or from ministat."""
     from netbisect.reports.plots.netbenches_plot import boxes  # noqa: PLC0415 - long to load
 
-    check(study)
-    named = _file_names(study)
     found = {"README.md": readme(study).encode()}
     for kind, picture in boxes(study.scenarios, words.clean(study.title)).items():
         found[f"graph.{kind}"] = picture
-    for scenario, its in zip(study.scenarios, named, strict=True):
+    for scenario, its in zip(study.scenarios, _file_names(study), strict=True):
         for one, name in zip(scenario.sets, its, strict=True):
             found[name] = "".join(f"{_number(value)}\n" for value in one.pps).encode()
     for graph in study.flame_graphs:

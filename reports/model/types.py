@@ -34,6 +34,9 @@ LnRatio: TypeAlias = Annotated[float, "ln of bad over good; negative is worse."]
 Kind: TypeAlias = Literal["Night", "Comparison", "Bisection", "Profiling", "Measurement"]
 RequestKind: TypeAlias = Literal["compare", "bisect", "series"]
 RequestChange: TypeAlias = Literal["ask", "cancel", "resume", "extend", "priority", "answer"]
+NOISY_PERCENT = 10
+NOISY = -math.log1p(-NOISY_PERCENT / 100)
+"""Smallest drop that one night detects, above which a series is noisy; a ln ratio."""
 HASH_LENGTH = 12
 """As FreeBSD's newvers.sh shortens a hash."""
 

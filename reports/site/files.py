@@ -8,7 +8,7 @@ import re
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import HASH_LENGTH
 
-SAFE = re.compile(r"[^A-Za-z0-9_]+")
+_SAFE = re.compile(r"[^A-Za-z0-9_]+")
 _SLUG_MAX = 40
 _HASH = re.compile(r"[0-9a-f]{40}")
 JOB_KINDS = ("comparison", "bisection")
@@ -21,7 +21,7 @@ RECENT = 366
 
 def slug(name: str) -> str:
     """A part of the name of a file, the same for the same name and another for any other."""
-    plain = SAFE.sub("-", name).strip("-")[:_SLUG_MAX]
+    plain = _SAFE.sub("-", name).strip("-")[:_SLUG_MAX]
     if plain == name:
         return plain
     digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:6]

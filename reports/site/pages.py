@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from netbisect.bisect.model.detection_results import GIVEN_UP_DAYS, STALE_DAYS, STALE_NIGHTS
 from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.model.series import SeriesDocument
-from netbisect.reports.model.types import AlertSummary, Difference
+from netbisect.reports.model.types import NOISY, NOISY_PERCENT, AlertSummary, Difference
 from netbisect.reports.render import words
 from netbisect.reports.render.templating import environment
 from netbisect.reports.site.files import series_file, testbed_page
-from netbisect.reports.site.frame import (
-    FEEDS,
-    REFRESH,
-    Page,
-    make_page,
-    short_distance,
+from netbisect.reports.site.frame import FEEDS, REFRESH, Page, make_page, short_distance
+from netbisect.reports.site.overview import (
+    EndedJob,
+    ListedRequest,
+    NightProgress,
+    Overview,
+    RunningJob,
 )
-from netbisect.reports.site.overview import NightProgress, Overview, RunningJob
 from netbisect.reports.site.plots import spark
 
 _DAY = 86400.0
 _RECENT = 30 * _DAY
-_NOISY_PERCENT = 10
-_NOISY = -math.log1p(-_NOISY_PERCENT / 100)
-"""Smallest drop that one night detects, from which on a series is called noisy; a ln ratio."""
 _MOST = 10
 """Rows of a list on the first page."""
 _NAMED = 3
@@ -118,7 +114,7 @@ def grid(view: Overview, branch: str) -> dict[str, Any]:
     }
     return {
         "branch": branch,
-        "noisy": _NOISY_PERCENT,
+        "noisy": NOISY_PERCENT,
         "stale": STALE_NIGHTS,
         "testbeds": [(name, testbed_page(name)) for name in testbeds],
         "rows": [
@@ -151,7 +147,7 @@ def _map_cell(
     remark = sign or short_distance(one.against, one.scenario) or "learning"
     if one.health.saturated and not sign:
         remark = "at the generator's limit"
-    elif (one.smallest_drop or 0.0) > _NOISY and not sign:
+    elif (one.smallest_drop or 0.0) > NOISY and not sign:
         remark = f"± {remark}"
     return {
         "page": series_file(one),
@@ -183,8 +179,8 @@ def alerts(view: Overview) -> Page:
     )
 
 
-def searches(running: Sequence[RunningJob], ended: Sequence[tuple[str, object, str]]) -> Page:
-    """All comparisons and bisections, the newest first; of ended ones kind, record and result."""
+def searches(running: Sequence[RunningJob], ended: Sequence[tuple[str, EndedJob, str]]) -> Page:
+    """All comparisons and bisections, the newest first; of ended ones kind, job and result."""
     return make_page(
         "searches.html",
         "Searches",
@@ -236,8 +232,8 @@ def compare(view: Overview) -> Page:
     )
 
 
-def requests(found: Sequence[object]) -> Page:
-    """The records of the latest requests."""
+def requests(found: Sequence[ListedRequest]) -> Page:
+    """The latest requests."""
     return make_page(
         "requests.html", "Requests", current="requests.html", changing=True, requests=found
     )
@@ -256,12 +252,12 @@ def health(view: Overview) -> Page:
         old=[one for one in view.series if ended <= one.latest.at < since],
         blind=[one for one in view.series if _sees_little(one)],
         stale=STALE_NIGHTS,
-        noisy=_NOISY_PERCENT,
+        noisy=NOISY_PERCENT,
         as_of=f"As of {words.moment(view.at)}.",
     )
 
 
 def _sees_little(one: SeriesDocument) -> bool:
     return (
-        one.health.saturated or one.health.modes is not None or (one.smallest_drop or 0.0) > _NOISY
+        one.health.saturated or one.health.modes is not None or (one.smallest_drop or 0.0) > NOISY
     )

@@ -26,7 +26,7 @@ _POINTS = 72
 """Per inch."""
 _MARGINS = 0.68, 0.6, 0.62, 0.2
 _LINE_MARGINS = 0.75, 0.55, 0.35, 0.3
-SPARK = 24
+_SPARK = 24
 """Levels of a small picture."""
 _SPARK_WIDTH, _SPARK_HEIGHT = 72, 16
 _SPARK_SPAN = 0.06
@@ -199,10 +199,10 @@ def spark(means: Sequence[float]) -> str:
     Not drawn by matplotlib, whose markup would make a page with hundreds of them ten times as
     large.
     """
-    shown = list(means[-SPARK:])
+    shown = list(means[-_SPARK:])
     low, high = min(shown), max(shown)
     span, middle = max(high - low, _SPARK_SPAN), (low + high) / 2
-    wide = _SPARK_WIDTH / max(SPARK - 1, 1)
+    wide = _SPARK_WIDTH / max(_SPARK - 1, 1)
     start = _SPARK_WIDTH - wide * (len(shown) - 1)
     points = [
         f"{start + wide * i:.0f} {_SPARK_HEIGHT * (0.5 - 0.9 * (mean - middle) / span):.0f}"
