@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from netbisect.bisect.detection.events import SeriesShift, ShiftEvent
 from netbisect.bisect.model.results import Effect
-from netbisect.reports.model.types import HASH_LENGTH
+from netbisect.reports.model.types import short_hash
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table, wrap
 
 _WIDE = 1000
 """Columns of a table: a row is a line, whatever the length of its names."""
-_HASH = re.compile(r"[0-9a-f]{40}")
 
 
 def as_table(events: Sequence[ShiftEvent]) -> str:
@@ -128,15 +126,11 @@ def _in(some: Sequence[SeriesShift], members: Sequence[SeriesShift]) -> str:
 
 
 def _either(revisions: Iterable[str]) -> str:
-    return " or ".join(map(_short, dict.fromkeys(revisions)))
-
-
-def _short(revision: str) -> str:
-    return revision[:HASH_LENGTH] if _HASH.fullmatch(revision) else revision
+    return " or ".join(map(short_hash, dict.fromkeys(revisions)))
 
 
 def _range(event: ShiftEvent) -> str:
-    return f"{_short(event.before)}..{_short(event.at)}"
+    return f"{short_hash(event.before)}..{short_hash(event.at)}"
 
 
 def _effect(shift: SeriesShift) -> str:
@@ -153,5 +147,5 @@ def _own(event: ShiftEvent, shift: SeriesShift) -> str:
     """Differences from the whole event."""
     own = [f"{_images(shift)} images"] if shift.images_before is not None else []
     if (shift.before, shift.at) != (event.before, event.at):
-        own.append(f"measured {_short(shift.before)}..{_short(shift.at)}")
+        own.append(f"measured {short_hash(shift.before)}..{short_hash(shift.at)}")
     return ", ".join([*own, f"score {shift.score:.1f}"])

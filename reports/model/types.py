@@ -7,6 +7,7 @@ version, and none goes or changes its meaning. Times are seconds since the epoch
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self, TypeAlias
 
@@ -39,11 +40,17 @@ NOISY = -math.log1p(-NOISY_PERCENT / 100)
 """Smallest drop that one night detects, above which a series is noisy; a ln ratio."""
 HASH_LENGTH = 12
 """As FreeBSD's newvers.sh shortens a hash."""
+_HASH = re.compile(r"[0-9a-f]{40}")
 
 
 def short_label(label: str) -> str:
     """The part of a label that fits under an axis: n302145; without a number, the hash."""
     return label.split("-", maxsplit=1)[0][:HASH_LENGTH]
+
+
+def short_hash(revision: str) -> str:
+    """The beginning of a hash; another name, such as release-14.2, as it is."""
+    return revision[:HASH_LENGTH] if _HASH.fullmatch(revision) else revision
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,10 @@ import hashlib
 import re
 
 from netbisect.reports.model.series import SeriesDocument
-from netbisect.reports.model.types import HASH_LENGTH
+from netbisect.reports.model.types import short_hash
 
 _SAFE = re.compile(r"[^A-Za-z0-9_]+")
 _SLUG_MAX = 40
-_HASH = re.compile(r"[0-9a-f]{40}")
 JOB_KINDS = ("comparison", "bisection")
 """Kinds of jobs that have a page."""
 LISTED = 60
@@ -26,11 +25,6 @@ def slug(name: str) -> str:
         return plain
     digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:6]
     return f"{plain}-{digest}".lstrip("-")
-
-
-def _short(revision: str) -> str:
-    """The beginning of a hash, or the slug of another name, such as release-14.2."""
-    return revision[:HASH_LENGTH] if _HASH.fullmatch(revision) else slug(revision)
 
 
 def series_page(testbed: str, scenario: str, branch: str) -> str:
@@ -51,7 +45,7 @@ def revisions_page(testbed: str, branch: str) -> str:
 
 def pair_page(before: str, after: str) -> str:
     """The file that compares two revisions."""
-    return f"compare-{_short(before)}.{_short(after)}.html"
+    return f"compare-{slug(short_hash(before))}.{slug(short_hash(after))}.html"
 
 
 def alert_page(number: int | str) -> str:
@@ -71,7 +65,7 @@ def document_file(page: str) -> str:
 
 def revision_page(revision: str) -> str:
     """The file of a revision."""
-    return f"revision-{_short(revision)}.html"
+    return f"revision-{slug(short_hash(revision))}.html"
 
 
 def badge_file(branch: str, testbed: str = "") -> str:
