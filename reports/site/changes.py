@@ -190,7 +190,7 @@ _STATES = {
     "drift": ("calm", "no single commit"),
     "suspects": ("range", "narrowed to a few commits"),
     "not-reproduced": ("calm", "not reproduced"),
-    "unfinished": ("open", "no answer"),
+    "unfinished": ("open", "no result"),
 }
 """A CSS class and a text by outcome."""
 

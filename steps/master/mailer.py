@@ -39,7 +39,7 @@ _RETRY_AFTER_KILL = 60.0
 _LONGEST_WAIT = 3600.0
 """Longest time between two tries in seconds; it doubles from the first wait."""
 MOST_TRIES = 12
-"""Tries, in about 7 hours, of a mail that the server refuses."""
+"""Tries, in about 6 hours, of a mail that the server refuses."""
 MOST_TRIES_UNREACHED = 120
 """Tries, in about 5 days, of a mail while the server cannot be reached."""
 _PERMANENT = 500

@@ -46,6 +46,7 @@ SECTIONS = {
     scenario.Traffic: ("Scenario files", "`[traffic]`\n"),
     settings.Settings: ("netbisect.toml", "### Top level"),
     settings.NightSettings: ("netbisect.toml", "`[night]`\n"),
+    settings.SearchSettings: ("netbisect.toml", "`[search]`\n"),
     settings.MailSettings: ("netbisect.toml", "`[mail]`\n"),
     settings.MailRule: ("netbisect.toml", "`[[mail.rules]]`\n"),
     settings.WebSettings: ("netbisect.toml", "`[web]`\n"),
