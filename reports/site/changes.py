@@ -142,7 +142,6 @@ def comparison(
         changing=running,
         alternates=[as_document(job_page("comparison", document.number))],
         **values,
-        alert=alert,
         next=following,
         pictures=[
             (document.title(name), chart.boxplot(document, name))
@@ -161,7 +160,6 @@ def bisection(document: BisectionDocument, alert: AlertSummary | None = None) ->
         changing=document.outcome == "running",
         alternates=[as_document(job_page("bisection", document.number))],
         **_values(document),
-        alert=alert,
         line=plots.commit_line(document),
         search=chart.path(document),
     )
