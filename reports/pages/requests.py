@@ -49,7 +49,10 @@ def confirmation(
         ("kind", kind),
         *(("subject", words.clean(one)) for one in subjects),
         ("testbeds", ", ".join(testbeds)),
-        ("cost", f"at most {words.count(boots, 'boot')}, {words.duration(seconds)} of the lab"),
+        (
+            "cost",
+            f"at most {words.count(boots, 'boot')}, {words.duration(seconds)} of the lab's time",
+        ),
     ]
     text = [
         wrap(f"Request {number} is queued. The result follows as a reply to this message."),

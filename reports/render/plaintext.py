@@ -11,8 +11,13 @@ from itertools import zip_longest
 WIDTH = 76
 _GAP = "  "
 _TIED = re.compile(r"(?<=\d) (?=%|[kM]?pps\b|h\b|min\b|s\b|boots?\b)")
-"""Spaces between numbers and units, where no line ends."""
+"""Spaces between numbers and units."""
 _TIE = "\N{NO-BREAK SPACE}"
+
+
+def tie(text: str) -> str:
+    """A text in which no line ends between a number and its unit."""
+    return _TIED.sub(_TIE, text)
 
 
 def wrap(text: str, indent: int = 0, width: int = WIDTH) -> str:
@@ -21,7 +26,7 @@ def wrap(text: str, indent: int = 0, width: int = WIDTH) -> str:
 
 
 def _lines(text: str, width: int) -> list[str]:
-    lines = textwrap.wrap(_TIED.sub(_TIE, text), width, break_on_hyphens=False)
+    lines = textwrap.wrap(tie(text), width, break_on_hyphens=False)
     return [line.replace(_TIE, " ") for line in lines] or [""]
 
 
@@ -47,7 +52,7 @@ def table(rows: Iterable[Sequence[str]], indent: int = 2, width: int = WIDTH) ->
 
 
 def _longest_word(cell: str) -> int:
-    return max(map(len, _TIED.sub(_TIE, cell).split(" ")))
+    return max(map(len, tie(cell).split(" ")))
 
 
 def shell(command: str, indent: int = 2) -> str:

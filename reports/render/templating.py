@@ -29,6 +29,7 @@ environment.filters.update(
     number=words.number,
     shell=plaintext.shell,
     table=plaintext.table,
+    tie=plaintext.tie,
     wrap=plaintext.wrap,
 )
 environment.globals.update(count=words.count, summary=summary)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import report_documents
+from site_fixtures import Page
 
 from netbisect.bisect.detection.level_difference import LevelEstimate
 from netbisect.bisect.model.entities import Level
@@ -25,7 +26,7 @@ def page(*scenarios: str) -> str:
         series = report_documents.series_document(levels, scenario=one)
         half = math.log(2) if one == CPU else -math.log(2)
         found.append(SeriesPair(series, *levels, (LevelEstimate(0, 0), LevelEstimate(half, 0))))
-    return pair.pair(*sides, found).html()
+    return Page(pair.pair(*sides, found).html()).text
 
 
 def test_mean_change_is_of_one_metric() -> None:
