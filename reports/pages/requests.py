@@ -131,17 +131,16 @@ def consistency(found: RequestDocument) -> list[str]:
     """Sentences that compare the second run with the first."""
     sentences = []
     for one in found.repeats:
-        what = f"on {one.subject} in {one.scenario} on {one.testbed}: the second lies"
+        what = f"on {one.subject} in {one.scenario} on {one.testbed}: from the first to the second"
         apart = words.change(Effect(one.scenario, one.ln_ratio, one.ln_low, one.ln_high, 1.0, 0, 0))
         if one.consistent:
             sentences.append(
-                f"The two runs agree {what} {apart} from the first. Both booted the same images, "
-                "so that the agreement is about these images, not about their code."
+                f"The two runs agree {what} {apart}. Both booted the same images, so that the "
+                "agreement is about these images, not about their code."
             )
         else:
             sentences.append(
-                f"The two runs differ {what} {apart} from the first, more than the scatter of "
-                "boots explains."
+                f"The two runs differ {what} {apart}, more than the scatter of boots explains."
             )
     return sentences
 
