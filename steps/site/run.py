@@ -11,13 +11,14 @@ from pathlib import Path
 
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.site.files import JOB_KINDS, pair_page
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.service import compute
+from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.site import revision_names
 from netbisect.steps.site.build import AlertIndex, PageBuilder, PagesOfTestbed
 from netbisect.steps.site.folder import Pair, SiteError, put
 from netbisect.steps.site.index_pages import IndexPages, overview
-from netbisect.steps.site.source import SiteSource
 from netbisect.store.ledger import Ledger
 
 _WORTH_IT = 24
@@ -28,7 +29,8 @@ _child: list[tuple[PageBuilder, Path]] = []
 
 
 def write(
-    source: SiteSource,
+    database: str,
+    lab: LabContext,
     folder: Path,
     pairs: Sequence[Pair],
     pair: Pair | None = None,
@@ -37,7 +39,8 @@ def write(
     """Writes all pages of a site.
 
     Args:
-        source: Source of the pages.
+        database: Address of the database, which is migrated first.
+        lab: Its lab.
         folder: Empty folder.
         pairs: Revisions to compare, each pair on a page if both were measured.
         pair: One more pair, by names of users.
@@ -51,7 +54,7 @@ def write(
         SiteError: A process was killed.
         StoreError: The database cannot be used.
     """
-    ledger = source.ledger()
+    ledger = open_ledger(database)
     measured = set(ledger.commits.booted())
     pairs = [one for one in pairs if measured.issuperset(one)]  # a restored database may lack some
     if pair is not None:
@@ -62,10 +65,10 @@ def write(
     ]
     alerts = AlertIndex.of(ledger)
     counted = ledger.samples.counts()
-    builder = PageBuilder(source.context(), ledger, alerts)
+    builder = PageBuilder(lab, ledger, alerts)
     if processes is None:
         processes = os.cpu_count() or 1 if len(counted) >= _WORTH_IT else 1
-    series = _made(_parts(ledger, counted, alerts), builder, folder, processes, source)
+    series = _made(_parts(ledger, counted, alerts), builder, folder, processes, database)
     running = [progress_of(ledger, builder.lab, one) for one in ledger.jobs.all_open()]
     view = overview(
         builder,
@@ -103,7 +106,7 @@ def _made(
     builder: PageBuilder,
     folder: Path,
     processes: int,
-    source: SiteSource,
+    database: str,
 ) -> list[SeriesDocument]:
     """Makes the pages of testbeds; returns all series."""
     workers = min(processes, len(parts))
@@ -111,7 +114,8 @@ def _made(
         return _joined(builder.make(one, folder) for one in parts)
     # Spawned: a fork beside the threads of NumPy can deadlock.
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn, _begin, (source, folder, builder.alerts)) as pool:
+    shared = database, builder.lab, folder, builder.alerts
+    with ProcessPoolExecutor(workers, spawn, _begin, shared) as pool:
         try:
             return _joined(pool.map(_make, parts))
         except BrokenProcessPool:
@@ -124,10 +128,10 @@ def _joined(found: Iterable[Sequence[SeriesDocument]]) -> list[SeriesDocument]:
     return sorted((one for series in found for one in series), key=lambda one: one.name)
 
 
-def _begin(source: SiteSource, folder: Path, alerts: AlertIndex) -> None:
+def _begin(database: str, lab: LabContext, folder: Path, alerts: AlertIndex) -> None:
     """In a child process."""
     compute.prepare_child()
-    _child[:] = [(PageBuilder(source.context(), source.ledger(), alerts), folder)]
+    _child[:] = [(PageBuilder(lab, open_ledger(database), alerts), folder)]
 
 
 def _make(part: PagesOfTestbed) -> list[SeriesDocument]:

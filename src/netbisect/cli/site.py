@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from netbisect.reports.render import words
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service.options import database_options, settings_file
 from netbisect.steps.service.settings import load
 from netbisect.steps.site.folder import finish, replacing
-from netbisect.steps.site.source import SiteSource
 from netbisect.store.db.database import StoreError, database_exists
 
 _KILO = 1000
@@ -34,11 +34,11 @@ def site(
     The pages need no server and no JavaScript. The new folder replaces the old one when it is
     complete. A folder OUT that is not such a site is refused.
     """
-    source = _source(folder, database)
+    address, lab = _source(folder, database)
     from netbisect.steps.site.run import write  # noqa: PLC0415 - loads slowly
 
     with replacing(out) as (new, before):
-        finish(new, write(source, new, before.pairs, pair))
+        finish(new, write(address, lab, new, before.pairs, pair))
         sizes = [page.stat().st_size for page in new.glob("*.html")]
     click.echo(
         f"{out / 'index.html'}: {words.count(len(sizes), 'page')}, the largest of "
@@ -46,11 +46,12 @@ def site(
     )
 
 
-def _source(folder: Path | None, database: str | None) -> SiteSource:
+def _source(folder: Path | None, database: str | None) -> tuple[str, LabContext]:
+    """Address of the database, and its lab."""
     path = settings_file(folder, database)
     if database is None:
         settings, lab = load(path)
-        return SiteSource(settings.database, lab, settings)
+        return settings.database, LabContext(lab, settings)
     if not database_exists(database):
         raise StoreError(f"there is no database {database}")
-    return SiteSource(database)
+    return database, LabContext()

@@ -14,10 +14,10 @@ import pytest
 from programs import forked, kill_itself, netbisect
 from site_fixtures import Site
 
+from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.site import run
 from netbisect.steps.site.build import PagesOfTestbed
 from netbisect.steps.site.folder import SiteError
-from netbisect.steps.site.source import SiteSource
 
 pytestmark = pytest.mark.xdist_group("site")  # one process creates the site
 
@@ -92,7 +92,7 @@ def test_a_killed_run_leaves_the_old_site(small_site: Site) -> None:
 
 @pytest.mark.long
 def test_two_processes_write_the_same_pages_as_one(whole_site: Site, tmp_path: Path) -> None:
-    run.write(SiteSource(whole_site.database), tmp_path, [], processes=2)
+    run.write(whole_site.database, LabContext(), tmp_path, [], processes=2)
 
     assert Site(tmp_path, "").files() == {
         name: text for name, text in whole_site.files().items() if name != "site.json"
@@ -110,7 +110,7 @@ def test_a_killed_process_is_reported_in_one_sentence(
     monkeypatch.setattr(run, "_make", kill_child)
 
     with pytest.raises(SiteError, match="a process that made pages was killed"):
-        run.write(SiteSource(whole_site.database), tmp_path, [], processes=2)
+        run.write(whole_site.database, LabContext(), tmp_path, [], processes=2)
 
 
 def test_other_folders_are_refused(small_site: Site, tmp_path: Path) -> None:
