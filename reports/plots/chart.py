@@ -46,10 +46,7 @@ _SHADES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
 
 
 def trend(document: ChangeDocument) -> Markup:
-    """Nightly boots as dots, means as bars, lines at both ends and a verified culprit; SVG.
-
-    Of the leading scenario.
-    """
+    """Nightly boots of the leading scenario, and lines at both ends and a verified culprit; SVG."""
     levels = document.levels[-_NIGHTS_MAX:]
     title = words.clean(document.title(document.lead))
     if not levels:
@@ -156,11 +153,7 @@ def boots(panel: ComparedScenario, name: str, title: str, fast: int = 1) -> Mark
 
 
 def path(document: ChangeDocument) -> Markup:
-    """Heat map of the search, a row per step and a column per candidate; SVG.
-
-    The darker a cell, the higher the probability of its commits before the step. A ring marks the
-    revision tested; a cross, one without a result.
-    """
+    """Heat map of the search, a row per step and a column per candidate; SVG."""
     title = f"The search among {words.count(len(document.candidates), 'commit')}, step by step"
     steps = summary.steps(document)
     if not steps or not document.candidates:
