@@ -263,8 +263,8 @@ def notice(sentence: str) -> Markup:
 
 
 def level_ticks(axes: Axes, levels: Sequence[LevelDocument]) -> None:
-    """Labels the lower axis with revisions and days, always with the last one."""
-    step = math.ceil(max(len(levels), 10) / _TICKS)
+    """Labels the lower axis, which has its limits, with revisions and days, also with the last."""
+    step = math.ceil(axes.get_xlim()[1] / _TICKS)
     shown = [(x, levels[x]) for x in range(len(levels) - 1, -1, -step)]
     x_ticks(axes, [(x, (words.clean(one.short), words.when(one.at))) for x, one in shown])
     axes.set_xlabel("revision, and day of its measurement")
