@@ -6,6 +6,7 @@ import contextlib
 import smtplib
 import socket
 import sqlite3
+import sys
 import tempfile
 import threading
 import time
@@ -187,6 +188,7 @@ class MailerTest(IdleMaster):
         assert answer["To"] == "ann@lab.invalid"
         assert answer.get_content().startswith("Alert 1 is acknowledged; the new level is")
 
+    @pytest.mark.skipif(sys.version_info >= (3, 14), reason="email accepts these addresses")
     @case
     async def test_an_invalid_mail_blocks_no_other(self) -> None:
         """Refused recipients block no other either; both are given up after some tries."""
