@@ -97,12 +97,6 @@ scenarios_option = click.option(
 )
 
 
-def prune(store: ArtefactStore, lab: Lab, *needed: str) -> None:
-    """Removes kernels beyond the limit of the lab file, except those needed."""
-    if refused := store.prune(lab.kernel_bytes, needed).refused:
-        say(f"{PROGRAM}: {refused}")
-
-
 as_json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON instead of a table."
 )
@@ -150,6 +144,12 @@ def with_kernel(command: Callable[..., int]) -> Callable[..., int]:
     ):
         run = option(run)
     return run
+
+
+def prune(store: ArtefactStore, lab: Lab, *needed: str) -> None:
+    """Removes kernels beyond the limit of the lab file, except those needed."""
+    if refused := store.prune(lab.kernel_bytes, needed).refused:
+        say(f"{PROGRAM}: {refused}")
 
 
 def with_lab(command: Callable[..., int]) -> Callable[..., int]:

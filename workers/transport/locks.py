@@ -48,7 +48,7 @@ def hold(
         lock: A file that is open for appending and reading.
         doing: For other processes, such as `building 0a1b2c3d`.
         seconds: Maximal wait; 0: none.
-        say: Gets a message about the holder at the begin of a wait.
+        say: Gets a message about the holder at the beginning of a wait.
         where: End of the sentence about the holder.
 
     Returns:
@@ -65,7 +65,8 @@ def hold(
             say(f"{who}: waiting for its end")
         time.sleep(LOOK)
     since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
-    note(lock.fileno(), f"process {os.getpid()} has been {doing} since {since}")
+    with contextlib.suppress(OSError):  # a full disk; the lock holds without its note
+        note(lock.fileno(), f"process {os.getpid()} has been {doing} since {since}")
     return ""
 
 
