@@ -78,11 +78,6 @@ def open_nights(
     heads = {branch: history.commit(history.head(branch)) for branch in branches}
     for branch, head in heads.items():
         ledger.commits.learn([head], branch)
-        newest = ledger.commits.newest(branch)
-        with contextlib.suppress(HistoryError):  # imported, or no longer in the clone
-            # A mirror that lags behind leaves the head on the line of the newest commit.
-            if newest and not history.is_on_line(head.revision, newest):
-                ledger.commits.shorten(branch, head.number)
     lines = []
     for (branch, head), testbed in product(heads.items(), testbeds):
         lines.append(_open_night(ledger, settings, testbed, branch, head.revision))

@@ -6,7 +6,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable
 
-from sqlalchemy import ColumnElement, delete, select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.entities import Commit
@@ -33,13 +33,6 @@ class CommitRepository(LedgerRepository):
             ]
             if _merge(writing.session, places) or new:
                 writing.note("learned", branch=branch)
-
-    def shorten(self, branch: str, number: int) -> None:
-        """Removes the places after a number, of a rewritten branch. Facts about them stay."""
-        removed = delete(PlaceRow).where(PlaceRow.branch == branch, PlaceRow.number > number)
-        with self.writing() as writing:
-            writing.session.execute(removed)
-            writing.note("learned", branch=branch)
 
     def know(self, commits: Iterable[Commit]) -> None:
         """Stores commits of other branches, which are in no series.

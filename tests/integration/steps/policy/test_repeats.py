@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from ledger_facts import intend, measured
-from revision_tree import Tree
 
 from netbisect.bisect.model.entities import Commit, Fact, Kernel
 from netbisect.bisect.model.jobs import NightlyJob
@@ -19,7 +18,6 @@ from netbisect.steps.scheduler.followups import PRIORITY_NIGHT, Followups, open_
 from netbisect.steps.service import control
 from netbisect.steps.service.settings import load
 from netbisect.store.db.records import JobRecord, Outcome
-from netbisect.store.git.history import History
 from netbisect.store.ledger import Ledger
 
 TESTBED = "c2558"
@@ -121,27 +119,6 @@ def test_a_newer_night_replaces_a_queued_one(lab: Lab, monkeypatch: pytest.Monke
     assert lab.ledger.jobs.get(queued.id).result == Unfinished(why)
     assert lab.open_nights(2) == [begun, of_other, newest]
     assert lab.ledger.mails.waiting() == []
-
-
-def test_a_rewritten_shorter_branch_has_no_removed_commits(
-    tmp_path: Path, service_folder: Path, empty_ledger: Ledger
-) -> None:
-    """A mirror that lags behind removes none."""
-    settings, _ = load(service_folder / control.SETTINGS)
-    tree = Tree(tmp_path / "tree")
-    begin, _, last = tree.grow("main", "begin", "second", "third")
-    history = History(tmp_path / "clone", str(tree.directory))
-
-    def newest() -> str | None:
-        history.update()
-        open_nights(empty_ledger, history, settings, [], ["main"])
-        return empty_ledger.commits.newest("main")
-
-    assert newest() == last
-    tree.git("branch", "--force", "main", begin)
-    assert newest() == last
-    [rewritten] = tree.grow("main", "rewritten")
-    assert newest() == rewritten
 
 
 def test_each_branch_is_repeated(lab: Lab) -> None:
