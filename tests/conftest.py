@@ -11,7 +11,6 @@ import pytest
 
 pytest_plugins = (
     "checkout_fixtures",
-    "evidence_lab",
     "lab_fixtures",
     "localbisect_fixtures",
     "machine_fixtures",

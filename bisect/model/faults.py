@@ -24,7 +24,6 @@ class Fault(StrEnum):
     STALE_BUILD = "stale-build"
     BUILD_HANGS = "build-hangs"
     BUILDER = "builder"
-    BUSY = "busy"
     DEPLOYMENT = "deployment"
     DISK_FULL = "disk-full"
     UNFIT = "unfit"
@@ -117,13 +116,6 @@ RULES: dict[Fault, Rule] = {
         1,
         _INFRA,
         "Check the disk, memory, tools and other builds of this host.",
-    ),
-    Fault.BUSY: Rule(
-        "another command boots the DUT or sends packets through it for `boot_timeout`",
-        _DEPLOY,
-        1,
-        _INFRA,
-        "Wait for the end of the named process, or stop it.",
     ),
     Fault.DEPLOYMENT: Rule(
         "the kernel on the DUT differs from the one that was sent",

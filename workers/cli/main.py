@@ -14,12 +14,11 @@ from typing import NoReturn
 
 import click
 
-from netbisect.bisect.model.faults import Fault
 from netbisect.workers.build.artifacts import ArtefactError
 from netbisect.workers.build.patches import PatchError
 from netbisect.workers.cli import options, output
 from netbisect.workers.config.toml import FileError
-from netbisect.workers.transport.errors import LabFault, NoiseError
+from netbisect.workers.transport.errors import BusyError, LabFault, NoiseError
 from netbisect.workers.vm.vm import VmError
 
 _COMMANDS = {
@@ -91,10 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (FileError, ArtefactError, PatchError) as error:
         options.say(f"{options.PROGRAM}: {error}")
         return output.EXIT_USAGE
-    except (VmError, LabFault, NoiseError) as error:
+    except (VmError, LabFault, NoiseError, BusyError) as error:
         options.say(f"{options.PROGRAM}: {error}")
-        busy = isinstance(error, LabFault) and error.fault is Fault.BUSY
-        return output.EXIT_FAILED if busy else output.EXIT_LAB
+        return output.EXIT_FAILED if isinstance(error, BusyError) else output.EXIT_LAB
     except OSError as error:
         where = error.filename or "a file cannot be written"
         options.say(f"{options.PROGRAM}: {where}: {error.strerror}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import click
 
 from netbisect.bisect.model import profile_stacks, serialization
 from netbisect.bisect.model.entities import Boot, Failure, Kernel, Reaction
-from netbisect.bisect.model.faults import Fault
 from netbisect.workers.cli import options, output
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.testbed import Testbed
@@ -63,14 +61,9 @@ def trial(
 
 
 def _run_trial(lab: Lab, work: TrialRunner) -> int:
-    started = time.time()
-    try:
-        with _connections(lab, work.testbed, waits=True) as connections:
-            if not work.run(connections, output.emit, options.say):
-                return output.EXIT_LAB
-    except LabFault as fault:
-        _report_busy(fault, work.kernel, work.testbed, started)
-        return output.EXIT_UNMEASURABLE
+    with _connections(lab, work.testbed, waits=True) as connections:
+        if not work.run(connections, output.emit, options.say):
+            return output.EXIT_LAB
     return output.EXIT_UNMEASURABLE if any(isinstance(fact, Failure) for fact in work.facts) else 0
 
 
@@ -121,12 +114,11 @@ def profile(
     name = scenario or testbed.scenarios[0]
     (loaded,) = options.load_scenarios(lab, [name])
     order = ProfileOrder(testbed, kernel, archive, loaded, logs, pps=rate or 0.0, **more)
-    started = time.time()
     try:
         with _connections(lab, testbed, waits=True) as connections:
             result = order.run(connections, output.emit, options.say)
     except LabFault as fault:
-        _report_busy(fault, kernel, testbed, started)
+        options.say(f"{options.PROGRAM}: {fault.why}")
         return output.EXIT_LAB if fault.reaction is Reaction.QUARANTINE else output.EXIT_FAILED
     if result is None:
         return output.EXIT_UNMEASURABLE
@@ -191,10 +183,10 @@ def recover(lab: Lab, testbed: str, look: bool) -> int:
 def _connections(lab: Lab, testbed: Testbed, *, waits: bool = False) -> Iterator[Connections]:
     """Connections to a locked testbed, until the reader of standard output ends.
 
-    `waits` for another command until the boot timeout.
+    `waits` for another command for up to the boot timeout.
 
     Raises:
-        LabFault: another command has the testbed.
+        BusyError: another command has the testbed, and this one does not wait.
     """
     doing = f"running {click.get_current_context().command_path}"
     seconds = testbed.timing.boot_timeout if waits else 0.0
@@ -204,9 +196,3 @@ def _connections(lab: Lab, testbed: Testbed, *, waits: bool = False) -> Iterator
         Connections(lab.ssh) as connections,
     ):
         yield connections
-
-
-def _report_busy(fault: LabFault, kernel: Kernel, testbed: Testbed, started: float) -> None:
-    options.say(f"{options.PROGRAM}: {fault.why}")
-    if fault.fault is Fault.BUSY:  # else the trial has reported it
-        output.emit(fault.failure(kernel.revision, started, testbed=testbed.name))

@@ -28,7 +28,7 @@ from netbisect.workers.dut import drivers, freebsd_tools, ports
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure import pktgen
 from netbisect.workers.measure.traffic import TrafficRunner, lacking_rings, rings
-from netbisect.workers.transport.errors import LabFault, MachineError
+from netbisect.workers.transport.errors import BusyError, LabFault, MachineError
 from netbisect.workers.transport.locks import lock_testbed
 from netbisect.workers.transport.ssh import Connections, Machine
 from netbisect.workers.vm import vm
@@ -375,9 +375,12 @@ class _TestbedChecks:
 
         def look() -> CheckResult:
             doing = "running netbisect-lab doctor --rates"
-            with tempfile.TemporaryDirectory() as folder, lock_testbed(self._lab, bed, doing):
-                runner = TrafficRunner(bed, connections, finder.find, Path(folder))
-                outputs = runner.run(scenario, scenario.name, _TRAFFIC_SECONDS)
+            try:
+                with tempfile.TemporaryDirectory() as folder, lock_testbed(self._lab, bed, doing):
+                    runner = TrafficRunner(bed, connections, finder.find, Path(folder))
+                    outputs = runner.run(scenario, scenario.name, _TRAFFIC_SECONDS)
+            except BusyError as error:
+                return CheckResult(False, str(error))
             offered = {}
             for who, output in outputs.sent.items():
                 try:

@@ -47,7 +47,6 @@ class NoisePlan:
 
         Raises:
             NoiseError: the testbed needs its owner.
-            LabFault: another command has the testbed.
         """
         facts: list[Fact] = []
         trial = TrialRunner(self.testbed, kernel, archive, self.scenarios, self.logs, runs)

@@ -67,6 +67,10 @@ class LabFault(Exception):  # noqa: N818 - a fault of the lab, in the lab's own 
         )
 
 
+class BusyError(Exception):
+    """Another command has the testbed; the message names it."""
+
+
 class NoiseError(Exception):
     """Noise could not be measured; the message is the reason."""
 

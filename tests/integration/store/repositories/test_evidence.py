@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 import sqlite3
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,8 +16,17 @@ from sqlalchemy import event
 
 from netbisect.bisect.model.entities import Boot, Noise, Reaction, Sample, Stage
 from netbisect.bisect.model.jobs import Candidate
+from netbisect.store.db.database import open_database
+from netbisect.store.ledger import Ledger
 
 OTHER = "c2558-2"
+
+
+@pytest.fixture
+def lab(url: str) -> Iterator[Lab]:
+    engine = open_database(url)
+    yield Lab(Ledger(engine))
+    engine.dispose()
 
 
 def test_evidence_of_a_night_has_only_its_own_boots(lab: Lab) -> None:

@@ -190,8 +190,6 @@ BUILDS = {
 """Faults of a builder, with the script that replaces make."""
 SERVICE = {Fault.WORKER_LOST, Fault.MASTER_STOPPED, Fault.NO_ANSWER, Fault.USAGE, Fault.CANCELLED}
 """Faults of the service, tested in tests/integration/steps/scheduler."""
-COMMAND = {Fault.BUSY}
-"""Fault of the command, tested in tests/integration/workers/cli."""
 LONG = {Fault.DOES_NOT_BOOT, Fault.UNREACHABLE, Fault.BUILD_HANGS}
 
 
@@ -221,7 +219,7 @@ def lab(running_lab: RunningLab) -> Iterator[RunningLab]:
 
 def test_every_fault_has_a_rule_and_a_test() -> None:
     assert set(RULES) == set(Fault)
-    assert set(TRIALS) | set(BUILDS) | SERVICE | COMMAND == set(Fault)
+    assert set(TRIALS) | set(BUILDS) | SERVICE == set(Fault)
 
 
 def test_documentation_lists_the_faults() -> None:
