@@ -152,7 +152,7 @@ class History(Mirror):
     def since(self, branch: str, commit: Commit) -> list[Commit]:
         """Commits of a branch's first-parent line since another commit, oldest first.
 
-        They are not before it in the history, nor by their dates. Paths and lines are not read.
+        Leaves out its ancestors and commits with older dates. Paths and lines are not read.
         """
         head = self.head(branch)
         # git's --since ends at the first older date, which may be a wrong one.

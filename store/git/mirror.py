@@ -62,8 +62,9 @@ class Mirror:
         """
         if self.url.startswith("-"):
             raise HistoryError(f"{self.url!r} is not the URL of a repository")
+        self._check_directory()
         if self._clean_up() or not self.is_clone():
-            self._initialize()
+            self._run("init", "--quiet", "--bare", "--template=", str(self.directory.absolute()))
         refspecs = [f"+refs/{kind}/*:refs/{kind}/*" for kind in ("heads", "tags", "notes")]
         options = ["--prune", "--no-write-fetch-head", self.url, *refspecs]
         # The graph makes counting 300,000 commits a matter of milliseconds.
@@ -112,16 +113,15 @@ class Mirror:
 
     # -------------------------------------------------------------------------------- internal
 
-    def _initialize(self) -> None:
-        """Makes a clone without references, also where git was killed while making it."""
+    def _check_directory(self) -> None:
+        """Raises HistoryError if the directory holds neither a clone nor the beginning of one."""
         begun = (self.directory / "refs").is_dir()  # without a template, git makes it first
-        if not begun and self.directory.exists() and any(self.directory.iterdir()):
+        empty = not self.directory.exists() or not any(self.directory.iterdir())
+        if not (empty or begun or self.is_clone()):
             raise HistoryError(
                 f"{self.directory} is neither empty nor a clone of {self.url}; expected "
                 "an empty or a new directory"
             )
-        directory = str(self.directory.absolute())
-        self._run("init", "--quiet", "--bare", "--template=", directory)
 
     def _clean_up(self) -> bool:
         """Removes locks of a git that was killed, and files that a power cut emptied.
@@ -280,10 +280,13 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _is_written_whole(path: Path) -> bool:
-    """Whether git renames a file to this place after writing it, and it is never empty."""
+    """Whether git writes this file elsewhere, moves it here, and never leaves it empty."""
     marks = (".keep", ".promisor")  # of packs, also a person's
     return (
-        path.parts[0] in _WRITTEN and not path.name.startswith("tmp_") and path.suffix not in marks
+        path.parts[0] in _WRITTEN
+        and not path.name.startswith("tmp_")
+        and path.name != "alternates"
+        and path.suffix not in marks
     )
 
 

@@ -149,7 +149,7 @@ def with_kernel(command: Callable[..., int]) -> Callable[..., int]:
 def prune(store: ArtefactStore, lab: Lab, *needed: str) -> None:
     """Removes kernels beyond the limit of the lab file, except those needed."""
     if refused := store.prune(lab.kernel_bytes, needed).refused:
-        say(f"{PROGRAM}: {refused}")
+        say(refused)
 
 
 def with_lab(command: Callable[..., int]) -> Callable[..., int]:

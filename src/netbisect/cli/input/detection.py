@@ -50,7 +50,7 @@ def of_files(files: Sequence[str]) -> DetectionInput:
     if not found.series:
         sentences = [*found.errors, *found.notes]
         if len(sentences) > _SHOWN:
-            sentences[1:] = [f"{len(sentences) - 1:,} more messages such as this one"]
+            sentences[1:] = [f"{len(sentences) - 1:,} more messages"]
         for sentence in sentences:
             click.echo(sentence, err=True)
         raise click.ClickException(f"{', '.join(map(_shown, files))}: {_EXPECTED}")

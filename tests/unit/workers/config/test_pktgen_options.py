@@ -47,7 +47,9 @@ def test_options_of_other_versions_are_rejected() -> None:
 
 
 def test_shipped_scenarios_need_only_the_base_system() -> None:
-    for path in builtin_scenarios().glob("*.toml"):
+    paths = list(builtin_scenarios().glob("*.toml"))
+    assert paths
+    for path in paths:
         needed = pktgen.needed_options(load_scenario(path.stem), HOST, HOST)
         assert needed <= LETTERS, path.stem
 
