@@ -50,21 +50,13 @@ class Decisions(SchedulerPart):
     kernels: Kernels
     prefetcher: Prefetcher
     quarantine: QuarantinePolicy
-    _waiting: dict[int, JobRecord] = field(default_factory=dict)
-    """The most urgent of the other jobs that wait for a kernel, by its decision."""
+    _raised: dict[int, JobRecord] = field(default_factory=dict)
+    """The most urgent job that waits for a kernel, by its decision."""
 
-    def wait_for(self, decision: Action, record: JobRecord) -> None:
+    def raise_priority(self, decision: Action, record: JobRecord) -> None:
         """Gives a build the priority of a job that waits for its kernel, if it is higher."""
-        known = self._waiting.get(decision.id, record)
-        self._waiting[decision.id] = max(known, record, key=lambda one: one.priority)
-
-    async def _waiting_priority(self, decision: Action) -> int:
-        """Priority of the open job that waits for a kernel; 0 if there is none."""
-        known = self._waiting.get(decision.id)
-        if known is None:
-            return 0
-        now = await self.database.do(lambda ledger: ledger.jobs.get(known.id))
-        return now.priority if now.state is JobState.OPEN else 0
+        known = self._raised.get(decision.id, record)
+        self._raised[decision.id] = max(known, record, key=lambda one: one.priority)
 
     async def follow(
         self, record: JobRecord, decision: Action
@@ -75,13 +67,18 @@ class Decisions(SchedulerPart):
         buildset = decision.buildset or await self._submitted(record, decision)
         ended = await self.buildsets.outcome(buildset)
         if ended is not None:
-            self._waiting.pop(decision.id, None)
+            self._raised.pop(decision.id, None)
             return await self._end(record, decision, *ended)
-        if record.request is not None or decision.id in self._waiting:  # users can change it
-            urgent = await self._waiting_priority(decision)
-            await self.buildsets.set_priority(buildset, max(record.priority, urgent))
-            if not urgent:
-                self._waiting.pop(decision.id, None)
+        raised = self._raised.get(decision.id)
+        priority = record.priority
+        if raised is not None:
+            now = await self.database.do(lambda ledger: ledger.jobs.get(raised.id))
+            if now.state is JobState.OPEN:
+                priority = max(priority, now.priority)
+            else:
+                del self._raised[decision.id]
+        if record.request is not None or raised is not None:  # users can change it
+            await self.buildsets.set_priority(buildset, priority)
         return None
 
     async def _end(
@@ -209,14 +206,13 @@ class Decisions(SchedulerPart):
                 await self._record_withdrawal(decision, why)
 
     async def cancel(self, decision: Action) -> None:
-        """Ends a decision of a cancelled request, but not a build that another job waits for."""
+        """Ends a decision of a cancelled request."""
         buildset = await self.buildsets.of_decision(decision)
         end, note = BuildsetOutcome.CANCELLED, "not submitted yet"
         if buildset is not None:
             ended = await self.buildsets.outcome(buildset)
             if ended is None:
-                if not await self._waiting_priority(decision):
-                    await self.buildsets.stop(buildset, "its request was cancelled")
+                await self.buildsets.stop(buildset, "its request was cancelled")
                 return
             end, note = ended
         outcome = _OUTCOMES.get(end, Outcome.CANCELLED)

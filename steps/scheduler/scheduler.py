@@ -317,12 +317,12 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             target = testbed.name
         elif building := [
             one
-            for one in (*ledger.actions.all_open(), *ledger.actions.held())
+            for one in ledger.actions.all_open()
             if (one.stage, one.revision, one.config, one.arch)
             == (ActionStage.KERNEL, wanted, config, testbed.arch)
         ]:
             for one in building:
-                self.decisions.wait_for(one, record)
+                self.decisions.raise_priority(one, record)
             return None
         else:
             stage, target = ActionStage.KERNEL, kernel_builder(testbed.arch)

@@ -262,21 +262,6 @@ class RequestsTest(RealMaster):
         ]
         assert len(self.ledger.mails.waiting()) == 2  # none about changes by the user
 
-    @case
-    async def test_a_build_that_another_job_waits_for_survives_a_cancellation(self) -> None:
-        self.script({OLD: {"build": "wait"}})
-        await self.start()
-        request = self.request(OLD, NEW)
-        await self.until((self.folder / "waiting").exists)
-        night = self.add_night(OLD, boots=1)
-        await self.scheduler.advance()
-        self.service().cancel(ANN, request.id, api.CancelBody())
-        await self.scheduler.advance()
-        (self.folder / "go").touch()
-        await self.closed(night)
-        assert self.calls() == [f"build {OLD}", f"trial {OLD}"]
-        assert self.ledger.actions.held() == []
-
     @pytest.mark.long
     @case
     async def test_queued_work_of_a_cancelled_request_never_runs(self) -> None:
