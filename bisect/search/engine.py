@@ -8,7 +8,6 @@ split the range, to measure an end again or to repeat a doubtful boot.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -142,14 +141,10 @@ def _decide(
 
 def _proof(
     space: SearchSpace, joint: JointPosterior, prices: Prices, in_flight: InFlight
-) -> tuple[Move | Wait | None, Sequence[Move]]:
-    """The next move of the verification, if any, and the results so far.
-
-    These are the verified culprits; without one, the range or the end that was not measurable.
-    """
+) -> tuple[Move | Wait | None, list[Culprit]]:
+    """The next move of the verification, if any, and the verified culprits."""
     posterior = joint.posterior
     proved: list[Culprit] = []
-    others: list[Move] = []
     open_proof: Trial | Wait | None = None
     found = [
         one
@@ -157,15 +152,16 @@ def _proof(
         if one.probability >= PROOF_THRESHOLD
     ]
     for group in found:
-        other = next((one for one in found if one is not group), None)
+        both = posterior.two > 0.5 and len(found) > 1  # noqa: PLR2004 - likelier than not
+        other = next((one for one in found if one is not group), None) if both else None
         proof = verify(space, group, posterior, prices, in_flight, other)
         if isinstance(proof, Trial | Wait):
             # A waiting verification leaves this testbed to the next one.
             open_proof = proof if not isinstance(open_proof, Trial) else open_proof
         elif group.probability >= NAMING_THRESHOLD and isinstance(proof, Culprit):
             proved.append(proof)
-        elif group.probability >= NAMING_THRESHOLD and proof is not None:
-            others.append(proof)
+        elif group.probability >= NAMING_THRESHOLD and proof is not None and not proved:
+            return proof, []
     if len(proved) > 1:
         ranked = sorted(proved, key=lambda one: -abs(one.effects[0].ln_ratio))
         return SeveralCulprits(tuple(ranked), posterior), proved
@@ -174,8 +170,6 @@ def _proof(
     least = _ANOTHER if space.job.noise.image else _ANOTHER_CHEAP
     if open_proof is None and proved and posterior.two < least:
         return proved[0], proved
-    if others and not proved:
-        return open_proof or others[0], others
     return open_proof, proved
 
 
@@ -280,7 +274,7 @@ def _spent(space: SearchSpace, prices: Prices) -> float:
     return len(fresh) * prices.boot + runs * prices.run + made
 
 
-def _give_up(space: SearchSpace, joint: JointPosterior, proved: Sequence[Move], why: str) -> Move:
+def _give_up(space: SearchSpace, joint: JointPosterior, proved: list[Culprit], why: str) -> Move:
     """Result of a search that cannot continue: a verified culprit, a range, or none."""
     if proved:
         return proved[0]
@@ -293,7 +287,7 @@ def _most_informative(
     joint: JointPosterior,
     prices: Prices,
     in_flight: InFlight,
-    proved: Sequence[Move],
+    proved: list[Culprit],
 ) -> Move | Wait:
     """The trial with the highest information gain per second, or the end if none gains anything."""
     end = _measure_end(space, joint, in_flight)

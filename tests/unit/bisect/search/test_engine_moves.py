@@ -11,7 +11,7 @@ from search_fixtures import LEAD, PRICES, bisection, evidence_of, names, proof, 
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
-from netbisect.bisect.model.results import Culprit, NotReproduced, Suspects, Trial, Unfinished
+from netbisect.bisect.model.results import Culprit, NotReproduced, Trial, Unfinished
 from netbisect.bisect.search import kernel_comparison
 from netbisect.bisect.search.engine import next_move
 from netbisect.bisect.search.posterior import posterior_of
@@ -138,32 +138,6 @@ def test_second_step_has_to_become_likely_soon(level: float, boots: int, *, ende
     move = next_move(bisection(16), Evidence((*known, *ordered, *later)), PRICES)
 
     assert isinstance(move, Culprit) == ended
-
-
-def test_range_does_not_end_the_verification_of_a_second_step() -> None:
-    """The first step is at one of r10 to r12; r10 and r11 do not build."""
-    known = evidence_of(
-        {f"r{i}": [14 - 0.04 * (i >= 12) - 0.03 * (i >= 30) + 1e-3 * boot for boot in range(3)]
-         for i in (0, 8, 9, 12, 20, 29, 30, 40)}
-    ).observations  # fmt: skip
-    neighbours = "verifies that the change lies among 3 neighbours up to r12"
-    group = proof("r9", "r12", (14.0, 13.96), 2, why=neighbours)
-    second = proof("r29", "r30", (13.96, 13.93), 2)
-    skipped = dict.fromkeys(("r10", "r11"), "it does not build")
-    begun, ended = (
-        Evidence((*known, *group, *boots), skipped=skipped) for boots in (second[:2], second)
-    )
-    job = bisection(40, drop=0.07)
-    move = next_move(job, begun, PRICES)
-    unpaid = next_move(replace(job, budget_seconds=1.0), begun, PRICES)
-    culprit = next_move(job, ended, PRICES)
-
-    assert isinstance(move, Trial)
-    assert move.why == second[0].order
-    assert isinstance(unpaid, Suspects)
-    assert unpaid.revisions == ("r10", "r11", "r12")
-    assert isinstance(culprit, Culprit)
-    assert culprit.revision == "r30"
 
 
 def test_boots_of_a_search_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
