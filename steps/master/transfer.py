@@ -181,13 +181,17 @@ class FetchKernel(_SendingStep):
         if await self.pathExists(f"{self.place}/{key}/{FACT}"):
             self.descriptionDone = ["kernel is present"]
             return SUCCESS
-        fault = await run_in_thread("checking a kernel", self.kernels.discard_damaged, key)
-        if fault:
-            self.descriptionDone = [f"the kernel is to be built again: {fault}"]
-            return FAILURE
         archive = self.kernels.archive(key)
-        for path in (archive, archive.with_name(FACT)):  # the fact marks a complete archive
-            await self._send(path, f"{self.place}/{key}/{path.name}")
+        try:
+            fault = await run_in_thread("checking a kernel", self.kernels.discard_damaged, key)
+            if fault:
+                self.descriptionDone = [f"the kernel is to be built again: {fault}"]
+                return FAILURE
+            for path in (archive, archive.with_name(FACT)):  # the fact marks a complete archive
+                await self._send(path, f"{self.place}/{key}/{path.name}")
+        except (ArtefactError, OSError) as error:
+            self.descriptionDone = [str(error)]
+            return FAILURE
         self.descriptionDone = ["kernel sent"]
         return SUCCESS
 

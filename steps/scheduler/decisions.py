@@ -23,6 +23,7 @@ from netbisect.steps.master.lab_step import (
 )
 from netbisect.steps.policy import attempts
 from netbisect.steps.policy.kernels import Kernels
+from netbisect.steps.policy.profiles import PRIORITY_REQUEST
 from netbisect.steps.queries import request_answer
 from netbisect.steps.scheduler.buildsets import BuildsetOutcome, SchedulerPart, was_stopped
 from netbisect.steps.scheduler.prefetch import Prefetcher
@@ -154,6 +155,7 @@ class Decisions(SchedulerPart):
             properties[RUNS_PROPERTY] = decision.runs
             if isinstance(record.job, ProfileJob):
                 properties[PROFILE_PROPERTY] = record.job.pps
+                priority = max(priority, PRIORITY_REQUEST)  # it has waited, see must_wait
             builder = bench_builder(decision.target)
             if decision.target != record.job.testbed:
                 priority = min(PRIORITY_PEER, priority)

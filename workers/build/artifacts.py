@@ -171,7 +171,11 @@ class ArtefactStore:
 
     def _publish(self, work: Path, key: str) -> None:
         place = self.directory / key
-        if self.discard_damaged(key):
+        try:
+            damaged = self.discard_damaged(key)
+        except ArtefactError as error:
+            damaged = str(error)
+        if damaged:
             shutil.rmtree(place, ignore_errors=True)  # never whole, or damaged since
             work.replace(place)
         else:
@@ -186,12 +190,19 @@ class ArtefactStore:
         """Removes the fact of a damaged kernel, which then counts as missing.
 
         Returns what is missing or damaged, "" if the kernel is intact.
+
+        Raises:
+            ArtefactError: the kernel cannot be read at the moment.
         """
         fact = self.directory / key / FACT
         try:
             read_fact(fact)
             check_key(self.archive(key), key)
         except ArtefactError as error:
+            cause = error.__cause__
+            damage = gzip.BadGzipFile, FileNotFoundError
+            if isinstance(cause, OSError) and not isinstance(cause, damage):
+                raise
             fact.unlink(missing_ok=True)
             return str(error)
         return ""

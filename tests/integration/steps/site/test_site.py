@@ -260,6 +260,13 @@ def test_sparse_or_unusual_data_gives_a_page(url: str, tmp_path: Path) -> None:
         assert "nan" not in text
 
 
+def test_an_empty_database_gives_a_site(url: str, tmp_path: Path) -> None:
+    site = written(Site(tmp_path / "out", url))
+
+    assert "No night yet." in site.page("index.html").text
+    assert "No measurements." in site.page("testbeds.html").text
+
+
 @given(st.lists(st.floats(-5, 25), min_size=1, max_size=60))
 def test_sparklines_stay_in_their_frame(means: list[float]) -> None:
     numbers = [int(number) for number in re.findall(r"-?\d+", spark(means))]
