@@ -318,9 +318,9 @@ class Testbed:
         return min(line_rate, traffic.rate) if traffic.rate else line_rate
 
 
-def line_rate(shortest: float, size: float) -> float:
-    """Line rate in packets of `size` bytes without CRC, from `shortest`, that in packets of 60."""
-    return shortest * (60 + FRAME_BYTES) / (size + FRAME_BYTES)
+def line_rate(line_rate_pps: float, size: float) -> float:
+    """Line rate in packets of `size` bytes without CRC, from that in packets of 60 bytes."""
+    return line_rate_pps * (60 + FRAME_BYTES) / (size + FRAME_BYTES)
 
 
 def check_same_group(one: Testbed, other: Testbed) -> None:

@@ -209,12 +209,12 @@ class _Run:
         self.out.flush()
 
 
-def _send(run: _Run, folder: Path, shortest: float) -> None:
+def _send(run: _Run, folder: Path, line_rate_pps: float) -> None:
     options, port = run.options, run.port
     macs = _mac(options.get("-S") or MACS[port]), _mac(options.get("-D", ""))
     pairs = itertools.product(ends_in(options.get("-s", "")), ends_in(options.get("-d", "")))
     frames = [frame(macs, *pair, run.size) for pair in itertools.islice(pairs, _MOST_FLOWS)]
-    wire = line_rate(shortest, run.size)
+    wire = line_rate(line_rate_pps, run.size)
     rate = min(wire, int(options.get("-R", "0")) or wire)
     count = int(options.get("-n", "0"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
@@ -275,10 +275,10 @@ def _receive(run: _Run, folder: Path) -> None:
     run.end("Received")
 
 
-def pkt_gen(folder: Path, shortest: float, arguments: Sequence[str], out: TextIO) -> int:
+def pkt_gen(folder: Path, line_rate_pps: float, arguments: Sequence[str], out: TextIO) -> int:
     """Sends or receives until the end or a signal; returns the exit status.
 
-    `shortest` is the line rate in packets of 60 bytes per second.
+    `line_rate_pps` is the line rate in packets of 60 bytes per second.
     """
     run = _Run(out, {})
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -291,7 +291,7 @@ def pkt_gen(folder: Path, shortest: float, arguments: Sequence[str], out: TextIO
         run.port, ring = pktgen_options.parse_port(run.options.get("-i", ""))
         with _taken(folder, run.port, ring):
             if run.options.get("-f") == "tx":
-                _send(run, folder, shortest)
+                _send(run, folder, line_rate_pps)
             else:
                 _receive(run, folder)
     except pktgen_options.OptionError as error:
@@ -334,13 +334,13 @@ def interrupt(folder: Path) -> int:
 
 def main() -> int:
     """The command line; returns the exit status."""
-    folder, shortest, program, *arguments = sys.argv[1:]
+    folder, line_rate_pps, program, *arguments = sys.argv[1:]
     if program == "ifconfig":
         sys.stdout.write(interfaces(Path(folder)))
         return 0
     if program == "pkill":
         return interrupt(Path(folder))
-    return pkt_gen(Path(folder), float(shortest), arguments, sys.stderr)
+    return pkt_gen(Path(folder), float(line_rate_pps), arguments, sys.stderr)
 
 
 if __name__ == "__main__":
