@@ -171,18 +171,15 @@ class ArtefactStore:
 
     def _publish(self, work: Path, key: str) -> None:
         place = self.directory / key
-        try:
-            damaged = self.discard_damaged(key)
-        except ArtefactError as error:
-            damaged = str(error)
-        if damaged:
-            shutil.rmtree(place, ignore_errors=True)  # never whole, or damaged since
-            work.replace(place)
-        else:
-            # The same bytes again. The newest fact and log replace the old ones.
-            for name in (LOG, FACT):
-                if (work / name).exists():
-                    (work / name).replace(place / name)
+        with contextlib.suppress(ArtefactError):  # it cannot be read
+            if not self.discard_damaged(key):
+                # The same bytes again. The newest fact and log replace the old ones.
+                for name in (LOG, FACT):
+                    if (work / name).exists():
+                        (work / name).replace(place / name)
+                return
+        shutil.rmtree(place, ignore_errors=True)  # never whole, or damaged since
+        work.replace(place)
 
     # --------------------------------------------------------------------------------- using
 
