@@ -263,7 +263,7 @@ def notice(sentence: str) -> Markup:
 
 
 def level_ticks(axes: Axes, levels: Sequence[LevelDocument]) -> None:
-    """Labels the lower axis, which has its limits, with revisions and days, also with the last."""
+    """Labels the lower axis, whose limits are set, with revisions and days, including the last."""
     step = math.ceil(axes.get_xlim()[1] / _TICKS)
     shown = [(x, levels[x]) for x in range(len(levels) - 1, -1, -step)]
     x_ticks(axes, [(x, (words.clean(one.short), words.when(one.at))) for x, one in shown])

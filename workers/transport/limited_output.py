@@ -106,7 +106,7 @@ class OutputReader:
 
 
 def write_log(path: Path, text: str) -> None:
-    """Writes a log of a run; a full disk ends the log and not the run."""
+    """Writes a log of a run; an error such as a full disk does not end the run."""
     with contextlib.suppress(OSError):
         path.write_text(text)
 

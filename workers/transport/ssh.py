@@ -378,7 +378,7 @@ class _Here(subprocess.Popen[bytes]):
 
     def kill(self) -> None:
         if self.poll() is None:
-            # A shell dies of the signal without passing it on, and would begin its next command.
+            # A shell does not pass the signal to its children; stopped, it starts no others.
             self.send_signal(signal.SIGSTOP)
             children = ["pkill", "-TERM", "-P", str(self.pid)]
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
