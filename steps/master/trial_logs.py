@@ -89,7 +89,6 @@ def keep(incoming: Path, place: Path) -> str:
                 shutil.rmtree(stale, ignore_errors=True)
         shutil.rmtree(place, ignore_errors=True)
         incoming.rename(place)
-        place.touch()  # tar has set the time of the worker's folder
     except OSError as error:
         shutil.rmtree(incoming, ignore_errors=True)
         return f"the logs cannot be stored: {error}"
@@ -111,15 +110,15 @@ def retained_decisions(ledger: Ledger) -> set[int]:
     return found
 
 
-def _folders(settings: Settings) -> dict[Path, int]:
-    """Bytes by folder, oldest first."""
-    found = []
-    for path in settings.trial_logs.iterdir() if settings.trial_logs.is_dir() else ():
-        if path.name.isdecimal():
-            with contextlib.suppress(FileNotFoundError):  # removed after another trial
-                sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
-                found.append((path.stat().st_mtime, path.name, path, sum(sizes)))
-    return {path: size for *_, path, size in sorted(found)}
+def _sizes(settings: Settings) -> dict[int, int]:
+    """Bytes of the logs by decision, oldest first."""
+    folders = settings.trial_logs.iterdir() if settings.trial_logs.is_dir() else ()
+    found = {}
+    for decision in sorted(int(path.name) for path in folders if path.name.isdecimal()):
+        with contextlib.suppress(FileNotFoundError):  # removed after another trial
+            files = folder_of(settings, decision).rglob("*")
+            found[decision] = sum(file.stat().st_size for file in files if file.is_file())
+    return found
 
 
 def evict(settings: Settings, retained: Collection[int], newest: int) -> list[int]:
@@ -127,15 +126,14 @@ def evict(settings: Settings, retained: Collection[int], newest: int) -> list[in
 
     Those of the `newest` decision stay. Returns the decisions whose logs were removed.
     """
-    folders = _folders(settings)
-    left = sum(folders.values())
+    sizes = _sizes(settings)
+    left = sum(sizes.values())
     gone = []
-    for path in sorted(folders, key=lambda path: int(path.name) in retained):
-        number = int(path.name)
+    for decision in sorted(sizes, key=lambda one: one in retained):
         if left <= settings.trial_log_bytes:
             break
-        if number != newest:
-            shutil.rmtree(path, ignore_errors=True)
-            left -= folders[path]
-            gone.append(number)
+        if decision != newest:
+            shutil.rmtree(folder_of(settings, decision), ignore_errors=True)
+            left -= sizes[decision]
+            gone.append(decision)
     return gone

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +22,6 @@ def store_logs(settings: Settings, decision: int, size: int) -> None:
     place = folder_of(settings, decision)
     place.mkdir(parents=True)
     (place / "console.log").write_bytes(b"x" * size)
-    os.utime(place, (decision, decision))
 
 
 def stored(settings: Settings) -> list[int]:
@@ -48,10 +45,7 @@ def test_trials_that_end_together_make_room_together(settings: Settings) -> None
     for decision in range(1, 301):
         store_logs(settings, decision, 400)
     with ThreadPoolExecutor() as threads:
-        calls = []
-        for _ in range(8):
-            calls.append(threads.submit(evict, settings, (), newest=300))
-            time.sleep(0.01)
+        calls = [threads.submit(evict, settings, (), newest=300) for _ in range(8)]
         assert all(len(one.result()) <= 298 for one in calls)
     assert len(stored(settings)) == 2
 
