@@ -310,17 +310,20 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             return None
         config = self.followups.kernels.config_of(testbed, record.job.branch, move.revision)
         wanted = kernel_name(move.revision, move.layout)
-        kernel = evidence.kernels.get(wanted)
-        if kernel is not None and self._is_stored(kernel):
-            profiling = isinstance(record.job, ProfileJob)
-            stage = ActionStage.PROFILE if profiling else ActionStage.TRIAL
-            target = testbed.name
-        elif building := [
+        building = [
             one
             for one in ledger.actions.all_open()
             if (one.stage, one.revision, one.config, one.arch)
             == (ActionStage.KERNEL, wanted, config, testbed.arch)
-        ]:
+        ]
+        kernel = evidence.kernels.get(wanted)
+        if kernel is None:  # another master may have recorded it since
+            kernel = self.followups.kernels.evidence(ledger, record).kernels.get(wanted)
+        if kernel is not None and self._is_stored(kernel):
+            profiling = isinstance(record.job, ProfileJob)
+            stage = ActionStage.PROFILE if profiling else ActionStage.TRIAL
+            target = testbed.name
+        elif building:
             for one in building:
                 self.decisions.raise_priority(one, record)
             return None
