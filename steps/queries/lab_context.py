@@ -110,12 +110,13 @@ class LabContext:
         ]
         if not found_on:
             return ()
-        levels = found_on[0].epochs[-1].levels
         ends = {job.good}
         if isinstance(job, CompareJob):
             ends.add(job.bad)
         else:
             ends.update(one.revision for one in job.candidates)
+        latest_first = [epoch.levels for epoch in reversed(found_on[0].epochs)]
+        levels = max(latest_first, key=lambda one: sum(level.revision in ends for level in one))
         found = [i for i, level in enumerate(levels) if level.revision in ends]
         first, last = (found[0], found[-1]) if found else (len(levels), len(levels))
         shown = levels[max(first - _BEFORE, 0) : last + _AFTER]

@@ -51,6 +51,7 @@ def scope_of(record: JobRecord) -> Scope:
         deciding=deciding,
         only_fresh=isinstance(job, NightlyJob),
         shared_since=job.shared_since if isinstance(job, MeasureJob) else None,
+        until=record.closed_at or math.inf,
     )
 
 
@@ -70,7 +71,8 @@ class EvidenceRepository(LedgerRepository):
         Only valid samples under the newest conditions of their testbed and scenario become
         observations, in the order of their boots. A nightly job sees its own boots; compare and
         bisect jobs see every boot of their revisions on their testbeds, and `fresh` marks their
-        own. Only searches with layouts see kernels with other layouts.
+        own. Only searches with layouts see kernels with other layouts. The observations of a closed
+        job are those at its end.
 
         The kernels are those of `config` and `arch`, or of another configuration in `variants`, by
         revision.
@@ -136,10 +138,12 @@ def image_of_boot() -> ColumnElement[str]:
     return func.coalesce(built, BootRow.kernel)
 
 
-def newest_conditions(session: Session, testbed: str, scenario: str) -> str | None:
-    """Digest of the conditions of the newest valid sample, or None.
+def newest_conditions(
+    session: Session, testbed: str, scenario: str, until: float = math.inf
+) -> str | None:
+    """Digest of the conditions of the newest valid sample until then, or None.
 
-    Samples dated in the future, by a clock that was ahead, are used only if there are no others.
+    Later samples, also those of a clock that was ahead, are used only if there are no others.
     """
     newest = (
         select(SampleRow.conditions)
@@ -147,18 +151,20 @@ def newest_conditions(session: Session, testbed: str, scenario: str) -> str | No
         .order_by(SampleRow.at.desc(), SampleRow.id)
         .limit(1)
     )
-    found = session.scalar(newest.where(SampleRow.at < time.time() + _AHEAD))
+    found = session.scalar(newest.where(SampleRow.at <= min(until, time.time() + _AHEAD)))
     return session.scalar(newest) if found is None else found
 
 
-def comparable(session: Session, testbed: str, scenarios: Iterable[str]) -> ColumnElement[bool]:
-    """The condition on samples: valid, and under the conditions of the newest valid sample."""
+def comparable(
+    session: Session, testbed: str, scenarios: Iterable[str], until: float = math.inf
+) -> ColumnElement[bool]:
+    """The condition on samples: valid, and under the newest conditions until then."""
     parts = []
     for scenario in scenarios:
         of_scenario = and_(
             SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid
         )
-        newest = newest_conditions(session, testbed, scenario)
+        newest = newest_conditions(session, testbed, scenario, until)
         if newest is not None:
             parts.append(and_(of_scenario, SampleRow.conditions == newest))
     return or_(False, *parts)
@@ -181,12 +187,21 @@ def _observations(session: Session, scope: Scope) -> tuple[Observation, ...]:
         .where(
             BootRow.testbed.in_(scope.testbeds),
             one_of(BootRow.revision, scope.revisions),
-            or_(*(comparable(session, name, scope.scenarios) for name in scope.testbeds)),
+            or_(
+                *(
+                    comparable(session, name, scope.scenarios, scope.until)
+                    for name in scope.testbeds
+                )
+            ),
         )
         .order_by(BootRow.at, BootRow.id, SampleRow.at)
     )
     if scope.only_fresh:
         query = query.where(Action.job == scope.job)
+    elif scope.until < math.inf:
+        # By the clock of the master; only imported boots have no action.
+        begun = func.coalesce(Action.intended_at, BootRow.at)
+        query = query.where(or_(Action.job == scope.job, begun <= scope.until))
     if scope.shared_since is not None:
         query = query.where(_counted(scope.job, scope.shared_since))
     # All runs of a boot are one observation.

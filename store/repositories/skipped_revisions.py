@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ class Scope:
     """Whether to ignore boots for other jobs."""
     shared_since: float | None = None
     """MeasureJob: time from which boots for other requests count."""
+    until: float = math.inf
+    """End of the job, seconds since the epoch: what was measured later does not count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ import pytest
 import report_cases
 import report_documents
 from ledger_facts import NIGHT
+from machine_fixtures import measure
 from programs import netbisect as run
 
 from netbisect.bisect.model.alert_state import AlertState
-from netbisect.bisect.model.entities import SeriesName
+from netbisect.bisect.model.entities import Conditions, SeriesName
 from netbisect.bisect.model.results import Effect
 from netbisect.reports.console import health, status
 from netbisect.reports.documents import json_schema
@@ -128,6 +129,21 @@ def test_documents_have_the_announced_numbers(filled_ledger: Any) -> None:
         [pytest.approx(9e5)] * 2,
     ]
     assert series["alerts"] == [filled_ledger.alert]
+
+
+def test_new_conditions_do_not_change_the_document_of_an_ended_search(filled_ledger: Any) -> None:
+    ledger, queries = filled_ledger.ledger, DocumentQueries(filled_ledger.ledger)
+    before = queries.bisection(filled_ledger.bisection)
+    comparison = ledger.jobs.get(filled_ledger.comparison).job
+    later = ledger.jobs.add(comparison, key="after an upgrade of the generator")
+    new = Conditions.of(comparison.testbed, comparison.lead, {"nic": "another"})
+    ledger.facts.record(new)
+    measure(ledger, later, before.bad.revision, 8e5, conditions=new.digest)
+
+    after = queries.bisection(filled_ledger.bisection)
+    ends = [before.good.revision, before.bad.revision]
+    assert list(after.pps[before.lead]) == [one.revision for one in after.levels] == ends
+    assert replace(after, levels=before.levels) == before  # levels mark the present baseline
 
 
 def test_an_interval_without_an_upper_end_has_no_percentage_there() -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 import sqlite3
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from sqlalchemy import event
 
 from netbisect.bisect.model.entities import Boot, Noise, Reaction, Sample, Stage
 from netbisect.bisect.model.jobs import Candidate
+from netbisect.bisect.model.results import Unfinished
 from netbisect.store.db.database import open_database
 from netbisect.store.ledger import Ledger
 
@@ -99,6 +101,26 @@ def test_conditions_of_a_clock_that_was_ahead_are_not_the_newest(lab: Lab) -> No
     lab.boot(record, "r1", {FORWARDING: 1e5})
 
     assert boots_of(lab.evidence(record)) == [("r1", True)]
+
+
+@pytest.mark.both_databases
+def test_later_boots_and_conditions_do_not_change_the_evidence_of_a_closed_job(lab: Lab) -> None:
+    lab.boot(None, "r1", {FORWARDING: 1e5})
+    record = lab.add_job(comparison())
+    lab.boot(record, "r1", {FORWARDING: 1e5})
+    lab.boot(record, "r9", {FORWARDING: 2e5})
+    at_the_end = lab.evidence(record).observations
+    with lab.ledger.jobs.closing(record, Unfinished("a user said so")):
+        pass
+    lab.count = itertools.count(int(time.time()) + 60)
+    later = lab.add_job(comparison())
+    lab.boot(later, "r1", {FORWARDING: 3e5})
+    lab.conditions = "a new generator"
+    lab.boot(None, "r9", {FORWARDING: 3e5})
+    lab.boot(later, "r9", {FORWARDING: 3e5})
+
+    assert lab.evidence(lab.ledger.jobs.get(record.id)).observations == at_the_end
+    assert boots_of(lab.evidence(later)) == [("r9", False), ("r9", True)]
 
 
 @pytest.mark.both_databases
