@@ -198,7 +198,7 @@ def _path(axes: Axes, document: ChangeDocument, steps: Sequence[StepDocument]) -
     last = columns.get(document.bad.revision, max(columns.values()))
     ends[last] = "bad", short(document, document.bad.revision)
     x_ticks(axes, ends.items())
-    axes.set_xlabel("commits, oldest left")
+    axes.set_xlabel("commits, oldest first")
 
 
 def _rows(axes: Axes, document: ChangeDocument, steps: Sequence[StepDocument], ended: bool) -> None:

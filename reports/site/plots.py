@@ -251,7 +251,7 @@ def _line(axes: Axes, document: ChangeDocument, boots: Sequence[tuple[int, float
             marker_line(axes, places[found.revision] - 0.5, label, CULPRIT)
     ends = {0: ("good", document.good.revision), last: ("bad", document.bad.revision)}
     x_ticks(axes, [(x, (role, short(document, end))) for x, (role, end) in ends.items()])
-    axes.set_xlabel("commits, oldest left")
+    axes.set_xlabel("commits, oldest first")
 
 
 def _places(document: ChangeDocument) -> dict[str, int]:
