@@ -8,7 +8,7 @@ from functools import cached_property
 from twisted.python import log
 
 from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel
-from netbisect.bisect.model.evidence import Evidence
+from netbisect.bisect.model.evidence import Evidence, split_kernel_name
 from netbisect.bisect.model.revision_key import OVERLAY_MARK, parts_of, patch_of, with_patch
 from netbisect.store.db.records import JobRecord
 from netbisect.store.git.history import History, NoCommitError
@@ -49,6 +49,12 @@ class Kernels:
         }
         config, arch = testbed.config_on(branch), testbed.arch
         return ledger.evidence.gather(record, config=config, arch=arch, variants=variants)
+
+    def newest(self, ledger: Ledger, record: JobRecord, name: str) -> Kernel | None:
+        """As `evidence(ledger, record).kernels.get(name)`, with a single statement."""
+        testbed = self.lab.testbed(record.job.testbed)
+        config = self.config_of(testbed, record.job.branch, split_kernel_name(name)[0])
+        return ledger.evidence.kernel(name, config=config, arch=testbed.arch)
 
     @cached_property
     def _overlays(self) -> dict[str, list[str]]:

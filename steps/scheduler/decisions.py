@@ -148,9 +148,10 @@ class Decisions(SchedulerPart):
         }
         builder, priority = kernel_builder(decision.arch), record.priority
         if decision.stage is not ActionStage.KERNEL:
-            read = partial(self.kernels.evidence, record=record)
-            evidence = await self.database.do(read)
-            properties[KERNEL_PROPERTY] = evidence.kernels[decision.revision].key
+            read = partial(self.kernels.newest, record=record, name=decision.revision)
+            kernel = await self.database.do(read)
+            assert kernel is not None
+            properties[KERNEL_PROPERTY] = kernel.key
             properties["scenarios"] = list(record.job.scenarios)
             properties[RUNS_PROPERTY] = decision.runs
             if isinstance(record.job, ProfileJob):

@@ -214,8 +214,8 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         """Why a trial that was not submitted is obsolete, or None."""
         if decision.stage is ActionStage.KERNEL or decision.buildset is not None:
             return None
-        read = partial(self.followups.kernels.evidence, record=record)
-        known = (await self.database.do(read)).kernels.get(decision.revision)
+        read = partial(self.followups.kernels.newest, record=record, name=decision.revision)
+        known = await self.database.do(read)
         if known is None:
             return "the lab file has another kernel for it now"
         return None if self._is_stored(known) else "its kernel is no longer stored"
@@ -318,7 +318,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         ]
         kernel = evidence.kernels.get(wanted)
         if kernel is None:  # another master may have recorded it since
-            kernel = self.followups.kernels.evidence(ledger, record).kernels.get(wanted)
+            kernel = self.followups.kernels.newest(ledger, record, wanted)
         if kernel is not None and self._is_stored(kernel):
             profiling = isinstance(record.job, ProfileJob)
             stage = ActionStage.PROFILE if profiling else ActionStage.TRIAL

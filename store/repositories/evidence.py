@@ -89,6 +89,11 @@ class EvidenceRepository(LedgerRepository):
                 profiled=_profiled(session, scope.job),
             ).with_marks(marks_of(session, scope.job))
 
+    def kernel(self, name: str, *, config: str, arch: str) -> Kernel | None:
+        """The newest kernel with this `kernel_name`, or None; cheaper than all evidence."""
+        with self.reading() as session:
+            return _kernels(session, (name,), BuildVariants(config, arch)).get(name)
+
 
 def marks_of(session: Session, search: int) -> list[CommitMark]:
     """The marks of a search, oldest first."""

@@ -177,6 +177,10 @@ def test_layouts_of_a_revision_are_visible_to_its_search_only(lab: Lab) -> None:
     ]
     kernels = {name: (one.revision, one.layout) for name, one in seen.kernels.items()}
     assert kernels == {"r5": ("r5", 0), "r5#2": ("r5", 2)}
+    for name in (*kernels, "r7"):
+        kernel = lab.ledger.evidence.kernel(name, config="GENERIC", arch="amd64")
+        assert kernel == seen.kernels.get(name)
+    assert lab.ledger.evidence.kernel("r5", config="GENERIC", arch="arm64") is None
     for record in (plain, comparing):
         assert [r.layout for r in lab.evidence(record).observations] == [0]
         assert set(lab.evidence(record).kernels) == {"r5"}
