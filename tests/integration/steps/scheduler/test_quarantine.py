@@ -8,7 +8,8 @@ from real_master import REVISION, RealMaster, case
 from twisted.internet import reactor, task
 
 from netbisect.bisect.model.faults import IN_A_ROW, Fault
-from netbisect.bisect.model.results import NightlyResult, Unfinished
+from netbisect.bisect.model.jobs import MeasureJob
+from netbisect.bisect.model.results import MeasureResult, NightlyResult, Unfinished
 from netbisect.reports.render import words
 from netbisect.steps.policy import attempts
 from netbisect.steps.queries.documents import DocumentQueries
@@ -34,7 +35,8 @@ class QuarantinePolicyTest(RealMaster):
     async def test_jobs_wait_for_a_testbed_in_quarantine_while_others_continue(self) -> None:
         self.script({"c2558": {"trial": "lab", "recover": "lab"}})
         await self.start()
-        waiting = self.compare()
+        job = MeasureJob("main", "c2558", (REVISION,), ("inet4-forwarding",), 1)
+        waiting = self.ledger.jobs.add(job, key="measure", priority=200)
         await self.until(lambda: bool(self.ledger.quarantines.current()))
         held = self.ledger.quarantines.current()["c2558"]
         assert (held.fault, held.why) == (Fault.HOST_KEY.value, "as the script says")
@@ -44,9 +46,9 @@ class QuarantinePolicyTest(RealMaster):
         assert "c2558 is in quarantine since " in night.result.why
         assert night.result.why.endswith("as the script says")
         await self.closed(self.add_night("d" * 40))
-        other = await self.closed(self.add_night(THIRD, testbed="e5-2650"))
+        other = await self.closed(self.add_night(THIRD, boots=1, testbed="e5-2650"))
 
-        assert other.result == NightlyResult(2)
+        assert other.result == NightlyResult(1)
         assert self.ledger.jobs.get(waiting.id).result is None
         assert self.places().count("trial c2558") == 1
         assert self.mails() == [
@@ -64,7 +66,7 @@ class QuarantinePolicyTest(RealMaster):
         self.ledger.quarantines.ask_release("c2558", by="ana", note="new key")
         record = await self.closed(waiting)
 
-        assert not isinstance(record.result, Unfinished)
+        assert isinstance(record.result, MeasureResult)
         (past,) = self.ledger.quarantines.of_testbed("c2558")
         assert (past.released_by, past.note) == ("ana", "new key")
         places = self.places()
