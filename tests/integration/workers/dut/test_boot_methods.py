@@ -23,6 +23,7 @@ from netbisect.workers.transport.ssh import Connections
 TESTBEDS = ("apu2", "d1518", "atom-zfs", "atom-be")
 """Testbeds with NanoBSD, PXE, nextboot on ZFS, and a boot environment."""
 running = module_lab(*TESTBEDS)
+pytestmark = pytest.mark.xdist_group("boot methods")  # one process runs the lab
 
 
 @pytest.mark.parametrize("name", TESTBEDS)

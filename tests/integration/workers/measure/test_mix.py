@@ -32,6 +32,7 @@ def with_mix(*sizes: int) -> Scenario:
 
 
 running = module_lab("c2558", compression=10)  # slow, as in test_several_hosts.py
+pytestmark = pytest.mark.xdist_group("mix")  # one process runs the lab
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ from netbisect.workers.measure import pktgen
 from netbisect.workers.measure.traffic import Flows
 from netbisect.workers.transport.errors import LabFault
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("pairs")]  # one process runs the lab
 
 FORWARDING = load_scenario("inet4-forwarding")
 LINE_RATE = 1_488_095
@@ -128,7 +128,6 @@ def _highest_rates(flows: Flows) -> list[float]:
     return [max(pktgen.all_rates(text), default=0.0) for text in texts]
 
 
-@pytest.mark.long
 def test_no_drop_rate_includes_all_generators(lab: RunningLab, tmp_path: Path) -> None:
     found = lab.measure(tmp_path, load_scenario("inet4-no-drop"), "pairs")
     by_metric = {name.partition("~")[2]: sample for name, sample in found.items()}
