@@ -146,44 +146,49 @@ def command_line(files: LabFiles, tmp_path: Path, lab_command: LabCommand) -> _C
     return _CommandLine(tmp_path / "lab.toml", lab_command)
 
 
-def problems(facts: list[dict[str, object]]) -> object:
-    """Problems of the last sample; the run may have been repeated."""
-    return [fact for fact in facts if fact["is"] == "sample"][-1]["problems"]
+def problems(facts: list[dict[str, object]]) -> dict[object, object]:
+    """Problems of the last sample of each scenario; a run may have been repeated."""
+    return {fact["scenario"]: fact["problems"] for fact in facts if fact["is"] == "sample"}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("place", "scenario", "message"),
+    ("place", "scenarios", "message"),
     [
-        (PF, "inet4-pf-stateful", "pfctl: DIOCADDRULE: Inappropriate ioctl for device"),
-        (IPFW, "inet4-ipfw-stateful", "ipfw: getsockopt(IP_FW_XADD): Invalid argument"),
-        (PF, "inet4-pf-table", "pfctl: DIOCADDRULE: Inappropriate ioctl for device"),
-        (IPFW, "inet4-ipfw-rules", "ipfw: getsockopt(IP_FW_XADD): Invalid argument"),
+        (
+            PF,
+            ["inet4-pf-stateful", "inet4-pf-table"],
+            "pfctl: DIOCADDRULE: Inappropriate ioctl for device",
+        ),
+        (
+            IPFW,
+            ["inet4-ipfw-stateful", "inet4-ipfw-rules"],
+            "ipfw: getsockopt(IP_FW_XADD): Invalid argument",
+        ),
     ],
 )
 def test_a_sample_needs_programs_that_fit_the_kernel(
-    command_line: _CommandLine, tree: SampleTree, place: int, scenario: str, message: str
+    command_line: _CommandLine, tree: SampleTree, place: int, scenarios: list[str], message: str
 ) -> None:
     """The kernel rejects the ioctls of other programs, which `userland` prevents."""
     revision = tree.revisions[place]
-    status, facts = command_line.trial(revision, scenario)
-    (failure,) = [fact for fact in facts if fact["is"] == "dud"]
+    status, facts = command_line.trial(revision, *scenarios)
+    failures = [fact for fact in facts if fact["is"] == "dud"]
 
     assert status == output.EXIT_UNMEASURABLE
-    assert (failure["stage"], failure["reaction"], failure["scenario"]) == (
-        "bench",
-        "skip",
-        scenario,
-    )
-    assert message in str(failure["why"])
+    assert [fact["scenario"] for fact in failures] == scenarios
+    for failure in failures:
+        assert (failure["stage"], failure["reaction"]) == ("bench", "skip")
+        assert message in str(failure["why"])
     assert "sample" not in {fact["is"] for fact in facts}
 
     text = command_line.lab.read_text().replace(
         "[testbeds.dut]", f'[testbeds.dut]\nuserland = "{tree.revisions[BASE]}"'
     )
     command_line.lab.write_text(text)
-    status, facts = command_line.trial(revision, scenario)
-    assert (status, problems(facts)) == (0, [])
+    no_problems = {name: [] for name in scenarios}
+    status, facts = command_line.trial(revision, *scenarios)
+    assert (status, problems(facts)) == (0, no_problems)
     # An earlier kernel uses the installed programs again.
-    status, facts = command_line.trial(tree.revisions[BASE], scenario)
-    assert (status, problems(facts)) == (0, [])
+    status, facts = command_line.trial(tree.revisions[BASE], *scenarios)
+    assert (status, problems(facts)) == (0, no_problems)
