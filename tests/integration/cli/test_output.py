@@ -47,11 +47,13 @@ def test_unusable_streams_and_folders_are_reported_in_one_sentence(
 
 def test_a_closed_pipe_ends_a_command_without_a_message(tmp_path: Path) -> None:
     """As SIGPIPE ends other programs; status 1 of some commands is a result."""
+    numbers = tmp_path / "n"
+    numbers.write_text("1\n2\n3\n")
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as pipe:
         done = subprocess.run(
-            [NETBISECT, "schema", "alert"], stdout=pipe, stderr=subprocess.PIPE, check=False
+            [NETBISECT, "ministat", numbers], stdout=pipe, stderr=subprocess.PIPE, check=False
         )
 
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
