@@ -18,7 +18,6 @@ from netbisect.workers.doctor.doctor import examine
 from netbisect.workers.dut import boot_environment
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.transport.errors import LabFault
-from netbisect.workers.transport.ssh import Connections
 
 TESTBEDS = ("apu2", "d1518", "atom-zfs", "atom-be")
 """Testbeds with NanoBSD, PXE, nextboot on ZFS, and a boot environment."""
@@ -138,10 +137,9 @@ def test_documented_steps_add_a_boot_method(
     testbed = c2558.lab.testbed("c2558")
     testbed = replace(testbed, dut=replace(testbed.dut, deploy="tee"))
 
-    with Connections(c2558.lab.ssh) as connections:
-        device = DeviceUnderTest(testbed, connections, c2558.messages.append)
-        boot = device.boot(*c2558.kernel(10))
-        assert boot.kernel == c2558.kernel(10)[0].key
-        device.boot_method.boot_once("kernel", {})
-        assert device.recover().directory == "kernel"
-        assert "nextboot.conf" not in c2558.ssh("c2558-dut", "ls -1 /boot")
+    device = DeviceUnderTest(testbed, c2558.connections, c2558.messages.append)
+    boot = device.boot(*c2558.kernel(10))
+    assert boot.kernel == c2558.kernel(10)[0].key
+    device.boot_method.boot_once("kernel", {})
+    assert device.recover().directory == "kernel"
+    assert "nextboot.conf" not in c2558.ssh("c2558-dut", "ls -1 /boot")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,16 +20,14 @@ from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.dut.running_kernel import RunningKernel, read_running_kernel
 from netbisect.workers.transport import power
 from netbisect.workers.transport.errors import LabFault
-from netbisect.workers.transport.ssh import Connections
 
 DUT = "c2558-dut"
 
 
 @pytest.fixture
-def one(c2558: RunningLab) -> Iterator[DeviceUnderTest]:
+def one(c2558: RunningLab) -> DeviceUnderTest:
     c2558.messages.clear()
-    with Connections(c2558.lab.ssh) as connections:
-        yield DeviceUnderTest(c2558.lab.testbed("c2558"), connections, c2558.messages.append)
+    return DeviceUnderTest(c2558.lab.testbed("c2558"), c2558.connections, c2558.messages.append)
 
 
 def change_running_kernel(patch: pytest.MonkeyPatch, **changes: object) -> None:

@@ -14,7 +14,7 @@ from netbisect.bisect.model import profile_stacks, serialization
 from netbisect.bisect.model.entities import Boot, Fact, Profile
 from netbisect.workers.measure import profile
 from netbisect.workers.measure.profile import NoProfileError, ProfileOrder, choose
-from netbisect.workers.transport.ssh import Connections, Machine
+from netbisect.workers.transport.ssh import Machine
 
 RATE = 500_000.0
 SCENARIO = "inet4-forwarding"
@@ -36,8 +36,7 @@ def take(c2558: Any, tmp_path: Path) -> Take:
             kernel=kernel, archive=archive, scenario=scenario, logs=tmp_path, **more
         )
         c2558.messages.clear()
-        with Connections(c2558.lab.ssh) as connections:
-            return work.run(connections, facts.append, c2558.messages.append), facts
+        return work.run(c2558.connections, facts.append, c2558.messages.append), facts
 
     return order
 

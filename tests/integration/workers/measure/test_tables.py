@@ -21,7 +21,6 @@ from netbisect.workers.dut import firewall
 from netbisect.workers.measure.commands import ScenarioCommands
 from netbisect.workers.measure.trial import TrialRunner
 from netbisect.workers.transport.errors import LabFault
-from netbisect.workers.transport.ssh import Connections
 
 SCENARIOS = {
     "inet4-pf-rules": ("pf_rules", "pf has 0 of 1000 rules"),
@@ -60,8 +59,7 @@ def rates(lab: RunningLab, logs: Path, kernel: Kernel, archive: Path) -> dict[st
     scenarios = [load_scenario(name) for name in ("inet4-forwarding", *SCENARIOS)]
     trial = TrialRunner(lab.lab.testbed("c2558"), kernel, archive, scenarios, logs)
     found = []
-    with Connections(lab.lab.ssh) as connections:
-        assert trial.run(connections, found.append, lambda _: None)
+    assert trial.run(lab.connections, found.append, lambda _: None)
     bad = [(one.scenario, one.problems) for one in samples(found) if not one.valid]
     assert not bad
     return {one.scenario: one.pps for one in samples(found)}
@@ -92,19 +90,18 @@ def test_missing_preparation_is_reported_in_one_sentence(c2558: RunningLab, tmp_
 
 def test_clean_up_removes_all_changes(c2558: RunningLab) -> None:
     state = partial(c2558.ssh, "c2558-dut", LEFT)
-    with Connections(c2558.lab.ssh) as connections:
-        router = connections.machine("c2558-dut")
-        scenarios = [replace(load_scenario(name), sysctls={}, optional={}) for name in SCENARIOS]
-        for scenario in [one for one in scenarios if one.clean_up]:
-            firewall.set_up(router, scenario)
-            before = state()
-            values = {"egress": "igb3", **scenario.values}
-            work = ScenarioCommands(scenario, {"dut": router}, values, 30)
-            work.prepare()
-            assert state() != before, scenario.name
-            work.clean_up()
-            assert state() == before, scenario.name
-            firewall.switch_off(router)
+    router = c2558.connections.machine("c2558-dut")
+    scenarios = [replace(load_scenario(name), sysctls={}, optional={}) for name in SCENARIOS]
+    for scenario in [one for one in scenarios if one.clean_up]:
+        firewall.set_up(router, scenario)
+        before = state()
+        values = {"egress": "igb3", **scenario.values}
+        work = ScenarioCommands(scenario, {"dut": router}, values, 30)
+        work.prepare()
+        assert state() != before, scenario.name
+        work.clean_up()
+        assert state() == before, scenario.name
+        firewall.switch_off(router)
 
 
 def test_load_of_a_profile_is_prepared_and_cleaned_up(c2558: RunningLab, tmp_path: Path) -> None:
@@ -126,16 +123,15 @@ def test_a_full_table_needs_bird(tmp_path: Path) -> None:
 def test_a_full_table_leaves_another_bird_alone(c2558: RunningLab) -> None:
     """The other bird of the router has another socket."""
     scenario = load_scenario("inet4-full-table")
-    with Connections(c2558.lab.ssh) as connections:
-        router = connections.machine("c2558-dut")
-        other, work = (
-            ScenarioCommands(scenario, {"dut": router}, {"egress": "igb3", "socket": socket}, 30)
-            for socket in ("/var/run/bird.ctl", scenario.values["socket"])
-        )
-        other.prepare()
-        with pytest.raises(LabFault, match="another bird runs on the DUT") as caught:
-            work.prepare()
-        work.clean_up()
-        assert caught.value.fault is Fault.SCENARIO
-        assert "1002260" in c2558.ssh("c2558-dut", "vmstat -z")
-        other.clean_up()
+    router = c2558.connections.machine("c2558-dut")
+    other, work = (
+        ScenarioCommands(scenario, {"dut": router}, {"egress": "igb3", "socket": socket}, 30)
+        for socket in ("/var/run/bird.ctl", scenario.values["socket"])
+    )
+    other.prepare()
+    with pytest.raises(LabFault, match="another bird runs on the DUT") as caught:
+        work.prepare()
+    work.clean_up()
+    assert caught.value.fault is Fault.SCENARIO
+    assert "1002260" in c2558.ssh("c2558-dut", "vmstat -z")
+    other.clean_up()

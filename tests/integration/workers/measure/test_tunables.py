@@ -8,7 +8,6 @@ import pytest
 from lab_fixtures import RunningLab, samples
 
 from netbisect.bisect.model.entities import Boot, Conditions, Failure, Reaction
-from netbisect.workers.transport.ssh import Connections
 
 QUEUES = "dev.igb.2.iflib.override_nrxqs"
 FORWARDING = "inet4-forwarding"
@@ -63,9 +62,8 @@ def test_sysctls_are_set_for_their_scenario_alone(c2558: RunningLab) -> None:
     conditions = {one.scenario: one.values for one in facts if isinstance(one, Conditions)}
     assert conditions[SLOW][f"{REDIRECT} (sysctl)"] == "1"
     assert f"{REDIRECT} (sysctl)" not in conditions["inet6-forwarding"]
-    with Connections(c2558.lab.ssh) as connections:
-        dut = connections.machine(c2558.lab.testbed("c2558").dut.address)
-        assert dut.run(["sysctl", "-n", REDIRECT, "net.inet.ip.redirect"]) == "1\n1\n"
+    dut = c2558.connections.machine(c2558.lab.testbed("c2558").dut.address)
+    assert dut.run(["sysctl", "-n", REDIRECT, "net.inet.ip.redirect"]) == "1\n1\n"
     [failure] = [fact for fact in facts if isinstance(fact, Failure)]
     assert failure.scenario == wrong
     assert "oid 'hw.ncpu' is read only" in failure.why
