@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from lab_fixtures import RunningLab, samples
+from lab_fixtures import BY_HAND, RunningLab, samples
 from programs import captured
 
 from netbisect.bisect.model.entities import Kernel
@@ -81,11 +81,13 @@ def test_cost_of_a_path_slows_only_its_scenario(c2558: RunningLab, tmp_path: Pat
 
 def test_missing_preparation_is_reported_in_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
     stateless = {"pf": ("pass no state",), "ipfw": ("3000 allow ip from any to any",), "": ()}
-    for name, (_, message) in SCENARIOS.items():
-        scenario = load_scenario(name)
-        inactive = replace(scenario, prepare=(), rules=stateless[scenario.firewall])
-        (problem,) = c2558.measure(tmp_path, inactive)[name].problems
-        assert re.fullmatch(f"measure on the dut failed: {message}", problem)
+    with c2558.bench(tmp_path) as bench:
+        for name, (_, message) in SCENARIOS.items():
+            scenario = load_scenario(name)
+            inactive = replace(scenario, prepare=(), rules=stateless[scenario.firewall])
+            found = {one.scenario: one for _, one in bench.measure(inactive, BY_HAND)}
+            (problem,) = found[name].problems
+            assert re.fullmatch(f"measure on the dut failed: {message}", problem)
 
 
 def test_clean_up_removes_all_changes(c2558: RunningLab) -> None:
