@@ -122,40 +122,68 @@ def aligned(space: SearchSpace, image: MeasuredImage) -> tuple[float, ...]:
     return tuple(x - space.offsets[testbed].mean for x, testbed in boots)
 
 
-def log_likelihoods(space: SearchSpace, levels: Floats, hypothesis: NoiseHypothesis) -> Floats:
-    """Log likelihood of the boots of each image, by level of its revision.
+class LevelLikelihoods:
+    """Likelihoods of the boots of each image, by level of its revision.
 
-    Returns:
-        m x G values, for m images and G levels, up to a constant of each image.
+    Hypotheses share what they have in common: the boots of a testbed depend on its noise and its
+    offset alone, and the scatter of images on the image noise alone.
     """
-    if not space.images:
-        return np.zeros((0, len(levels)))
-    own = np.array([_boots(image, levels, hypothesis) for image in space.images])
-    if hypothesis.image <= (levels[1] - levels[0]) / 2:
-        return own
-    top = own.max(axis=1, keepdims=True)
-    shifted = np.exp(own - top) @ normal_transitions(levels, hypothesis.image)
-    found: Floats = np.log(shifted + 1e-300) + top
-    return found
 
-
-def _boots(image: MeasuredImage, levels: Floats, hypothesis: NoiseHypothesis) -> Floats:
-    found: Floats = np.zeros(len(levels))
-    where = np.array(image.testbeds)
-    for testbed in sorted(set(image.testbeds) & set(range(len(hypothesis.offsets)))):
-        noise, its = hypothesis.noises[testbed], where == testbed
-        boots, runs = np.array(image.ln_pps)[its], np.array(image.runs)[its]
-        variance = np.array([hypothesis.variance(count, testbed) for count in runs.tolist()])[
-            :, None
+    def __init__(self, space: SearchSpace, levels: Floats) -> None:
+        self._levels = levels
+        self._images = len(space.images)
+        boots = [
+            (image, *boot)
+            for image, its in enumerate(space.images)
+            for boot in zip(its.testbeds, its.ln_pps, its.runs, strict=True)
         ]
-        off = boots[:, None] - levels - hypothesis.offsets[testbed]
-        density = (1 - noise.slow_share) * _density(off, variance)
-        if noise.slow_share:
-            density = density + noise.slow_share * _density(off + noise.slow_gap, variance)
-        tail = _heavy_density if hypothesis.heavy_tails else _density
-        stray = tail(off, variance + hypothesis.outlier**2)
-        share = hypothesis.outliers
-        found = found + np.log((1 - share) * density + share * stray + 1e-300).sum(0)
+        self._boots = {
+            testbed: [(image, x, runs) for image, its, x, runs in boots if its == testbed]
+            for testbed in sorted({its for _, its, _, _ in boots})
+        }
+        self._of_boots: dict[tuple[int, float, float, Noise], Floats] = {}
+        self._transitions: dict[float, Floats] = {}
+
+    def log(self, hypothesis: NoiseHypothesis) -> Floats:
+        """Log likelihoods, m x G values, for m images and G levels.
+
+        Each row is up to a constant. All hypotheses must be from one call of `noise_hypotheses`.
+        """
+        levels, image = self._levels, hypothesis.image
+        own: Floats = np.zeros((self._images, len(levels)))
+        for testbed in self._boots.keys() & range(len(hypothesis.offsets)):
+            own = own + self._testbed(testbed, hypothesis)
+        if not self._images or image <= (levels[1] - levels[0]) / 2:
+            return own
+        if image not in self._transitions:
+            self._transitions[image] = normal_transitions(levels, image)
+        top = own.max(axis=1, keepdims=True)
+        shifted = np.exp(own - top) @ self._transitions[image]
+        found: Floats = np.log(shifted + 1e-300) + top
+        return found
+
+    def _testbed(self, testbed: int, hypothesis: NoiseHypothesis) -> Floats:
+        offset, noise = hypothesis.offsets[testbed], hypothesis.noises[testbed]
+        key = testbed, offset, hypothesis.outliers, noise
+        if key not in self._of_boots:
+            images, ln_pps, runs = zip(*self._boots[testbed], strict=True)
+            variance = np.array([hypothesis.variance(count, testbed) for count in runs])
+            off = np.array(ln_pps)[:, None] - self._levels - offset
+            logs = _of_boots(off, variance[:, None], noise, hypothesis)
+            edges = np.searchsorted(images, np.arange(1, self._images))
+            self._of_boots[key] = np.array([part.sum(axis=0) for part in np.split(logs, edges)])
+        return self._of_boots[key]
+
+
+def _of_boots(off: Floats, variance: Floats, noise: Noise, hypothesis: NoiseHypothesis) -> Floats:
+    """Log likelihood of boots at these distances from their levels, ln ratio."""
+    density = (1 - noise.slow_share) * _density(off, variance)
+    if noise.slow_share:
+        density = density + noise.slow_share * _density(off + noise.slow_gap, variance)
+    tail = _heavy_density if hypothesis.heavy_tails else _density
+    stray = tail(off, variance + hypothesis.outlier**2)
+    share = hypothesis.outliers
+    found: Floats = np.log((1 - share) * density + share * stray + 1e-300)
     return found
 
 

@@ -10,6 +10,7 @@ would measure the two ends forever, because they could always turn out to be equ
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,9 +20,9 @@ from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.results import Posterior
 from netbisect.bisect.search.likelihood import (
+    LevelLikelihoods,
     NoiseHypothesis,
     level_grid,
-    log_likelihoods,
     noise_hypotheses,
     toeplitz,
 )
@@ -169,16 +170,22 @@ def infer(space: SearchSpace, testbed: str = "") -> JointPosterior:
     steps = _StepProbabilities.of(levels, space.job.effect)
     hypotheses = noise_hypotheses(space, levels)
     usual = int(np.argmax([hypothesis.log_weight for hypothesis in hypotheses]))
+    likelihoods, start = LevelLikelihoods(space, levels), _start(space, levels)
+
+    def sides_of(hypothesis: NoiseHypothesis) -> _Sides:
+        return _Sides.of(np.vstack([start, likelihoods.log(hypothesis)]), steps)
+
     if len(space.testbeds) > 1:
-        hypotheses, usual = _with_testbed_offsets(space, prior, levels, steps, hypotheses, usual)
-    sums = [_cumulative(space, levels, hypothesis) for hypothesis in hypotheses]
+        hypotheses, usual = _with_testbed_offsets(space, prior, sides_of, hypotheses, usual)
+    every = [sides_of(hypothesis) for hypothesis in hypotheses]
     # There are many pairs of steps: only those plausible under the usual noise are evaluated.
-    every = np.arange(len(prior.two))
-    two = _log_evidence_two(prior, steps, sums[usual], every) + np.log(prior.two)
+    pairs = np.arange(len(prior.two))
+    two = _log_evidence_two(prior, steps, every[usual], pairs) + np.log(prior.two)
     open_ = np.flatnonzero(two > two.max(initial=-1e300) - _NEGLIGIBLE)
+    drifts = _Drifts.of(space, levels)
     fits = [
-        _log_evidence(space, prior, levels, steps, below, open_) + hypothesis.log_weight
-        for below, hypothesis in zip(sums, hypotheses, strict=True)
+        _log_evidence(prior, drifts, steps, sides, open_) + hypothesis.log_weight
+        for sides, hypothesis in zip(every, hypotheses, strict=True)
     ]
     with np.errstate(divide="ignore"):
         table = np.array(fits) + np.log(
@@ -195,7 +202,7 @@ def infer(space: SearchSpace, testbed: str = "") -> JointPosterior:
     return JointPosterior(
         Posterior(chances, none, math.fsum(two), drift),
         probabilities + _pairs_by_position(prior, two),
-        _leading_hypotheses(space, prior, mass, sums, levels, steps, hypotheses, testbed),
+        _leading_hypotheses(space, prior, mass, every, levels, steps, hypotheses, testbed),
         summarize(np.array([hypothesis.offsets for hypothesis in hypotheses]), mass.sum(axis=1)),
     )
 
@@ -203,8 +210,7 @@ def infer(space: SearchSpace, testbed: str = "") -> JointPosterior:
 def _with_testbed_offsets(
     space: SearchSpace,
     prior: _Prior,
-    levels: Floats,
-    steps: _StepProbabilities,
+    sides_of: Callable[[NoiseHypothesis], _Sides],
     hypotheses: list[NoiseHypothesis],
     usual: int,
 ) -> tuple[list[NoiseHypothesis], int]:
@@ -217,9 +223,8 @@ def _with_testbed_offsets(
         probabilities = np.log(np.array([prior.none, *prior.one]))
 
     def evidence_of(offsets: Offsets) -> float:
-        own = replace(hypotheses[usual], offsets=offsets)
-        below = _cumulative(space, levels, own)
-        found = np.array([log_sum(below[-1]), *_log_evidence_one(steps, below)])
+        sides = sides_of(replace(hypotheses[usual], offsets=offsets))
+        found = np.array([log_sum(sides.below[-1]), *_log_evidence_one(sides)])
         return float(log_sum(found + probabilities))
 
     # Most likely first.
@@ -232,16 +237,11 @@ def _with_testbed_offsets(
     return every, usual * len(found)
 
 
-def _cumulative(space: SearchSpace, levels: Floats, hypothesis: NoiseHypothesis) -> Floats:
-    """Log likelihood of all images below each gap; m + 1 rows.
-
-    The prior of the level of the good end is flat where no step leads off the grid.
-    """
+def _start(space: SearchSpace, levels: Floats) -> Floats:
+    """Log prior of the level of the good end: flat where no step leads off the grid."""
     reach = 2 * abs(space.job.effect)
     inside = (levels >= levels[0] + reach) & (levels <= levels[-1] - reach)
-    start = np.where(inside, 0.0, _IMPOSSIBLE)
-    own = log_likelihoods(space, levels, hypothesis)
-    return np.cumsum(np.concatenate([start[None, :], own]), axis=0)
+    return np.where(inside, 0.0, _IMPOSSIBLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,47 +265,31 @@ class _StepProbabilities:
         return cls(toeplitz(only / only.sum()), toeplitz(density / density.sum()))
 
 
-def _log_evidence_two(
-    prior: _Prior, steps: _StepProbabilities, below: Floats, pairs: NDArray[np.intp]
-) -> Floats:
-    """Log evidence of these pairs of gaps."""
-    if not len(pairs):
-        return np.zeros(0)
-    if len(pairs) > _PAIRS_AT_ONCE:
-        parts = np.split(pairs, range(_PAIRS_AT_ONCE, len(pairs), _PAIRS_AT_ONCE))
-        return np.concatenate([_log_evidence_two(prior, steps, below, part) for part in parts])
-    good, good_top = _scaled(below)
-    bad, bad_top = _scaled(below[-1] - below)
-    first, second = prior.pairs[0][pairs], prior.pairs[1][pairs]
-    between = below[second] - below[first]
-    top = between.max(axis=1)
-    ends = good[first] * (bad @ steps.only.T)[second]
-    found = (ends * (np.exp(between - top[:, None]) @ steps.part.T)).sum(axis=1)
-    logs: Floats = np.log(found + 1e-300) + top + good_top[first] + bad_top[second]
-    return logs
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Likelihoods of the images on both sides of each gap under one noise hypothesis; m + 1 rows.
 
+    Of `good` and `bad`, the largest value of a row is 1; the logs of the factors are apart.
+    """
 
-def _log_evidence(
-    space: SearchSpace,
-    prior: _Prior,
-    levels: Floats,
-    steps: _StepProbabilities,
-    below: Floats,
-    pairs: NDArray[np.intp],
-) -> Floats:
-    """Log evidence of no change, of a drift, of a step in each gap and of two steps."""
-    two = np.full(len(prior.two), -np.inf)
-    two[pairs] = _log_evidence_two(prior, steps, below, pairs)
-    none, drift = log_sum(below[-1]), _log_evidence_drift(space, levels, below)
-    return np.concatenate([[none, drift], _log_evidence_one(steps, below), two])
+    own: Floats
+    """Log prior of the first level, then log likelihood of each image."""
+    below: Floats
+    """Log likelihood of the images below the gap."""
+    good: Floats
+    """Likelihood of the images below the gap."""
+    good_top: Floats
+    bad: Floats
+    """Likelihood of the images above the gap."""
+    bad_top: Floats
+    fall: Floats
+    """The same by the level before a single step."""
 
-
-def _log_evidence_one(steps: _StepProbabilities, below: Floats) -> Floats:
-    """Log evidence of one step in each gap."""
-    good, good_top = _scaled(below)
-    bad, bad_top = _scaled(below[-1] - below)
-    logs: Floats = np.log((good * (bad @ steps.only.T)).sum(axis=1) + 1e-300) + good_top + bad_top
-    return logs
+    @classmethod
+    def of(cls, own: Floats, steps: _StepProbabilities) -> _Sides:
+        below = np.cumsum(own, axis=0)
+        bad, bad_top = _scaled(below[-1] - below)
+        return cls(own, below, *_scaled(below), bad, bad_top, bad @ steps.only.T)
 
 
 def _scaled(logs: Floats) -> tuple[Floats, Floats]:
@@ -313,17 +297,72 @@ def _scaled(logs: Floats) -> tuple[Floats, Floats]:
     return np.exp(logs - top[:, None]), top
 
 
-def _log_evidence_drift(space: SearchSpace, levels: Floats, below: Floats) -> float:
-    """Log evidence of a linear drift from the good to the bad end."""
-    own = np.diff(below, axis=0)
-    start = below[0]
-    span = space.job.effect / (len(space.revisions) - 1)
-    moved = np.tile(start, (len(_DRIFTS), 1))
-    for row, (share, _) in enumerate(_DRIFTS):
-        for image, likelihood in zip(space.images, own, strict=True):
-            moved[row] += np.interp(levels + share * span * image.position, levels, likelihood)
-    probabilities = np.log([probability for _, probability in _DRIFTS])
-    return float(log_sum(log_sum(moved, axis=1) + probabilities))
+def _log_evidence(
+    prior: _Prior,
+    drifts: _Drifts,
+    steps: _StepProbabilities,
+    sides: _Sides,
+    pairs: NDArray[np.intp],
+) -> Floats:
+    """Log evidence of no change, of a drift, of a step in each gap and of two steps."""
+    two = np.full(len(prior.two), -np.inf)
+    two[pairs] = _log_evidence_two(prior, steps, sides, pairs)
+    none, drift = log_sum(sides.below[-1]), drifts.log_evidence(sides)
+    return np.concatenate([[none, drift], _log_evidence_one(sides), two])
+
+
+def _log_evidence_one(sides: _Sides) -> Floats:
+    """Log evidence of one step in each gap."""
+    found = (sides.good * sides.fall).sum(axis=1)
+    logs: Floats = np.log(found + 1e-300) + sides.good_top + sides.bad_top
+    return logs
+
+
+def _log_evidence_two(
+    prior: _Prior, steps: _StepProbabilities, sides: _Sides, pairs: NDArray[np.intp]
+) -> Floats:
+    """Log evidence of these pairs of gaps."""
+    if not len(pairs):
+        return np.zeros(0)
+    if len(pairs) > _PAIRS_AT_ONCE:
+        parts = np.split(pairs, range(_PAIRS_AT_ONCE, len(pairs), _PAIRS_AT_ONCE))
+        return np.concatenate([_log_evidence_two(prior, steps, sides, part) for part in parts])
+    first, second = prior.pairs[0][pairs], prior.pairs[1][pairs]
+    between, top = _scaled(sides.below[second] - sides.below[first])
+    ends = sides.good[first] * sides.fall[second]
+    found = (ends * (between @ steps.part.T)).sum(axis=1)
+    logs: Floats = np.log(found + 1e-300) + top + sides.good_top[first] + sides.bad_top[second]
+    return logs
+
+
+@dataclass(frozen=True, slots=True)
+class _Drifts:
+    """Linear drifts from the good to the bad end; for d drifts and m images."""
+
+    whole: NDArray[np.intp]
+    """d x m: movement of each image along the grid, whole steps."""
+    rest: Floats
+    """d x m x 1: what is left of a step."""
+
+    @classmethod
+    def of(cls, space: SearchSpace, levels: Floats) -> _Drifts:
+        span = space.job.effect / (len(space.revisions) - 1) / (levels[1] - levels[0])
+        positions = [image.position * span for image in space.images]
+        moved = np.multiply.outer([share for share, _ in _DRIFTS], positions)
+        whole = np.floor(moved).astype(np.intp)
+        return cls(whole, (moved - whole)[:, :, None])
+
+    def log_evidence(self, sides: _Sides) -> float:
+        """Log evidence of a drift; the likelihoods are interpolated between levels."""
+        start, own = sides.own[0], sides.own[1:]
+        margin = int(np.abs(self.whole).max(initial=0)) + 1
+        padded = np.pad(own, ((0, 0), (margin, margin)), "edge")
+        windows = np.lib.stride_tricks.sliding_window_view(padded, len(start), axis=1)
+        images, first = np.arange(len(own)), self.whole + margin
+        near, next_ = windows[images, first], windows[images, first + 1]
+        moved = start + (near + self.rest * (next_ - near)).sum(axis=1)
+        probabilities = np.log([probability for _, probability in _DRIFTS])
+        return float(log_sum(log_sum(moved, axis=1) + probabilities))
 
 
 def _by_position(prior: _Prior, mass: Floats) -> Floats:
@@ -354,7 +393,7 @@ def _leading_hypotheses(
     space: SearchSpace,
     prior: _Prior,
     mass: Floats,
-    sums: list[Floats],
+    every: list[_Sides],
     levels: Floats,
     steps: _StepProbabilities,
     hypotheses: list[NoiseHypothesis],
@@ -371,13 +410,11 @@ def _leading_hypotheses(
     step = float(levels[1] - levels[0])
     density = np.zeros((len(heavy), 3, len(levels)))
     for i in alike:
-        good, _ = _scaled(sums[i])
-        bad, _ = _scaled(sums[i][-1] - sums[i])
         away = (hypotheses[i].offsets[where] - centre) / step
         for row, (share, column, first, second) in enumerate(heavy):
             if len(alike) > 1 and mass[i, column] < _LEAST_SHARE * share:
                 continue
-            own = _densities(prior, (sums[i], good, bad), steps, first, second)
+            own = _densities(prior, every[i], steps, first, second)
             weight = mass[i, column] if len(alike) > 1 else 1.0
             density[row] += weight * (_shifted(own, away) if away else own)
     if len(alike) > 1:
@@ -421,23 +458,23 @@ def _heaviest(prior: _Prior, total: Floats, *, light: bool) -> list[tuple[float,
 
 def _densities(
     prior: _Prior,
-    sums: tuple[Floats, Floats, Floats],
+    sides: _Sides,
     steps: _StepProbabilities,
     first: int,
     second: int,
 ) -> Floats:
     """Level probabilities before, between and after the steps of a hypothesis; 3 x G values."""
-    below, good, bad = sums
+    below, good, bad = sides.below, sides.good, sides.bad
     count = len(prior.one)
     if first == count:
         level = _normalized(np.exp(below[-1] - below[-1].max()))
         return np.array([level, level, level])
     if second == count:
-        fast = _normalized(good[first] * (steps.only @ bad[first]))
+        fast = _normalized(good[first] * sides.fall[first])
         slow = _normalized(bad[first] * (good[first] @ steps.only))
         return np.array([fast, slow, slow])
     middle = np.exp(below[second] - below[first] - (below[second] - below[first]).max())
-    rise, fall = steps.part @ middle, steps.only @ bad[second]
+    rise, fall = steps.part @ middle, sides.fall[second]
     fast = good[first] * rise * fall
     slow = bad[second] * ((good[first] * rise) @ steps.only)
     middle = middle * ((good[first] * fall) @ steps.part)
