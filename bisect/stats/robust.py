@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from netbisect.bisect.stats.arrays import Floats
+from netbisect.bisect.stats.log_space import log_sum
 
 LEAST_BOOT_SD = 2e-4
 """Minimum standard deviation of ln pps.
@@ -23,9 +24,9 @@ _PASSES = 10
 _REACH, _NEAR_CENTRES, _WIDE_CENTRES = 8.0, 201, 201
 """Centres of an estimate: reach of the near ones in standard errors, and the numbers of near ones
 and of those over all values."""
-_CORES = np.geomspace(5e-4, 0.5, 24)
+_CORES = np.geomspace(5e-4, 0.5, 24)[:, None]
 """Standard deviations in an estimate, ln pps."""
-_OUTLIERS = np.array([0.02, 0.2, 0.5])[:, None]
+_OUTLIERS = np.array([0.02, 0.2, 0.5])[:, None, None]
 """Shares of outliers in an estimate."""
 _OUTLIER_SCALE = 0.1
 """Scale of the Cauchy density of outliers, ln pps."""
@@ -137,10 +138,13 @@ def estimate(values: Floats) -> tuple[float, float, float]:
     margin = most - least + spread
     wide = np.linspace(least - margin, most + margin, _WIDE_CENTRES)
     wide = np.union1d(wide, values)
-    best = wide[np.argmax(_log_posterior(values, wide))]
-    near = np.linspace(-1, 1, _NEAR_CENTRES) * _REACH * spread / math.sqrt(len(values))
-    centres = np.union1d(wide, best + near)
-    return median_and_interval(centres, _log_posterior(values, centres))
+    logs = _log_posterior(values, wide)
+    reach = np.linspace(-1, 1, _NEAR_CENTRES) * _REACH * spread / math.sqrt(len(values))
+    near = wide[np.argmax(logs)] + reach
+    centres = np.concatenate([wide, near])
+    logs = np.concatenate([logs, _log_posterior(values, near)])
+    order = np.argsort(centres)
+    return median_and_interval(centres[order], logs[order])
 
 
 def median_and_interval(centres: Floats, logs: Floats) -> tuple[float, float, float]:
@@ -165,14 +169,13 @@ def outlier_density(off: Floats) -> Floats:
 def _log_posterior(values: Floats, centres: Floats) -> Floats:
     """Log density of each centre, not normalised."""
     odds = _OUTLIERS / (1 - _OUTLIERS)
-    logs = np.zeros((len(centres), len(_OUTLIERS), len(_CORES)))
+    logs = np.zeros((len(_OUTLIERS), len(_CORES), len(centres)))
     logs += len(values) * np.log(1 - _OUTLIERS)
     for part in np.split(values, range(_FACTORS, len(values), _FACTORS)):
         density = np.ones_like(logs)
         for y in part.tolist():
-            off = (y - centres)[:, None, None]
+            off = y - centres
             core = np.exp(-((off / _CORES) ** 2) / 2) / (_CORES * math.sqrt(2 * math.pi))
             density *= core + odds * outlier_density(off)
         logs += np.log(density)
-    found: Floats = np.logaddexp.reduce(logs.reshape(len(centres), -1), axis=1)
-    return found
+    return log_sum(logs, axis=(0, 1))

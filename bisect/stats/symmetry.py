@@ -20,9 +20,9 @@ import numpy as np
 from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.log_space import log_sum
 
-_FREEDOM = np.array([1.0, 6.0])[:, None]
+_FREEDOM = np.array([1.0, 6.0])[:, None, None, None]
 """Degrees of freedom of the densities: with heavy tails, and nearly normal."""
-_SCALES = np.geomspace(5e-4, 0.5, 10)
+_SCALES = np.geomspace(5e-4, 0.5, 10)[:, None, None]
 """Scales of the densities, ln ratio."""
 _ALTERNATIVES = np.geomspace(1.0, 8.0, 5)
 """Alternatives to an end of an interval, relative to the least effect."""
@@ -38,9 +38,9 @@ def log_evidence(differences: Floats, centre: float, effects: Floats) -> float:
         centre: The hypothesis, ln ratio.
         effects: m equally likely alternatives, ln ratio.
     """
-    y, effect = (x[..., None, None] for x in (differences[:, None] - centre, effects - centre))
-    loss = (_FREEDOM + 1) / 2 * np.log(_tail(y - effect) / _tail(y + effect))
-    logs = (math.log(2) - np.log1p(np.exp(loss))).sum(axis=0)
+    y, effect = differences - centre, (effects - centre)[:, None]
+    odds = (_tail(y - effect) / _tail(y + effect)) ** ((_FREEDOM + 1) / 2)
+    logs = (math.log(2) - np.log(1 + odds)).sum(axis=-1)
     return float(log_sum(logs)) - math.log(logs.size)
 
 
