@@ -87,22 +87,24 @@ class BlockLikelihood:
         margin = float(np.ptp(y))
         wide = np.linspace(y.min() - margin, y.max() + margin, _WIDE_CENTRES)
         wide = np.union1d(wide, y.reshape(-1, 2).mean(axis=1))
-        best, variance = self._best(wide)
-        near = np.linspace(-1, 1, _NEAR_CENTRES) * _REACH * math.sqrt(variance / len(y))
-        centres = np.union1d(wide, best + near)
-        _, variance = self._best(centres)
-        logs = self.log(centres)
+        joint = self._joint(wide)
+        best, variance = self._best(joint)
+        width = _REACH * math.sqrt(variance / len(y))
+        near = wide[best] + np.linspace(-1, 1, _NEAR_CENTRES) * width
+        centres, places = np.unique(np.concatenate([wide, near]), return_index=True)
+        joint = np.concatenate([joint, self._joint(near)])[places]
+        _, variance = self._best(joint)
+        logs = log_sum(joint, axis=1)
         # The ends are the next centres outside.
         inside = np.flatnonzero(logs >= min(reach, float(logs.max())))
         low, high = centres[[max(inside[0] - 1, 0), min(inside[-1] + 1, len(centres) - 1)]].tolist()
         middle, first, last = median_and_interval(centres, logs)
         return Estimate(middle, low, high, (first, last), math.sqrt(variance / 2))
 
-    def _best(self, centres: Floats) -> tuple[float, float]:
-        """The likeliest centre, and the mean variance of a difference around it."""
-        joint = self._joint(centres)
+    def _best(self, joint: Floats) -> tuple[int, float]:
+        """Index of the likeliest centre, and the mean variance of a difference around it."""
         best = int(np.argmax(log_sum(joint, axis=1)))
-        return float(centres[best]), float(special.softmax(joint[best]) @ self._variances)
+        return best, float(special.softmax(joint[best]) @ self._variances)
 
     def _joint(self, effects: Floats) -> Floats:
         """Log likelihood by effect and variance."""

@@ -141,10 +141,9 @@ def estimate(values: Floats) -> tuple[float, float, float]:
     logs = _log_posterior(values, wide)
     reach = np.linspace(-1, 1, _NEAR_CENTRES) * _REACH * spread / math.sqrt(len(values))
     near = wide[np.argmax(logs)] + reach
-    centres = np.concatenate([wide, near])
-    logs = np.concatenate([logs, _log_posterior(values, near)])
-    order = np.argsort(centres)
-    return median_and_interval(centres[order], logs[order])
+    centres, first = np.unique(np.concatenate([wide, near]), return_index=True)
+    logs = np.concatenate([logs, _log_posterior(values, near)])[first]
+    return median_and_interval(centres, logs)
 
 
 def median_and_interval(centres: Floats, logs: Floats) -> tuple[float, float, float]:
