@@ -113,10 +113,13 @@ from netbisect.bisect.model.entities import Boot
 from netbisect.store.db.database import open_database
 from netbisect.store.ledger import Ledger
 ledger = Ledger(open_database({url!r}))
+print(flush=True)
 for i in range(15):
     ledger.facts.record(Boot(f"theirs{{i}}", "t", "key", "r1", float(i), 1.0))
 """
-    with subprocess.Popen([sys.executable, "-c", script]) as other:
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()  # it has loaded the modules
         errors: list[Exception] = []
 
         def write(name: str) -> None:

@@ -87,9 +87,9 @@ def test_large_drop_is_confirmed_within_two_blocks() -> None:
 
 @pytest.mark.long
 def test_equal_kernels_are_not_confirmed() -> None:
-    played = [retest(seed, 0.0, outliers=0.02) for seed in range(100)]
+    played = [retest(seed, 0.0, outliers=0.02) for seed in range(50)]
 
-    assert sum(isinstance(one.result, Confirmed) for one in played) <= 1
+    assert not [one for one in played if isinstance(one.result, Confirmed)]
     assert np.mean([one.boots for one in played]) < 25
 
 
@@ -121,17 +121,13 @@ def test_undecided_retest_gives_the_price_of_a_decision() -> None:
 @pytest.mark.long
 def test_more_expensive_search_allows_a_longer_retest() -> None:
     prices = Prices(build=0.0, boot=0.0, run=30.0)
-    few, many = (
-        np.mean(
-            [
-                retest(seed, 0.02, Noise(0.03), replace(DROP, commits=commits), prices=prices).boots
-                for seed in range(20)
-            ]
+    for seed in range(3):
+        few, many = (
+            retest(seed, 0.02, Noise(0.03), replace(DROP, commits=commits), prices=prices).boots
+            for commits in (2, 1000)
         )
-        for commits in (2, 1000)
-    )
 
-    assert few < many
+        assert few < many
 
 
 def test_boot_after_a_long_set_up_has_several_runs() -> None:

@@ -49,18 +49,12 @@ def test_candidate_cuts_find_clear_steps(seed: int, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.long
-def test_candidate_cuts_find_most_faint_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At least 25 of 30 histories agree; the numbers of cuts differ by at most one."""
-    same = 0
-    for seed in range(30):
+def test_candidate_cuts_find_faint_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         shape = [
             (int(rng.integers(5, 90)), float(shift)) for shift in np.cumsum(rng.normal(0, 0.03, 5))
         ]
         levels = history(seed, *shape, (70, 0.0))
-        preselected = segment(levels).cuts
-        exact = cuts_without_preselection(monkeypatch, levels)
-        same += preselected == exact
-        assert abs(len(preselected) - len(exact)) <= 1
 
-    assert same >= 25
+        assert segment(levels).cuts == cuts_without_preselection(monkeypatch, levels)
