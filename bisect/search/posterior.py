@@ -348,7 +348,7 @@ class _Drifts:
     def of(cls, space: SearchSpace, levels: Floats) -> _Drifts:
         span = space.job.effect / (len(space.revisions) - 1) / (levels[1] - levels[0])
         positions = [image.position * span for image in space.images]
-        moved = np.multiply.outer([share for share, _ in _DRIFTS], positions)
+        moved: Floats = np.multiply.outer([share for share, _ in _DRIFTS], positions)
         whole = np.floor(moved).astype(np.intp)
         return cls(whole, (moved - whole)[:, :, None])
 
