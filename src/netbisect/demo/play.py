@@ -23,7 +23,7 @@ from netbisect.store.git.history import History
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab
 
-_POLL_SECONDS = 0.2
+_POLL_SECONDS = 0.5
 _LIMIT_SECONDS = 600.0
 """Limit of a night in seconds."""
 
