@@ -12,6 +12,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,11 @@ from waiting import wait_until
 
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.results import Culprit, NightlyResult
+from netbisect.demo.lab.testbeds import TESTBEDS
 from netbisect.demo.mailbox import read
 from netbisect.demo.play import DemoRun
 from netbisect.demo.service import DemoService
-from netbisect.demo.tree.story import CULPRIT_AT, QUIET_WEEKS
+from netbisect.demo.tree.story import CULPRIT_AT, QUIET_WEEKS, story
 from netbisect.steps.requests import tokens
 from netbisect.steps.service import control
 from netbisect.steps.service.rights import parse_rights
@@ -34,6 +36,8 @@ from netbisect.store.db.records import ActionStage, Alert, LedgerEvent
 pytestmark = pytest.mark.xdist_group("service")
 LIMIT = 400.0
 MOST_MIB = 150
+SCENARIOS = ("inet4-forwarding", "inet6-forwarding")
+"""Two series that the culprit makes slower."""
 _NUMERIC = re.compile(r"numpy|scipy|matplotlib|openblas")
 _SET_BY_PYTHON = ("LC_CTYPE", "COLUMNS", "LINES", "PYTEST_CURRENT_TEST")
 """Variables that Python, its readline module and pytest set."""
@@ -105,7 +109,8 @@ class LeakCheck:
 
 
 def start(service: DemoService) -> DemoRun:
-    tree = service.build(seed=3, testbeds=["c2558"])
+    testbed = replace(TESTBEDS["c2558"], scenarios=SCENARIOS)
+    tree = service.build(commits=story()[: CULPRIT_AT + 7], seed=3, testbeds=[testbed])
     add_builder(service.place / "lab" / "lab.toml")
     service.start()
     play = DemoRun(service, tree)
@@ -135,9 +140,10 @@ def wait_for(play: DemoRun, wanted: Callable[[LedgerEvent], bool] | None = None)
     """Waits for an event, or until all jobs are closed and all mails are sent."""
 
     def is_over() -> bool:
-        idle = not play.ledger.jobs.all_open() and not play.ledger.mails.waiting()
+        if wanted is None:
+            return not play.ledger.jobs.all_open() and not play.ledger.mails.waiting()
         events, play.marker = play.ledger.events.since(play.marker)
-        return idle if wanted is None else any(map(wanted, events))
+        return any(map(wanted, events))
 
     wait_until(is_over, LIMIT)
 

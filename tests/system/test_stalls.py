@@ -13,6 +13,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from waiting import wait_until
 
 from benchmarks.chaos import script
 from netbisect.bisect.model.results import NightlyResult
+from netbisect.demo.lab.testbeds import TESTBEDS
 from netbisect.demo.play import DemoRun
 from netbisect.demo.service import DemoService
 from netbisect.demo.tree.story import story
@@ -43,7 +45,8 @@ class Supervised:
 
     def __init__(self, place: Path) -> None:
         self.service = DemoService(place)
-        tree = self.service.build(commits=story(culprit=False), seed=3, testbeds=(TESTBED,))
+        testbed = replace(TESTBEDS[TESTBED], scenarios=("inet4-forwarding",))
+        tree = self.service.build(commits=story(culprit=False), seed=3, testbeds=[testbed])
         settings = self.service.place / control.SETTINGS
         text = settings.read_text()
         self.usual = f"{text}patience_minutes = 0\n"
