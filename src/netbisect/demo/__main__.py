@@ -8,12 +8,14 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 import click
 
+from netbisect.demo.lab.testbeds import TESTBEDS
 from netbisect.demo.play import play
 from netbisect.demo.service import DemoError, DemoService
 from netbisect.demo.watch import ProgressWatch, StuckError
@@ -23,6 +25,9 @@ from netbisect.steps.service.settings import load_settings
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _INTERRUPTED = 130
 """Exit status."""
+
+_SCENARIOS_OF_LAB = ("inet4-forwarding", "inet4-pf-stateful")
+"""Few, so that a tutorial waits less."""
 
 place_option = click.option(
     "--place",
@@ -143,7 +148,8 @@ def lab_command(place: Path, seed: int) -> None:
         raise click.ClickException(f"{service.place} exists; expected a new folder")
     try:
         with _stopped_on_error(service, ProgressWatch()):
-            service.build_lab(seed=seed, testbeds=["c2558"])
+            testbed = replace(TESTBEDS["c2558"], scenarios=_SCENARIOS_OF_LAB)
+            service.build_lab(seed=seed, testbeds=[testbed])
             service.start_lab()
     except DemoError as error:
         raise click.ClickException(str(error)) from error
