@@ -55,7 +55,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
     """Scheduler of Buildbot: claimed by one master, with a switch on the web pages."""
 
     compare_attrs = ("settings", "lab")
-    POLL_INTERVAL_SEC = 60
+    POLL_INTERVAL_SEC = 15
     """Interval of checks for the end of another master's scheduler."""
 
     def __init__(self, **kwargs: Any) -> None:
