@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from sqlalchemy import Engine, create_engine, text
 from waiting import wait_until
 
 from netbisect.demo.lab import setup
+from netbisect.demo.lab.testbeds import TESTBEDS
 from netbisect.demo.play import DemoRun
 from netbisect.demo.service import DemoService
 from netbisect.demo.tree.story import story
@@ -120,7 +121,8 @@ class Pair:
 def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iterator[Pair]:
     cluster.do("CREATE DATABASE buildbots TEMPLATE template0")
     service = DemoService(tmp_path / "one")
-    tree = service.build(testbeds=["c2558"], commits=story(culprit=False))
+    testbed = replace(TESTBEDS["c2558"], scenarios=("inet4-forwarding", "inet6-forwarding"))
+    tree = service.build(testbeds=[testbed], commits=story(culprit=False))
     first, second = service.place / control.SETTINGS, tmp_path / "two" / control.SETTINGS
     second.parent.mkdir()
     for name in ("workers.password", "mail.password"):
