@@ -199,6 +199,7 @@ def test_scenario_can_be_added(checkout: Path) -> None:
     assert "size=512," in shell(checkout, script)
 
 
+@pytest.mark.long
 def test_subcommand_can_be_added(checkout: Path) -> None:
     module, entry = blocks("Add a subcommand", "python")
     (script,) = blocks("Add a subcommand", "sh")

@@ -100,6 +100,7 @@ def test_doctor_reports_the_example_machines(
     assert "Traceback" not in output.out + output.err
 
 
+@pytest.mark.long
 def test_a_master_starts_in_a_moved_folder(folder: Path, tmp_path: Path) -> None:
     tree = create(tmp_path / "tree.git", story())
     lab = folder / "lab.toml"

@@ -174,6 +174,7 @@ class LostWorkerTest(RealMaster):
 class CancelledBuildTest(RealMaster):
     """A build that is cancelled before it is visible, and one that is cancelled in its upload."""
 
+    @pytest.mark.long
     @case
     async def test_a_build_cancelled_at_its_start_or_its_upload_frees_the_host(self: Any) -> None:
         await self.start()

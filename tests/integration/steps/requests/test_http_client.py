@@ -32,6 +32,7 @@ class CommandsTest(ApiMaster):
             CliRunner().invoke, main.main, ["request", *arguments, *more]
         )
 
+    @pytest.mark.long
     @case
     async def test_requests_are_submitted_awaited_changed_and_rejected(self) -> None:
         """The exit status of rejected commands is 3."""

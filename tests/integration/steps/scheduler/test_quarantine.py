@@ -94,6 +94,7 @@ class QuarantinePolicyTest(RealMaster):
         assert held.fault == Fault.NO_GOOD_KERNEL.value
         assert "the generator does not answer" in held.why
 
+    @pytest.mark.long
     @case
     async def test_a_quarantine_withdraws_trials_that_have_not_begun(self) -> None:
         self.script({REVISION: {"trial": "wait"}})
@@ -149,6 +150,7 @@ class QuarantinePolicyTest(RealMaster):
             record = await self.closed(self.add_night(revision, boots=1))
             assert record.result == NightlyResult(1)
 
+    @pytest.mark.long
     @case
     async def test_a_trial_waits_while_the_lab_file_is_wrong(self) -> None:
         """The status says so. Jobs of a testbed in quarantine end after `patience_days`."""

@@ -84,6 +84,7 @@ class BisectSchedulerTest(RealMaster):
         assert trials()[0] > 1
         assert evidence.observations[0].runs == trials()[0]
 
+    @pytest.mark.long
     @case
     async def test_builds_are_shared_and_start_by_the_priority_of_the_jobs_that_wait(self) -> None:
         """The priority falls again when the more urgent job ends without the kernel."""
@@ -108,6 +109,7 @@ class BisectSchedulerTest(RealMaster):
         built = [call[len("build ")] for call in self.calls() if call.startswith("build")]
         assert built == ["a", "b", "c", "d"]
 
+    @pytest.mark.long
     @case
     async def test_a_night_waits_for_the_end_of_the_one_before_it(self) -> None:
         self.script({REVISION: {"build": "wait"}})
@@ -149,6 +151,7 @@ class BisectSchedulerTest(RealMaster):
         assert [path.name for path in failed.iterdir()] == ["trial-lab.log"]
         assert len(self.ledger.mails.waiting()) == 4, "one per job, one about the quarantine"
 
+    @pytest.mark.long
     @case
     async def test_a_kernel_is_sent_once_and_built_again_if_the_master_has_damaged_it(self) -> None:
         """Two testbeds of a worker share the kernel, and need it at the same time."""
@@ -185,6 +188,7 @@ class BisectSchedulerTest(RealMaster):
             if one["name"] == "fetch kernel"
         ]
 
+    @pytest.mark.long
     @case
     async def test_a_trial_counts_without_its_logs(self) -> None:
         """A trial without logs counts, for example on a full disk; here their folder is missing.
@@ -246,6 +250,7 @@ class BisectSchedulerTest(RealMaster):
         assert "send patches: [Errno 28] No space left on device" in end[1]
         assert self.flushLoggedErrors(OSError)
 
+    @pytest.mark.long
     @case
     async def test_jobs_of_a_testbed_that_left_the_lab_file_block_no_other(self) -> None:
         """A nightly job ends; a search waits for the return of the testbed."""

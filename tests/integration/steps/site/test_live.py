@@ -257,6 +257,7 @@ def test_an_alert_is_on_the_pages_of_all_its_testbeds(live: LiveCase) -> None:
     assert [page in row for row in rows] == [True, True]
 
 
+@pytest.mark.long
 def test_all_links_of_live_pages_lead_to_pages(live: LiveCase) -> None:
     """All pages also have a search field and a link to the builds of Buildbot."""
     seen, remaining, kinds = set(), ["index.html"], Counter[str]()

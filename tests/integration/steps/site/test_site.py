@@ -108,6 +108,7 @@ def test_every_page_of_data_has_a_document(whole_site: Site) -> None:
     }
 
 
+@pytest.mark.long
 def test_later_runs_show_changes_and_keep_compared_revisions(small_site: Site) -> None:
     """An acknowledged alert, new conditions, and a pair that the database no longer has."""
     end = nights.FIRST + (SMALL_PLAN.nights + 1) * nights.DAY
@@ -230,6 +231,7 @@ def test_external_text_is_escaped(url: str, tmp_path: Path) -> None:
     assert SHOWN in site.page("index.html").text
 
 
+@pytest.mark.long
 @example(["../../etc/passwd", "."])
 @given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True))
 def test_file_names_are_unique_and_contain_no_folder(names: list[str]) -> None:

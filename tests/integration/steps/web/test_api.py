@@ -7,6 +7,7 @@ import json
 import socket
 from functools import partial
 
+import pytest
 import treq
 from api_master import API, DIFF, ORIGIN, ApiMaster
 from real_master import case
@@ -18,6 +19,7 @@ from netbisect.steps.web import api as web_api
 
 
 class ApiTest(ApiMaster):
+    @pytest.mark.long
     @case
     async def test_calls_are_executed_or_rejected_and_logged(self) -> None:
         self.change(calls_per_minute=10_000)

@@ -109,6 +109,7 @@ class InvalidTextTest(ApiMaster):
             assert reply[9:12] != b"500", (request, self.flushLoggedErrors())
             assert self.flushLoggedErrors() == [], request
 
+    @pytest.mark.long
     @case
     async def test_invalid_text_and_wrong_passwords_are_rejected(self) -> None:
         """Failed logins delay only their own address. Forms and calls need a session and rights.

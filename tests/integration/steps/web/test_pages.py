@@ -33,6 +33,7 @@ class PagesTest(ApiMaster):
         """Replaces the user of all calls."""
         self.master.www.getUserInfos = lambda _: user
 
+    @pytest.mark.long
     @case
     async def test_users_with_the_right_change_an_alert_and_request_measurements(self) -> None:
         await self.serve_ann("ask")
@@ -78,6 +79,7 @@ class PagesTest(ApiMaster):
     async def page(self, name: str) -> str:
         return await treq.text_content(await self.call("GET", f"plugins/netbisect/{name}"))
 
+    @pytest.mark.long
     @case
     async def test_a_failed_page_is_answered_by_one_sentence(self) -> None:
         """A page whose reader has gone is no error."""
@@ -221,6 +223,7 @@ class PagesTest(ApiMaster):
         codes = [(await self.call("GET", "plugins/netbisect/search")).code for _ in range(25)]
         assert codes[-1] == 429
 
+    @pytest.mark.long
     @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
     @case
     async def test_a_browser_shows_the_overview_in_buildbots_pages(self) -> None:

@@ -75,6 +75,7 @@ def test_clock_jumps_do_not_affect_boot_detection(
         one.boot(*c2558.kernel(10))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["", "off"])
 def test_machine_that_does_not_go_down_is_power_cycled(
     c2558: RunningLab, one: DeviceUnderTest, monkeypatch: pytest.MonkeyPatch, fault: str

@@ -291,6 +291,7 @@ def test_lab_fault_gets_its_reaction(lab: RunningLab, fault: Fault) -> None:
         assert lab.booted(f"{how.testbed}-dut") == "kernel"
 
 
+@pytest.mark.long
 def test_faults_of_runs_get_their_reactions(lab: RunningLab) -> None:
     """Each occurs in a scenario of its own, and the trial continues with the next scenario."""
     lab.scenarios = {

@@ -55,6 +55,7 @@ def test_a_slower_kernel_has_longer_round_trips_and_more_cycles(clean: RunningLa
     assert after[CYCLES] > 1.1 * before[CYCLES]
 
 
+@pytest.mark.long
 def test_missing_reply_is_reported_in_one_sentence(clean: RunningLab, tmp_path: Path) -> None:
     """The receiver does not answer, or the generator sends to another MAC address."""
     scenario = load_scenario("inet4-latency")

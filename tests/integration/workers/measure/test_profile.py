@@ -78,6 +78,7 @@ def test_unknown_load_follows_from_an_earlier_run(take: Take) -> None:
     assert [type(fact) for fact in facts] == [Boot]
 
 
+@pytest.mark.long
 def test_a_problem_is_reported_instead_of_a_profile(c2558: Any, take: Take, tmp_path: Path) -> None:
     """Rejected firewall rules are the kernel's fault: there is no retry."""
     testbed = c2558.lab.testbed("c2558")

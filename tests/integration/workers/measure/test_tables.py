@@ -79,6 +79,7 @@ def test_cost_of_a_path_slows_only_its_scenario(c2558: RunningLab, tmp_path: Pat
                 assert after[name] == pytest.approx(rate, rel=0.1), name
 
 
+@pytest.mark.long
 def test_missing_preparation_is_reported_in_one_sentence(c2558: RunningLab, tmp_path: Path) -> None:
     stateless = {"pf": ("pass no state",), "ipfw": ("3000 allow ip from any to any",), "": ()}
     with c2558.bench(tmp_path) as bench:
@@ -90,6 +91,7 @@ def test_missing_preparation_is_reported_in_one_sentence(c2558: RunningLab, tmp_
             assert re.fullmatch(f"measure on the dut failed: {message}", problem)
 
 
+@pytest.mark.long
 def test_clean_up_removes_all_changes(c2558: RunningLab) -> None:
     state = partial(c2558.ssh, "c2558-dut", LEFT)
     router = c2558.connections.machine("c2558-dut")

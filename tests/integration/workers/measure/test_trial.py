@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
 from lab_fixtures import RunningLab, failures, only_failure, samples
 
 from netbisect.bisect.model.entities import Boot, Conditions, Reaction, Sample, Stage
@@ -55,6 +56,7 @@ def test_router_is_switched_on(c2558: RunningLab) -> None:
     assert c2558.messages[1:3] == ["c2558: no answer for 1 s; power cycle", "c2558: back on kernel"]
 
 
+@pytest.mark.long
 def test_stale_kernel_and_loader_fallback_are_detected(c2558: RunningLab) -> None:
     """Folder and boot number are right, and the kernel is not."""
     c2558.trial(40, ())
