@@ -119,7 +119,7 @@ for i in range(15):
 """
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
-        other.stdout.readline()  # it has loaded the modules
+        assert other.stdout.readline() == b"\n"  # it has loaded the modules
         errors: list[Exception] = []
 
         def write(name: str) -> None:

@@ -205,10 +205,10 @@ class RequestsTest(RealMaster):
 
         calls = self.calls()
         assert calls.count(f"build {OLD}") == 1
-        assert calls.count(f"trial {OLD}") == 1
-        assert calls.count(f"trial {NEW}") == calls.count(f"trial {OTHER}") == 1
-        for since, boots in ((float("inf"), 2), (0.0, 2)):
-            await self.ended(self.request(OLD, NEW, shared_since=since))
+        assert calls.count(f"trial {OLD}") == 2
+        assert calls.count(f"trial {NEW}") == calls.count(f"trial {OTHER}") == 2
+        for since, boots in ((float("inf"), 4), (0.0, 4)):
+            await self.ended(self.request(OLD, NEW, boots=2, shared_since=since))
             assert self.calls().count(f"trial {OLD}") == self.calls().count(f"trial {NEW}") == boots
 
     @pytest.mark.long
@@ -236,7 +236,7 @@ class RequestsTest(RealMaster):
     async def test_a_request_is_cancelled_and_resumed(self) -> None:
         self.script({NEW: {"trial": "wait"}})
         await self.start()
-        request = self.request(OLD, NEW)
+        request = self.request(OLD, NEW, boots=2)
         await self.until((self.folder / "waiting").exists)
         service = self.service()
         service.cancel(ANN, request.id, api.CancelBody())
@@ -253,7 +253,7 @@ class RequestsTest(RealMaster):
         request = await self.ended(request)
 
         assert request.state is RequestState.ANSWERED
-        assert self.boots().count(OLD) == 1
+        assert self.boots().count(OLD) == 2
         assert [entry.what for entry in self.ledger.requests.audit()] == [
             "ask",
             "cancel",
@@ -342,6 +342,7 @@ class RequestsTest(RealMaster):
 
         await self.until(lambda: {"c", "e"} <= set(built()))
         assert built().index("c") < built().index("e")
+        await self.ended(quick)
 
 
 def test_a_search_without_a_change_names_the_margin() -> None:

@@ -55,7 +55,7 @@ def test_a_bisection_inherits_earlier_measurements(lab: Lab) -> None:
 
 @pytest.mark.both_databases
 def test_a_search_may_have_more_commits_than_a_query_has_parameters(lab: Lab) -> None:
-    """Debian has raised the limit of SQLite; that of PostgreSQL is 65,535."""
+    """The limit of SQLite is lowered to the one of old versions; that of PostgreSQL is 65,535."""
     limited = lab.ledger.engine.dialect.name == "sqlite"
 
     @event.listens_for(lab.ledger.engine, "checkout")

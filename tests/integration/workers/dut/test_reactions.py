@@ -117,9 +117,7 @@ TRIALS = {
         why=("Fatal trap 12: page fault while in kernel mode in ip_tryforward(), under the load",),
         log=("current process", "ip_tryforward+0x2c4"),
     ),
-    Fault.HANG_UNDER_LOAD: Broke(
-        DUT, Broken.HANGS_UNDER_LOAD, with_a_short_boot_timeout, scenario="inet4-cpu"
-    ),
+    Fault.HANG_UNDER_LOAD: Broke(DUT, Broken.HANGS_UNDER_LOAD, with_a_short_boot_timeout),
     Fault.POWER_LOSS: Broke(DUT, Broken.POWER_LOSS),
     Fault.UNREACHABLE: Broke(
         DUT,
@@ -367,12 +365,16 @@ def test_clock_jump_on_the_worker_invalidates_the_run(
     assert "the clock of this host jumped by +1800 s during the run" in failure.why
 
 
-def test_kernel_that_ends_before_a_command_of_its_scenario_is_blamed(lab: RunningLab) -> None:
-    """As in the test above, where it ends in the middle of the traffic."""
+@pytest.mark.parametrize("fault", [Fault.PANIC_UNDER_LOAD, Fault.HANG_UNDER_LOAD])
+def test_kernel_that_ends_before_a_command_of_its_scenario_is_blamed(
+    lab: RunningLab, fault: Fault
+) -> None:
+    how = TRIALS[fault]
+    testbed = how.change(lab, lab.lab.testbed("c2558"))
     lab.kernel(10)
-    lab.control("break", DUT, Broken.PANICS_UNDER_LOAD)
-    _, facts = lab.trial(10, ("inet4-cpu",))
-    check_reaction(Fault.PANIC_UNDER_LOAD, facts)
+    lab.control("break", DUT, str(how.broken))
+    _, facts = lab.trial(10, ("inet4-cpu",), testbed)
+    check_reaction(fault, facts)
 
 
 def test_interrupted_trial_is_followed_by_recovery(lab: RunningLab) -> None:

@@ -89,6 +89,7 @@ def test_missing_preparation_is_reported_in_one_sentence(c2558: RunningLab, tmp_
             found = {one.scenario: one for _, one in bench.measure(inactive, BY_HAND)}
             (problem,) = found[name].problems
             assert re.fullmatch(f"measure on the dut failed: {message}", problem)
+            bench.clean_up()
 
 
 @pytest.mark.long

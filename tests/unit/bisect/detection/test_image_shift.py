@@ -93,8 +93,10 @@ def test_gains_and_drops_are_symmetric() -> None:
 
 @pytest.mark.long
 def test_false_calls_are_rare() -> None:
-    """None of 30 histories of 40 nights has a false call; 0.4 are expected."""
-    for seed in range(30):
+    """At most one of 60 histories of 40 nights has a false call; 0.8 are expected."""
+    called = 0
+    for seed in range(60):
         y = images(seed, 40, 0, 0.0, 0.03)
+        called += any(evidence_of(y[:length]).shown for length in range(2, 41, 2))
 
-        assert not any(evidence_of(y[:length]).shown for length in range(2, 41, 2))
+    assert called <= 1

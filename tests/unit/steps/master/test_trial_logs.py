@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,8 @@ def store_logs(settings: Settings, decision: int, size: int) -> None:
     place = folder_of(settings, decision)
     place.mkdir(parents=True)
     (place / "console.log").write_bytes(b"x" * size)
+    # The time of a folder says nothing: it changes while files are removed.
+    os.utime(place, (1e9 - decision, 1e9 - decision))
 
 
 def stored(settings: Settings) -> list[int]:
