@@ -199,7 +199,8 @@ class RequestsTest(RealMaster):
     async def test_requests_share_builds_and_boots(self) -> None:
         """Requests with `fresh` share no boots."""
         await self.start()
-        first, second = self.request(OLD, NEW), self.request(OLD, OTHER, who="bob")
+        first = self.request(OLD, NEW, boots=2)
+        second = self.request(OLD, OTHER, boots=2, who="bob")
         await self.ended(first)
         await self.ended(second)
 
