@@ -14,16 +14,17 @@ from buildbot_worker import pb
 from buildbot_worker.scripts import start as worker_start
 from twisted.scripts import twistd
 
+from benchmarks.chaos import hooks
 from netbisect.demo import mailbox
+from netbisect.demo.lab.__main__ import main as lab
+from netbisect.steps.service import control
+from netbisect.steps.service.settings import load_settings
 
 _RECONNECT_SECONDS = 0.1
 """Seconds between connection attempts of a worker."""
 
 
 def _master(place: Path) -> None:
-    from benchmarks.chaos import hooks  # noqa: PLC0415 - loads slowly, and a worker has none
-    from netbisect.steps.service import control  # noqa: PLC0415 - see above
-
     hooks.in_master(place)
     sys.argv = ["twistd", "--nodaemon", "--no_save", f"--python={control.TAC}"]
     os.chdir(place)
@@ -37,19 +38,12 @@ def _worker(folder: Path) -> None:
 
 
 def _lab(place: Path) -> None:
-    from benchmarks.chaos import hooks  # noqa: PLC0415 - see above
-    from netbisect.demo.lab.__main__ import main as lab  # noqa: PLC0415 - see above
-
     hooks.in_lab(place)
     sys.argv = ["lab", str(place / "lab" / "simulator.json")]
     sys.exit(lab())
 
 
 def _mailbox(place: Path) -> None:
-    from benchmarks.chaos import hooks  # noqa: PLC0415 - see above
-    from netbisect.steps.service import control  # noqa: PLC0415 - see above
-    from netbisect.steps.service.settings import load_settings  # noqa: PLC0415 - see above
-
     hooks.in_mailbox(place)
     mails = place / "mails"
     mails.mkdir(exist_ok=True)
