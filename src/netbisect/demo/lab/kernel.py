@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import io
 import re
@@ -53,18 +52,13 @@ def read(path: Path) -> LoadedImage:
         NotBootableError: there is none.
     """
     try:
-        return _parse(path.read_bytes())
+        data = path.read_bytes()
+        elf = ELFFile(io.BytesIO(data))
+        parts = {section.name: section.data() for section in elf.iter_sections()}
+        text = parts[".text"]
+        lines = parts["set_pathcost"].decode().splitlines()
     except (OSError, ELFError, KeyError, UnicodeDecodeError) as error:
         raise NotBootableError(f"can't load '{path.name}'") from error
-
-
-@functools.lru_cache(maxsize=64)
-def _parse(data: bytes) -> LoadedImage:
-    """The image in the contents of a file; ELFError, KeyError or UnicodeDecodeError if none."""
-    elf = ELFFile(io.BytesIO(data))
-    parts = {section.name: section.data() for section in elf.iter_sections()}
-    text = parts[".text"]
-    lines = parts["set_pathcost"].decode().splitlines()
     costs: dict[str, int] = {}
     for line in lines:
         place, nanoseconds = line.split()

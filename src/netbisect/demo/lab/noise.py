@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import random
 from collections.abc import Iterator
@@ -29,10 +28,8 @@ class RouterNoise:
         self.profile = profile
         self.seed = seed
         self.router = router
-        self.boot_factor = functools.lru_cache(maxsize=256)(self._boot_factor)
-        """`_boot_factor` with a cache: the traffic needs it for each second of a run."""
 
-    def _boot_factor(self, image: str, boot: int, scenario: str) -> float:
+    def boot_factor(self, image: str, boot: int, scenario: str) -> float:
         """Factor of a boot of an image for a set of rules."""
         profile = self.profile
         of_image = _draws(self.seed, self.router, "image", image, scenario)
