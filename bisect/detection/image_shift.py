@@ -79,8 +79,7 @@ def image_shift(y: Sequence[float] | Floats, effect: float) -> ImageShift | None
     off = np.clip(levels - np.median(levels), -_REACH, _REACH)
     candidates = np.arange(max(1, n - CANDIDATES), n)
     least = min(abs(effect), _REACH / 2)
-    fresh = _log_density(off, 1.0)
-    terms = [_log_likelihoods(off, fresh, candidates, least, rho) for rho in _NEIGHBOURS]
+    terms = [_log_likelihoods(off, candidates, least, rho) for rho in _NEIGHBOURS]
     same = log_sum(np.array([none for none, _ in terms]))
     ratios = log_sum(np.array([shifted for _, shifted in terms]), axis=0) - same
     total = float(log_sum(ratios))
@@ -93,16 +92,16 @@ def image_shift(y: Sequence[float] | Floats, effect: float) -> ImageShift | None
 
 
 def _log_likelihoods(
-    off: Floats, fresh: Floats, candidates: NDArray[np.intp], effect: float, rho: float
+    off: Floats, candidates: NDArray[np.intp], effect: float, rho: float
 ) -> tuple[float, Floats]:
     """Log likelihoods without a shift, and with one at each candidate, at one correlation.
 
     The offset of an image given its neighbour is y - rho y'; the first image after a shift owes
-    nothing to its neighbour, so that its log density is in `fresh`.
+    nothing to its neighbour.
     """
     given = np.concatenate([off[:1], (off[1:] - rho * off[:-1]) / (1 - rho)])
     kept = _log_density(given, math.sqrt((1 + rho) / (1 - rho))) - math.log(1 - rho)
-    kept[0] = fresh[0]
+    kept[0] = (fresh := _log_density(off, 1.0))[0]
     sums = np.concatenate([np.zeros((1, *kept.shape[1:])), np.cumsum(kept, axis=0)])
     # Scaled inverse chi-squared variances, on a logarithmic grid.
     prior = -_WEIGHT * ((_SCATTER / _SCATTERS) ** 2 / 2 + np.log(_SCATTERS))
