@@ -276,7 +276,7 @@ command = {attach}
 
 [testbeds.timing]
 boot_timeout = 15.0
-poll = 0.2
+poll = 0.1
 settle = 0.02
 run_timeout = 3600.0
 pause = 0.1

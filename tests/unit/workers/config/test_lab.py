@@ -253,7 +253,7 @@ def test_paths_are_relative_to_the_lab_file(tmp_path: Path, text: str) -> None:
             "command_timeout = 0",
             "ssh: command_timeout 0: expected seconds > 0",
         ),
-        ("poll = 0.2", "poll = 0", "testbeds[0].timing: poll: expected seconds > 0"),
+        ("poll = 0.1", "poll = 0", "testbeds[0].timing: poll: expected seconds > 0"),
         ("settle = 0.02", "settle = -1", "testbeds[0].timing: settle: expected 0 seconds or more"),
         (
             "settle = 0.02",
