@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -54,11 +53,11 @@ class RequestQueries:
         return Names(self.ledger.commits.label, LabContext(lab=self.lab).title)
 
     def evidence(self, ledger: Ledger, record: JobRecord) -> Evidence:
-        """All facts about a job, also if the lab file has changed since its end."""
-        with contextlib.suppress(FileError):  # its testbed has left the lab file
-            if record.closed_at is None:
-                return self.kernels.evidence(ledger, record)
-        return LabContext().evidence(ledger, record)
+        """All facts about a job, also if its testbed has left the lab file."""
+        try:
+            return self.kernels.evidence(ledger, record)
+        except FileError:
+            return LabContext().evidence(ledger, record)
 
     def of(self, number: int) -> types.RequestDocument:
         """The document of a request in the ledger. Raises StoreError if there is none."""
