@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import assert_never
 
 from sqlalchemy import ColumnElement, and_, func, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from netbisect.bisect.model.entities import Kernel
 from netbisect.bisect.model.evidence import Evidence, Observation, split_kernel_name
@@ -71,8 +71,8 @@ class EvidenceRepository(LedgerRepository):
         Only valid samples under the newest conditions of their testbed and scenario become
         observations, in the order of their boots. A nightly job sees its own boots; compare and
         bisect jobs see every boot of their revisions on their testbeds, and `fresh` marks their
-        own. Only searches with layouts see kernels with other layouts. The observations of a closed
-        job are those at its end.
+        own. Only searches with layouts see kernels with other layouts. Boots ordered after the end
+        of a job do not count for it, nor do later conditions.
 
         The kernels are those of `config` and `arch`, or of another configuration in `variants`, by
         revision.
@@ -148,7 +148,7 @@ def newest_conditions(
 ) -> str | None:
     """Digest of the conditions of the newest valid sample until then, or None.
 
-    Later samples, also those of a clock that was ahead, are used only if there are no others.
+    Samples ordered later, or dated in the future, are used only if there are no others.
     """
     newest = (
         select(SampleRow.conditions)
@@ -156,8 +156,18 @@ def newest_conditions(
         .order_by(SampleRow.at.desc(), SampleRow.id)
         .limit(1)
     )
-    found = session.scalar(newest.where(SampleRow.at <= min(until, time.time() + _AHEAD)))
+    if until < math.inf:
+        with_actions = newest.outerjoin(Action, SampleRow.decision_id == Action.id)
+        by_then = with_actions.where(_ordered_at(SampleRow.at) <= until)
+    else:
+        by_then = newest.where(SampleRow.at < time.time() + _AHEAD)
+    found = session.scalar(by_then)
     return session.scalar(newest) if found is None else found
+
+
+def _ordered_at(measured_at: InstrumentedAttribute[float]) -> ColumnElement[float]:
+    """Time of the order by the clock of the master; imported facts have only that of the worker."""
+    return func.coalesce(Action.intended_at, measured_at)
 
 
 def comparable(
@@ -204,9 +214,8 @@ def _observations(session: Session, scope: Scope) -> tuple[Observation, ...]:
     if scope.only_fresh:
         query = query.where(Action.job == scope.job)
     elif scope.until < math.inf:
-        # By the clock of the master; only imported boots have no action.
-        begun = func.coalesce(Action.intended_at, BootRow.at)
-        query = query.where(or_(Action.job == scope.job, begun <= scope.until))
+        by_then = _ordered_at(BootRow.at) <= scope.until
+        query = query.where(or_(Action.job == scope.job, by_then))
     if scope.shared_since is not None:
         query = query.where(_counted(scope.job, scope.shared_since))
     # All runs of a boot are one observation.

@@ -34,7 +34,7 @@ class Scope:
     shared_since: float | None = None
     """MeasureJob: time from which boots for other requests count."""
     until: float = math.inf
-    """End of the job, seconds since the epoch: what was measured later does not count."""
+    """End of the job, seconds since the epoch: boots ordered later do not count."""
 
 
 @dataclass(frozen=True, slots=True)

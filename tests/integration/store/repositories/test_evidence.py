@@ -106,14 +106,16 @@ def test_conditions_of_a_clock_that_was_ahead_are_not_the_newest(lab: Lab) -> No
 
 @pytest.mark.both_databases
 def test_later_boots_and_conditions_do_not_change_the_evidence_of_a_closed_job(lab: Lab) -> None:
+    """The clock of the worker is a minute ahead."""
     lab.boot(None, "r1", {FORWARDING: 1e5})
+    lab.count = itertools.count(int(time.time()) + 60)
+    lab.conditions = "an upgraded generator"
     record = lab.add_job(comparison())
     lab.boot(record, "r1", {FORWARDING: 1e5})
     lab.boot(record, "r9", {FORWARDING: 2e5})
     at_the_end = lab.evidence(record).observations
     with lab.ledger.jobs.closing(record, Unfinished("a user said so")):
         pass
-    lab.count = itertools.count(int(time.time()) + 60)
     later = lab.add_job(comparison())
     lab.boot(later, "r1", {FORWARDING: 3e5})
     lab.conditions = "a new generator"
