@@ -147,7 +147,8 @@ class LevelLikelihoods:
     def log(self, hypothesis: NoiseHypothesis) -> Floats:
         """Log likelihoods, m x G values, for m images and G levels.
 
-        Each row is up to a constant. All hypotheses must be from one call of `noise_hypotheses`.
+        Each row is up to a constant. All hypotheses must be from one call of `noise_hypotheses`,
+        but may have other offsets.
         """
         levels, image = self._levels, hypothesis.image
         own: Floats = np.zeros((self._images, len(levels)))

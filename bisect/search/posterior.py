@@ -269,7 +269,7 @@ class _StepProbabilities:
 class _Sides:
     """Likelihoods of the images on both sides of each gap under one noise hypothesis; m + 1 rows.
 
-    Of `good` and `bad`, the largest value of a row is 1; the logs of the factors are apart.
+    The rows of `good` and `bad` are scaled to a maximum of 1.
     """
 
     own: Floats
@@ -279,11 +279,13 @@ class _Sides:
     good: Floats
     """Likelihood of the images below the gap."""
     good_top: Floats
+    """Logs of the scales of `good`."""
     bad: Floats
     """Likelihood of the images above the gap."""
     bad_top: Floats
+    """Logs of the scales of `bad`."""
     fall: Floats
-    """The same by the level before a single step."""
+    """Likelihood of the images above the gap, by the level before a single step."""
 
     @classmethod
     def of(cls, own: Floats, steps: _StepProbabilities) -> _Sides:
