@@ -20,7 +20,7 @@ from twisted.internet import defer, task
 from twisted.python import log
 
 from netbisect.bisect.model.entities import Kernel
-from netbisect.bisect.model.evidence import Evidence, kernel_name
+from netbisect.bisect.model.evidence import kernel_name
 from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob, NightlyJob, ProfileJob
 from netbisect.bisect.model.results import Move, Result, Trial, Unfinished
@@ -298,10 +298,10 @@ class BisectScheduler(ReconfigurableBaseScheduler):
         move = plan.next_move(job, evidence, prices, seen)
         if isinstance(move, Wait):
             return None
-        return self._record(ledger, record, place, evidence, move)
+        return self._record(ledger, record, place, move)
 
     def _record(
-        self, ledger: Ledger, record: JobRecord, testbed: Testbed, evidence: Evidence, move: Move
+        self, ledger: Ledger, record: JobRecord, testbed: Testbed, move: Move
     ) -> Move | None:
         """Records a trial as a decision; None if its kernel is being built, or it has to wait."""
         if not isinstance(move, Trial):
@@ -316,9 +316,8 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             if (one.stage, one.revision, one.config, one.arch)
             == (ActionStage.KERNEL, wanted, config, testbed.arch)
         ]
-        kernel = evidence.kernels.get(wanted)
-        if kernel is None:  # another master may have recorded it since
-            kernel = self.followups.kernels.newest(ledger, record, wanted)
+        # Not as it was before the decision: another master may have recorded it since.
+        kernel = self.followups.kernels.newest(ledger, record, wanted)
         if kernel is not None and self._is_stored(kernel):
             profiling = isinstance(record.job, ProfileJob)
             stage = ActionStage.PROFILE if profiling else ActionStage.TRIAL
