@@ -166,7 +166,7 @@ def newest_conditions(
 
 
 def _ordered_at(measured_at: InstrumentedAttribute[float]) -> ColumnElement[float]:
-    """Time of the order by the clock of the master; imported facts have only that of the worker."""
+    """Time of the action, by the clock of the master; that of the measurement without an action."""
     return func.coalesce(Action.intended_at, measured_at)
 
 

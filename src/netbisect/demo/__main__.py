@@ -27,7 +27,7 @@ _INTERRUPTED = 130
 """Exit status."""
 
 _SCENARIOS_OF_LAB = ("inet4-forwarding", "inet4-pf-stateful")
-"""Few, so that a tutorial waits less."""
+"""Two of the four of the testbed, which shortens the tutorial."""
 
 place_option = click.option(
     "--place",

@@ -23,7 +23,7 @@ def store_logs(settings: Settings, decision: int, size: int) -> None:
     place = folder_of(settings, decision)
     place.mkdir(parents=True)
     (place / "console.log").write_bytes(b"x" * size)
-    # The time of a folder says nothing: it changes while files are removed.
+    # Modification times do not matter: they change while files are removed.
     os.utime(place, (1e9 - decision, 1e9 - decision))
 
 
