@@ -119,7 +119,7 @@ class DemoRun:
 
 def _text(mail: EmailMessage) -> str:
     body = mail.get_body()
-    head = "\n".join(f"{name}: {mail[name]}" for name in ("From", "To", "Subject"))
+    head = "\n".join(f"{name}: {mail[name].strip()}" for name in ("From", "To", "Subject"))
     return f"{head}\n\n{body.get_content() if body else ''}"
 
 
