@@ -1,4 +1,4 @@
-"""Events of the lab as lines of text, for `netbisect watch`."""
+"""Events of the lab as lines of text, for `netbisect follow`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FORMATS: dict[str, Callable[[str, Data], tuple[str, str]]] = {
     "asked": lambda _, data: (data["kind"], "begins"),
     "decided": lambda name, data: ("next", f"{name}  {words.clean(data['why'])}{_tries(data)}"),
     "closed": lambda _, data: (data["kind"], f"ends: {_ENDS[data['finding']]}"),
-    "mail": lambda _, data: ("mail", f"{data['state']}: {data['subject']}"),
+    "mail": lambda _, data: ("mail", f"{data['state']}: {data['subject']}{_error(data)}"),
     "quarantine": lambda _, data: ("quarantine", words.clean(data["why"])),
     "release-asked": lambda _, data: ("quarantine", f"{data['by']} requests its release"),
     "release-refused": lambda _, data: ("quarantine", f"stays: {words.clean(data['why'])}"),
@@ -77,6 +77,10 @@ def _posterior(ledger: Ledger, decision: int) -> list[str]:
 
 def _tries(data: Data) -> str:
     return f" (try {data['attempt']})" if data["attempt"] > 1 else ""
+
+
+def _error(data: Data) -> str:
+    return f" ({words.clean(data['why'])})" if "why" in data else ""
 
 
 def _rate(data: Data) -> str:

@@ -208,6 +208,9 @@ def test_follow_does_not_wait_for_a_mail_that_cannot_be_sent(folder: Path) -> No
         0,
         "1 mail not sent yet (Connection refused); netbisect mails lists them\n",
     )
+    lines = run("follow", "--from-start", "--until-idle", folder).output.splitlines()
+    texts = [line.split("mail", 1)[1].strip() for line in lines[:-1]]
+    assert texts == ["waiting: a drop", "waiting: a drop (Connection refused)"]
 
 
 def test_follow_fails_with_open_work_and_no_master(folder: Path) -> None:
