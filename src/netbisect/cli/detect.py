@@ -16,7 +16,7 @@ from netbisect.bisect.detection import events
 from netbisect.bisect.detection.events import ShiftEvent
 from netbisect.bisect.detection.histories import SeriesKey
 from netbisect.bisect.model.entities import SeriesName
-from netbisect.cli.input import suggestion
+from netbisect.cli.input import suggestion, without_number
 from netbisect.cli.input.detection import DetectionInput, of_database, of_files
 from netbisect.cli.listing import json_option, print_json
 from netbisect.reports.console import events as console
@@ -157,6 +157,7 @@ def _since(found: Sequence[ShiftEvent], since: str, data: DetectionInput) -> lis
 
 def _number(revision: str, order: Mapping[str, int]) -> int | None:
     """Position of a revision; a numbered one need not be measured itself."""
+    revision = without_number(revision)
     like = [name for name in order if name.startswith(revision)]
     if revision in order or len(like) == 1:
         return order[revision if revision in order else like[0]]

@@ -251,7 +251,7 @@ def test_since_takes_a_day_or_a_hash(
     settings = f'branches = ["main"]\ndatabase = "{address}"\n{mail}'
     (tmp_path / "netbisect.toml").write_text(settings)
     monkeypatch.chdir(tmp_path)
-    revisions = {"2023-11-29": 1, "2023-11-30": 0, f"{15:040x}": 1, f"{16:040x}": 0}
+    revisions = {"2023-11-29": 1, "2023-11-30": 0, f"n16-{15:040x}": 1, f"{16:040x}": 0}
     assert {one: len(listed(run("--json", "--since", one))) for one in revisions} == revisions
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 MAX_SUGGESTIONS = 6
@@ -13,3 +14,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     names = [one for one in dict.fromkeys(known) if one]
     similar = difflib.get_close_matches(name, names, n=MAX_SUGGESTIONS) or names[:MAX_SUGGESTIONS]
     return f"; there is {', '.join(similar)}" if similar else " at all"
+
+
+def without_number(name: str) -> str:
+    """The revision of a label, such as n302145-0a1b2c3d4e5f; other names as they are."""
+    return re.sub(r"^n\d+-", "", name)

@@ -11,7 +11,7 @@ from typing import Literal
 import click
 
 from netbisect.bisect.model.metric import metric_of, split_settings
-from netbisect.cli.input import MAX_SUGGESTIONS, suggestion
+from netbisect.cli.input import MAX_SUGGESTIONS, suggestion, without_number
 from netbisect.cli.input.detection import of_database
 from netbisect.reports.documents.netbenches_study import FlameGraph, Study
 from netbisect.reports.model.compared import ComparedScenario, Set
@@ -283,6 +283,7 @@ def _one(found: Sequence[ImageResults], kind: str, wanted: str) -> list[ImageRes
 
 
 def _revision(name: str, known: Sequence[str]) -> str:
+    name = without_number(name)
     for wanted in (name, f"r{name}"):
         if wanted in known:
             return wanted
