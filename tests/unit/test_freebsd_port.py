@@ -22,8 +22,8 @@ DEPENDS = re.findall(
 )
 NAMES = {"sqlalchemy20": "sqlalchemy"}
 """Ports whose name differs from that of the distribution."""
-TOOLS = {"setuptools", "buildbot-www"}
-"""Dependencies of the build, and of the extra `bundle` of buildbot."""
+BUNDLE = {"buildbot-www", "buildbot-grid-view", "buildbot-waterfall-view"}
+"""Packages of the extra `bundle` of buildbot with the pages that steps/web configures."""
 
 
 def required() -> dict[str, str]:
@@ -40,7 +40,9 @@ def required() -> dict[str, str]:
 
 def test_version_and_dependencies_equal_those_of_the_project() -> None:
     ports = {NAMES.get(name, name).lower(): version for name, version in DEPENDS}
-    assert {name: version for name, version in ports.items() if name not in TOOLS} == required()
+    others = BUNDLE | {"setuptools"}
+    assert {name: version for name, version in ports.items() if name not in others} == required()
+    assert ports.keys() >= BUNDLE
     assert f"DISTVERSION=\t{PROJECT['version']}\n" in (PORT / "Makefile").read_text()
 
 
