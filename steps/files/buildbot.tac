@@ -1,5 +1,5 @@
-# What Buildbot starts. Where netbisect's master.cfg is, is found out at each start, so that this
-# folder may be moved and netbisect be installed anew.
+# Started by Buildbot. Looks up master.cfg at each start, so that this folder can be moved and
+# netbisect installed again.
 import os
 from importlib.resources import files
 from pathlib import Path
