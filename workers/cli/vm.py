@@ -38,7 +38,9 @@ def _machine(lab: Lab, testbed: str) -> tuple[Testbed, Vm]:
 @vm_commands.command(
     "prepare",
     short_help="Create disk and key from an image.",
-    epilog=options.example("vm prepare --testbed vm1 FreeBSD-14.3-RELEASE-amd64-ufs.qcow2"),
+    epilog=options.example(
+        "vm prepare --testbed vm1 FreeBSD-14.3-RELEASE-amd64-BASIC-CI-ufs.qcow2"
+    ),
 )
 @options.testbed_option
 @click.argument("image", type=options.PATH)

@@ -178,7 +178,7 @@ def compare(revisions: tuple[str, ...], **options: Any) -> None:
     short_help="Measure revisions and patches, each compared with the first.",
     epilog="Example: netbisect request series r311848 r311849 r312904 --testbed c2558 --boots 5",
 )
-@click.argument("revisions", metavar="REV REV...", nargs=-1)
+@click.argument("revisions", metavar="REV...", nargs=-1)
 @_boot_options
 @_request_options
 def series(revisions: tuple[str, ...], **options: Any) -> None:
