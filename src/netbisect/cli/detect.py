@@ -157,7 +157,7 @@ def _since(found: Sequence[ShiftEvent], since: str, data: DetectionInput) -> lis
 
 def _number(revision: str, order: Mapping[str, int]) -> int | None:
     """Position of a revision; a numbered one need not be measured itself."""
-    revision = without_number(revision)
+    revision = without_number(revision, order)
     like = [name for name in order if name.startswith(revision)]
     if revision in order or len(like) == 1:
         return order[revision if revision in order else like[0]]

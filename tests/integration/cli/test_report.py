@@ -210,6 +210,13 @@ def test_the_kernel_with_the_most_boots_is_used() -> None:
     assert warnings == ["pf: r1 has several kernels; using the one with the most boots"] * 2
 
 
+def test_a_revision_whose_name_looks_like_a_label_is_found() -> None:
+    named = Choice(("n1-rc", "n2-rc"))
+    (scenario,) = chosen([results("n1-rc"), results("n2-rc")], named, print).scenarios
+
+    assert [one.name for one in scenario.sets] == ["n1-rc", "n2-rc"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -16,6 +16,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f"; there is {', '.join(similar)}" if similar else " at all"
 
 
-def without_number(name: str) -> str:
-    """The revision of a label, such as n302145-0a1b2c3d4e5f; other names as they are."""
+def without_number(name: str, known: Iterable[str]) -> str:
+    """The revision of a label, such as n302145-0a1b2c3d4e5f; names that begin a known one as is."""
+    if any(one.startswith(name) for one in known):
+        return name
     return re.sub(r"^n\d+-", "", name)

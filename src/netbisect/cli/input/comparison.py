@@ -283,7 +283,7 @@ def _one(found: Sequence[ImageResults], kind: str, wanted: str) -> list[ImageRes
 
 
 def _revision(name: str, known: Sequence[str]) -> str:
-    name = without_number(name)
+    name = without_number(name, known)
     for wanted in (name, f"r{name}"):
         if wanted in known:
             return wanted
