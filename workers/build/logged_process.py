@@ -16,6 +16,7 @@ from netbisect.workers.build.build_lock import build_lock, end_session
 from netbisect.workers.config.builder import Builder
 from netbisect.workers.transport import locks
 from netbisect.workers.transport.errors import LabFault
+from netbisect.workers.transport.lifetime import await_killed
 from netbisect.workers.transport.limited_output import OutputReader, write_all
 
 _ERROR = re.compile(r"\b(error|ERROR): ")
@@ -97,7 +98,7 @@ class LoggedCommands:
                 finally:
                     if process.poll() is None:
                         process.kill()
-                        process.wait()
+                        await_killed(process)
                         end_session(process.pid)
                     reader.finish()
                 if status is None:

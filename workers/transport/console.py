@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from netbisect.workers.config.testbed import Console
-from netbisect.workers.transport.lifetime import ProcessGroup, signal_group
+from netbisect.workers.transport.lifetime import ProcessGroup, await_killed, signal_group
 from netbisect.workers.transport.panic import plain
 
 _FILE = 16 << 20
@@ -67,8 +67,7 @@ class ConsoleTap:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_PATIENCE)
             group.end()
-            with contextlib.suppress(subprocess.TimeoutExpired):  # in a system call that hangs
-                process.wait(_PATIENCE)
+            await_killed(process)
         if self._thread is not None:
             self._thread.join(_PATIENCE)
 

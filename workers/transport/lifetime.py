@@ -15,6 +15,8 @@ from pathlib import Path
 
 _GRACE = 3.0
 """Seconds to clean up after Ctrl-C, which also ends the reader of the output."""
+KILL_SECONDS = 5.0
+"""Maximal wait for a process after SIGKILL."""
 _GUARD = """
 trap '' HUP INT TERM
 read -r _
@@ -51,13 +53,22 @@ class ProcessGroup:
         """Kills the group and removes its folder."""
         assert self._guard.stdin is not None
         self._guard.stdin.close()
-        self._guard.wait()
+        await_killed(self._guard)
 
 
 def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     """Signals a process in a group of its own, and its children."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
+
+
+def await_killed(process: subprocess.Popen[bytes]) -> None:
+    """Waits for the end of a killed process, for a limited time.
+
+    One in a system call that hangs does not end, nor does one of another user, as of sudo(8).
+    """
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(KILL_SECONDS)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 from netbisect.workers.config.testbed import Power
-from netbisect.workers.transport.lifetime import signal_group
+from netbisect.workers.transport.lifetime import await_killed, signal_group
 from netbisect.workers.transport.limited_output import OutputReader
 
 _SHOWN = 500
@@ -38,7 +38,7 @@ def cycle(power: Power) -> str:
     finally:
         if process.poll() is None:
             signal_group(process, signal.SIGKILL)
-            process.wait()
+            await_killed(process)
         reader.finish()
     if process.returncode == 0:
         return ""

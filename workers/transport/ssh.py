@@ -29,8 +29,13 @@ from netbisect.workers.config.vm import (
     WIRE_PROGRAMS,
 )
 from netbisect.workers.transport import limited_output
-from netbisect.workers.transport.errors import CommandError, HostKeyError, UnreachableError
-from netbisect.workers.transport.lifetime import ProcessGroup
+from netbisect.workers.transport.errors import (
+    CommandError,
+    HostKeyError,
+    MachineError,
+    UnreachableError,
+)
+from netbisect.workers.transport.lifetime import ProcessGroup, await_killed
 
 SSH_FAILED = 255
 """Exit status of ssh(1) when ssh itself failed."""
@@ -203,8 +208,8 @@ class Machine:
             with self._limited(line, limit):
                 feed = stack.enter_context(_as_stdin(stdin))
                 marked = f"{_MARK} && {line}"
-                process = stack.enter_context(self._begin(marked, deadline, feed, pipe, pipe))
-                stack.callback(process.kill)
+                process = self._begin(marked, deadline, feed, pipe, pipe)
+                stack.callback(_end, process)
 
             def read() -> str:
                 with self._limited(line, limit):
@@ -277,6 +282,7 @@ class Machine:
 
         Raises:
             UnreachableError, HostKeyError, CommandError: the command cannot be started.
+            MachineError: this host cannot keep its output, as on a full disk.
         """
         line, deadline = shlex.join(command), time.monotonic() + self._limit
         with log.open("wb", buffering=0) as stream:
@@ -288,9 +294,13 @@ class Machine:
                 yield process
             finally:
                 process.kill()
-                process.wait()
-                with contextlib.suppress(OSError):  # a full disk ends the log and not the trial
+                await_killed(process)
+                try:
                     reader.finish()
+                except OSError as error:  # else a cut output would look like a fault of the command
+                    if not isinstance(error.__context__, KeyboardInterrupt):
+                        why = f"its output cannot be kept in {log}: {error.strerror}"
+                        raise MachineError(f"{self.address}: `{line}`: {why}") from error
 
     def forget_connection(self) -> None:
         """Closes the shared connection; the next command makes a new one."""
@@ -298,13 +308,22 @@ class Machine:
         self._connected = False
         if master is not None:
             master.kill()  # also one that hangs
-            master.wait()
+            await_killed(master)
         self._socket.unlink(missing_ok=True)
 
 
 def escape_tokens(text: str) -> str:
     """A value for ssh_config(5), where %d and others are tokens."""
     return text.replace("%", "%%")
+
+
+def _end(process: Process) -> None:
+    """Kills a process whose output nobody reads any more."""
+    process.kill()
+    for pipe in (process.stdout, process.stderr):
+        assert pipe is not None
+        pipe.close()
+    await_killed(process)
 
 
 def _left(deadline: float) -> float:

@@ -17,9 +17,13 @@ from localbisect_fixtures import interruptible
 from programs import command_lines, runs
 from waiting import wait_until
 
-from netbisect.workers.config.testbed import Console
-from netbisect.workers.transport import lifetime
+from netbisect.workers.config.lab import Ssh
+from netbisect.workers.config.testbed import Console, Power
+from netbisect.workers.config.vm import HOST_MARK
+from netbisect.workers.transport import lifetime, power
 from netbisect.workers.transport.console import ConsoleTap
+from netbisect.workers.transport.errors import CommandError
+from netbisect.workers.transport.ssh import Connections
 
 WORKER = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:], stdout=-1)"]
 """Reads the output of its command, like a Buildbot worker."""
@@ -145,3 +149,26 @@ def test_living_reader_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
                 pass
         os.close(reading)
         time.sleep(0.1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of such a process
+def test_process_that_does_not_end_after_sigkill_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one of sudo(8), or one in a system call that hangs."""
+
+    def refuse(process: int, number: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(lifetime, "KILL_SECONDS", 0.1)
+    monkeypatch.setattr(os, "killpg", refuse)
+    monkeypatch.setattr(subprocess.Popen, "send_signal", lambda *_: None)
+    switch, command = tmp_path / "switch", tmp_path / "command"
+    hang = ["sh", "-c", 'trap "" TERM; echo $$ >"$0"; exec sleep 60']
+    assert power.cycle(Power([*hang, str(switch)], 1.0)) == "it had not ended after 1.0 s"
+    with Connections(Ssh()) as connections:
+        here = connections.machine(f"{HOST_MARK}{tmp_path}")
+        with pytest.raises(CommandError, match="did not end in time"):
+            here.run([*hang, str(command)], timeout=1.0)
+        for left in (switch, command):
+            os.kill(int(left.read_text()), signal.SIGKILL)

@@ -18,7 +18,12 @@ from waiting import wait_until
 
 from netbisect.workers.config.lab import Ssh
 from netbisect.workers.transport import limited_output, ssh
-from netbisect.workers.transport.errors import CommandError, HostKeyError, UnreachableError
+from netbisect.workers.transport.errors import (
+    CommandError,
+    HostKeyError,
+    MachineError,
+    UnreachableError,
+)
 from netbisect.workers.transport.ssh import Connections, Machine
 
 # One process at a time: the sshd of root needs a system directory.
@@ -74,6 +79,12 @@ def test_commands_share_one_connection(
     with dut.running(["echo", "long"], server.folder / "output") as process:
         process.wait(300)
     assert (server.folder / "output").read_text() == "long\n"
+    (server.folder / "full").symlink_to("/dev/full")
+    with (
+        pytest.raises(MachineError, match=r"dut: `echo long`: .*/full: No space left on device"),
+        dut.running(["echo", "long"], server.folder / "full") as process,
+    ):
+        process.wait(300)
     assert dut.try_run(["false"]) is None
     assert server.authentications == 1
     monkeypatch.setattr(ssh, "MOST_BYTES", 1 << 20)
