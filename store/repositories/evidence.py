@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import assert_never
 
 from sqlalchemy import ColumnElement, and_, func, or_, select
-from sqlalchemy.orm import InstrumentedAttribute, Session
+from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.entities import Kernel
 from netbisect.bisect.model.evidence import Evidence, Observation, split_kernel_name
@@ -22,7 +22,7 @@ from netbisect.bisect.model.metric import metric_of
 from netbisect.store.db.records import Action, ActionStage, JobRecord, MarkRow, Outcome, RequestJob
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, KernelRow, SampleRow, kernel_of, one_of, record_of
-from netbisect.store.repositories.skipped_revisions import BuildVariants, Scope, skipped
+from netbisect.store.repositories.skipped_revisions import BuildVariants, Scope, ordered_at, skipped
 
 _AHEAD = 3600.0
 """Tolerated lead of the clock of a worker over that of the master, seconds."""
@@ -71,8 +71,8 @@ class EvidenceRepository(LedgerRepository):
         Only valid samples under the newest conditions of their testbed and scenario become
         observations, in the order of their boots. A nightly job sees its own boots; compare and
         bisect jobs see every boot of their revisions on their testbeds, and `fresh` marks their
-        own. Only searches with layouts see kernels with other layouts. Boots ordered after the end
-        of a job do not count for it, nor do later conditions.
+        own. Only searches with layouts see kernels with other layouts. Boots, builds and failures
+        ordered after the end of a job do not count for it, nor do later conditions.
 
         The kernels are those of `config` and `arch`, or of another configuration in `variants`, by
         revision.
@@ -158,16 +158,11 @@ def newest_conditions(
     )
     if until < math.inf:
         with_actions = newest.outerjoin(Action, SampleRow.decision_id == Action.id)
-        by_then = with_actions.where(_ordered_at(SampleRow.at) <= until)
+        by_then = with_actions.where(ordered_at(SampleRow.at) <= until)
     else:
         by_then = newest.where(SampleRow.at < time.time() + _AHEAD)
     found = session.scalar(by_then)
     return session.scalar(newest) if found is None else found
-
-
-def _ordered_at(measured_at: InstrumentedAttribute[float]) -> ColumnElement[float]:
-    """Time of the action, by the clock of the master; that of the measurement without an action."""
-    return func.coalesce(Action.intended_at, measured_at)
 
 
 def comparable(
@@ -214,7 +209,7 @@ def _observations(session: Session, scope: Scope) -> tuple[Observation, ...]:
     if scope.only_fresh:
         query = query.where(Action.job == scope.job)
     elif scope.until < math.inf:
-        by_then = _ordered_at(BootRow.at) <= scope.until
+        by_then = ordered_at(BootRow.at) <= scope.until
         query = query.where(or_(Action.job == scope.job, by_then))
     if scope.shared_since is not None:
         query = query.where(_counted(scope.job, scope.shared_since))

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from sqlalchemy import ColumnElement, and_, or_, select
+from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from netbisect.bisect.model.entities import Reaction, Stage
@@ -34,7 +34,7 @@ class Scope:
     shared_since: float | None = None
     """MeasureJob: time from which boots for other requests count."""
     until: float = math.inf
-    """End of the job, seconds since the epoch: boots ordered later do not count."""
+    """End of the job, seconds since the epoch: what was ordered later does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,20 @@ class BuildVariants:
                 for name, group in groupby(by_config, key=lambda item: item[0])
             ),
         )
+
+
+def ordered_at(measured_at: InstrumentedAttribute[float]) -> ColumnElement[float]:
+    """Time of the action, by the clock of the master; that of the fact without an action."""
+    return func.coalesce(Action.intended_at, measured_at)
+
+
+def _by_the_end(
+    scope: Scope, measured_at: InstrumentedAttribute[float]
+) -> tuple[ColumnElement[bool], ...]:
+    """The condition on facts that they are of the job, or ordered before its end; none if open."""
+    if math.isinf(scope.until):
+        return ()
+    return (or_(Action.job == scope.job, ordered_at(measured_at) <= scope.until),)
 
 
 TRIES = 3
@@ -167,6 +181,7 @@ def _failures(
                 & (FailureRow.testbed == testbed)
                 & (FailureRow.decision_id.is_(None) | of_config),
             ),
+            *_by_the_end(scope, FailureRow.at),
         )
         .order_by(FailureRow.at, FailureRow.id)
     )
@@ -177,21 +192,28 @@ def _successes(
     session: Session, testbed: str, scope: Scope, builds: BuildVariants
 ) -> defaultdict[str, _Success]:
     found: defaultdict[str, _Success] = defaultdict(_Success)
-    kernels = select(KernelRow.revision, KernelRow.at).where(
-        builds.among(scope.revisions, KernelRow.revision, KernelRow.config),
-        KernelRow.arch == builds.arch,
+    kernels = (
+        select(KernelRow.revision, KernelRow.at)
+        .outerjoin(Action, KernelRow.decision_id == Action.id)
+        .where(
+            builds.among(scope.revisions, KernelRow.revision, KernelRow.config),
+            KernelRow.arch == builds.arch,
+            *_by_the_end(scope, KernelRow.at),
+        )
     )
     for revision, at in session.execute(kernels):
         found[revision].built_at = max(found[revision].built_at, at)
     samples = (
         select(BootRow.revision, SampleRow.scenario, SampleRow.at, SampleRow.decision_id)
         .join(BootRow, SampleRow.boot == BootRow.id)
+        .outerjoin(Action, SampleRow.decision_id == Action.id)
         .where(
             # Of the boot, so that SQLite starts from the few boots rather than all samples.
             BootRow.testbed == testbed,
             SampleRow.scenario.in_(scope.deciding),
             SampleRow.valid,
             one_of(BootRow.revision, scope.revisions),
+            *_by_the_end(scope, SampleRow.at),
         )
         .order_by(SampleRow.at)
     )

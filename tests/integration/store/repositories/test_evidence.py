@@ -105,7 +105,7 @@ def test_conditions_of_a_clock_that_was_ahead_are_not_the_newest(lab: Lab) -> No
 
 
 @pytest.mark.both_databases
-def test_later_boots_and_conditions_do_not_change_the_evidence_of_a_closed_job(lab: Lab) -> None:
+def test_later_facts_do_not_change_the_evidence_of_a_closed_job(lab: Lab) -> None:
     """The clock of the worker is a minute ahead."""
     lab.boot(None, "r1", {FORWARDING: 1e5})
     lab.count = itertools.count(int(time.time()) + 60)
@@ -113,7 +113,9 @@ def test_later_boots_and_conditions_do_not_change_the_evidence_of_a_closed_job(l
     record = lab.add_job(comparison())
     lab.boot(record, "r1", {FORWARDING: 1e5})
     lab.boot(record, "r9", {FORWARDING: 2e5})
-    at_the_end = lab.evidence(record).observations
+    lab.failure(record, "r9", Stage.BUILD)
+    at_the_end = lab.evidence(record)
+    assert at_the_end.skipped == {"r9": "build trouble"}
     with lab.ledger.jobs.closing(record, Unfinished("a user said so")):
         pass
     later = lab.add_job(comparison())
@@ -121,8 +123,13 @@ def test_later_boots_and_conditions_do_not_change_the_evidence_of_a_closed_job(l
     lab.conditions = "a new generator"
     lab.boot(None, "r9", {FORWARDING: 3e5})
     lab.boot(later, "r9", {FORWARDING: 3e5})
+    lab.failure(later, "r1", Stage.BUILD)
+    lab.count = itertools.count(int(time.time()) + 600)
+    built = lab.build("r9")
 
-    assert lab.evidence(lab.ledger.jobs.get(record.id)).observations == at_the_end
+    assert lab.skipped(later) == {"r1": "build trouble"}
+    closed = lab.evidence(lab.ledger.jobs.get(record.id))
+    assert closed == dataclasses.replace(at_the_end, kernels={"r9": built})
     assert boots_of(lab.evidence(later)) == [("r9", False), ("r9", True)]
 
 
