@@ -28,7 +28,7 @@ from netbisect.steps.master.builders import kernel_builder
 from netbisect.steps.master.transfer import prune_kernels
 from netbisect.steps.policy import fair_share, profiles
 from netbisect.steps.scheduler.buildsets import Buildsets
-from netbisect.steps.scheduler.decisions import Decisions
+from netbisect.steps.scheduler.decisions import MOST_TRIES, Decisions
 from netbisect.steps.scheduler.followups import Followups
 from netbisect.steps.scheduler.idle_recovery import IdleRecovery
 from netbisect.steps.scheduler.prefetch import Prefetcher
@@ -40,7 +40,7 @@ from netbisect.steps.service.compute import StoppingError
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.numeric import plan
 from netbisect.steps.service.settings import Settings
-from netbisect.store.db.records import Action, ActionStage, JobRecord
+from netbisect.store.db.records import Action, ActionStage, JobRecord, Outcome
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.actions import NotOpenError
 from netbisect.workers.build.artifacts import FACT
@@ -303,7 +303,10 @@ class BisectScheduler(ReconfigurableBaseScheduler):
     def _record(
         self, ledger: Ledger, record: JobRecord, testbed: Testbed, move: Move
     ) -> Move | None:
-        """Records a trial as a decision; None if its kernel is being built, or it has to wait."""
+        """Records a trial as a decision; None if its kernel is being built, or it has to wait.
+
+        Unfinished if the kernel was lost after each of `MOST_TRIES` builds.
+        """
         if not isinstance(move, Trial):
             return move
         if record.request is not None and fair_share.is_in_flight(ledger, record, move.revision):
@@ -328,6 +331,17 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             return None
         else:
             stage, target = ActionStage.KERNEL, kernel_builder(testbed.arch)
+            built = [
+                one
+                for one in ledger.actions.of_job(record.id)
+                if (one.stage, one.revision, one.config, one.arch, one.outcome)
+                == (stage, wanted, config, testbed.arch, Outcome.OK)
+            ]
+            if len(built) >= MOST_TRIES:
+                return Unfinished(
+                    f"the kernel of {wanted[:12]} was built {len(built)} times, and is missing or "
+                    f"damaged in {self.settings.kernels}; expected a disk without errors"
+                )
         if record.request is not None and fair_share.why_waiting(
             ledger, self.settings, self.lab, record, stage, testbed.name
         ):

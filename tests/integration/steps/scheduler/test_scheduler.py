@@ -128,12 +128,23 @@ class BisectSchedulerTest(RealMaster):
     @pytest.mark.long
     @case
     async def test_failed_jobs_end_after_their_tries(self) -> None:
-        """A crash is retried; a failed build and a fault of the lab are not."""
-        broken, crashing, last = REVISION, "b" * 40, "c" * 40
+        """A crash is retried; a failed build and a fault of the lab are not.
+
+        A kernel that the disk of the master loses after each build is not built without limit.
+        """
+        broken, crashing, last, lost = REVISION, "b" * 40, "c" * 40, "d" * 40
+        record = self.add_night(lost, branch="stable/14")
+        for _ in range(MOST_TRIES):
+            build = intend(self.ledger, record, lost, stage=ActionStage.KERNEL)
+            self.ledger.actions.finish(build.id, Outcome.OK)
         self.script(
             {broken: {"build": "fail"}, crashing: {"trial": "crash"}, last: {"trial": "lab"}}
         )
         await self.start()
+        record = await self.closed(record)
+        assert isinstance(record.result, Unfinished)
+        assert f"was built {MOST_TRIES} times, and is missing or damaged" in record.result.why
+        assert self.calls() == []
         expected = [
             (broken, "as the script says", 0),
             (crashing, f"in {MOST_TRIES} tries", MOST_TRIES),
@@ -149,7 +160,7 @@ class BisectSchedulerTest(RealMaster):
         failed = folder_of(self.settings, max(self.ledger.actions.failed()))
         await self.until(failed.is_dir)
         assert [path.name for path in failed.iterdir()] == ["trial-lab.log"]
-        assert len(self.ledger.mails.waiting()) == 4, "one per job, one about the quarantine"
+        assert len(self.ledger.mails.waiting()) == 5, "one per job, one about the quarantine"
 
     @pytest.mark.long
     @case
