@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from buildbot.schedulers.base import ReconfigurableBaseScheduler
@@ -331,15 +332,17 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             return None
         else:
             stage, target = ActionStage.KERNEL, kernel_builder(testbed.arch)
-            built = [
+            done = [
                 one
                 for one in ledger.actions.of_job(record.id)
-                if (one.stage, one.revision, one.config, one.arch, one.outcome)
-                == (stage, wanted, config, testbed.arch, Outcome.OK)
+                if (one.revision, one.config, one.arch, one.outcome)
+                == (wanted, config, testbed.arch, Outcome.OK)
             ]
-            if len(built) >= MOST_TRIES:
+            # A kernel that was measured since may have been removed for want of space.
+            builds = len(list(takewhile(lambda one: one.stage is stage, reversed(done))))
+            if builds >= MOST_TRIES:
                 return Unfinished(
-                    f"the kernel of {wanted[:12]} was built {len(built)} times, and is missing or "
+                    f"the kernel of {wanted[:12]} was built {builds} times, and is missing or "
                     f"damaged in {self.settings.kernels}; expected a disk without errors"
                 )
         if record.request is not None and fair_share.why_waiting(
