@@ -69,7 +69,7 @@ def cancel(
         raise StoreError(f"request {request} is {row.state}: there is nothing to cancel")
     for job in job_rows(writing.session, request):
         if job.state == JobState.OPEN:
-            job.state = JobState.HELD
+            job.state, job.closed_at = JobState.HELD, writing.now
     row.state, row.why, row.closed_at = RequestState.CANCELLED, why, writing.now
     return audited(writing, row, "cancel", who, via, {"why": why}, mail)
 

@@ -146,7 +146,7 @@ class RequestRepository(LedgerRepository):
                 )
             for job in jobs:
                 if job.state == JobState.HELD:
-                    job.state = JobState.OPEN
+                    job.state, job.closed_at = JobState.OPEN, None
             row.state, row.why, row.closed_at = RequestState.OPEN, "", None
             return request_changes.audited(writing, row, "resume", who, via, {}, mail)
 

@@ -125,8 +125,10 @@ def test_a_resumed_or_extended_request_counts_as_open(ledger: Ledger) -> None:
     answered = ledger.requests.open("series", {}, [COMPARISON], **change, **opening).id
     with ledger.jobs.closing(ledger.requests.jobs(answered)[0], Unfinished("")) as closing:
         closing.end_request(state=RequestState.FAILED, verdict="", why="", mail=mail)
-    cancelled = ledger.requests.open("series", {}, [], **change, **opening).id
-    ledger.requests.cancel(cancelled, **change, why="", mail=mail)
+    cancelled = ledger.requests.open("series", {}, [COMPARISON], **change, **opening).id
+    at = ledger.requests.cancel(cancelled, **change, why="", mail=mail).closed_at
+    [held] = ledger.requests.jobs(cancelled)
+    assert (held.state, held.closed_at) == (JobState.HELD, at), "later boots do not count"
     ledger.requests.open("series", {}, [], **change, **opening)
 
     more = {**change, "most_open": 1, "mail": mail}
@@ -141,3 +143,6 @@ def test_a_resumed_or_extended_request_counts_as_open(ledger: Ledger) -> None:
         pass
     [record] = ledger.requests.jobs(answered)
     assert (record.job, record.state, record.result) == (longer, JobState.OPEN, None)
+    ledger.requests.resume(cancelled, **{**more, "most_open": 5})
+    [resumed] = ledger.requests.jobs(cancelled)
+    assert (resumed.state, resumed.closed_at) == (JobState.OPEN, None)
