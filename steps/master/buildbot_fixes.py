@@ -52,7 +52,7 @@ def apply() -> None:
 def clean_up(
     self: masters.Master, masterid: int, name: str
 ) -> Generator[defer.Deferred[Any], Any, None]:
-    """Releases the requests claimed by a dead master, and starts their builds.
+    """Releases the requests claimed by a dead master, and has all masters start their builds.
 
     Buildbot releases the claims of the master that cleans up instead.
     """
@@ -61,8 +61,8 @@ def clean_up(
     yield _clean_up(self, masterid, name)
     numbers = [request.buildrequestid for request in claimed]
     yield requests._unclaim_buildrequests_for_master(numbers, masterid)  # noqa: SLF001
-    if numbers:
-        self.master.botmaster.maybeStartBuildsForAllBuilders()
+    # The workers may be connected to any master.
+    yield self.master.data.rtypes.buildrequest.generateEvent(numbers, "unclaimed")
 
 
 def render_events(self: sse.EventResource, request: Request) -> int | None:
