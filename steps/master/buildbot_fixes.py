@@ -16,10 +16,13 @@ from buildbot.process.buildstep import BuildStep
 from buildbot.process.workerforbuilder import AbstractWorkerForBuilder
 from buildbot.steps.transfer import _TransferBuildStep
 from buildbot.util import unicode2bytes
+from buildbot.wamp import connector
 from buildbot.www import auth, rest, sse
 from twisted.internet import defer, reactor, threads
 from twisted.python import log
 from twisted.web.server import Request
+
+from netbisect.steps.service.watchdog import exit_for_restart
 
 T = TypeVar("T")
 _VERSION = "4.3.0"
@@ -40,6 +43,7 @@ def apply() -> None:
     sse.EventResource.render = render_events
     logs._async_iter_on_pool = iterate_on_pool  # noqa: SLF001
     Builder.maybeStartBuild = maybe_start_build
+    connector.MasterService.onLeave = on_leave
     rest.V2RootResource._write_json_data = staticmethod(write_json)  # noqa: SLF001
     auth.parse_user_info_from_token = user_info
     # The end of a transfer does not wait for its own kind of interruption: both finish its log,
@@ -63,6 +67,12 @@ def clean_up(
     yield requests._unclaim_buildrequests_for_master(numbers, masterid)  # noqa: SLF001
     # The workers may be connected to any master.
     yield self.master.data.rtypes.buildrequest.generateEvent(numbers, "unclaimed")
+
+
+def on_leave(self: connector.MasterService, details: Any) -> None:
+    """Ends the process without a router; Buildbot ends all services, and the process waits."""
+    if not self.leaving:
+        exit_for_restart(f"the router of the masters is lost ({details.reason})")
 
 
 def render_events(self: sse.EventResource, request: Request) -> int | None:

@@ -6,14 +6,10 @@ build forever. After a restart, the master continues as after a kill.
 
 from __future__ import annotations
 
-import os
-import sys
-
 from buildbot.util.service import BuildbotService
 from twisted.internet import defer
-from twisted.python import log
 
-from netbisect.steps.service.watchdog import EXIT_STATUS
+from netbisect.steps.service.watchdog import exit_for_restart
 from netbisect.store.db.database import on_write_error
 
 
@@ -32,10 +28,4 @@ class FullDiskExit(BuildbotService):
 
 
 def _exit(message: str) -> None:
-    sentence = (
-        f"the master's database cannot be written ({message}): the master ends with exit status "
-        f"{EXIT_STATUS}, and continues after a restart once the disk has space"
-    )
-    log.msg(sentence)
-    print(sentence, file=sys.stderr, flush=True)  # noqa: T201 - the log may be on the same disk
-    os._exit(EXIT_STATUS)
+    exit_for_restart(f"the master's database cannot be written ({message})")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import urlsplit
 
 import click
 
@@ -35,6 +36,7 @@ from netbisect.workers.transport.processes import has_working_directory
 TAC = "buildbot.tac"
 """Marks a folder of Buildbot."""
 _MAIL_SECONDS = 5.0
+_ROUTER_SECONDS = 5.0
 _GREETING = 512
 """Maximum bytes of the greeting of a mail server: RFC 5321, section 4.5.3.1.5."""
 _PORT_SECONDS = 1.0
@@ -88,6 +90,8 @@ def check_folder(folder: Path) -> Iterator[StartCheck]:
     if latest := stalls.read(settings.state).latest:
         yield StartCheck("last stall", True, latest[-1].sentence)
     yield from _database(settings)
+    if settings.masters.router:
+        yield _router(settings.masters.router)
     yield _privacy(folder, settings)
     yield from _tree(settings, lab)
     yield _mail(settings.mail)
@@ -113,6 +117,17 @@ def _database(settings: Settings) -> Iterator[StartCheck]:
         yield StartCheck("database", True, settings.database)
     except StoreError as error:
         yield StartCheck("database", False, str(error))
+
+
+def _router(url: str) -> StartCheck:
+    """Whether the router accepts connections; a master would wait for it without end."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "wss" else 80)
+    try:
+        with socket.create_connection((parts.hostname or "", port), _ROUTER_SECONDS):
+            return StartCheck("router", True, url)
+    except OSError as error:
+        return StartCheck("router", False, f"{url} does not answer: {error.strerror or error}")
 
 
 def _privacy(folder: Path, settings: Settings) -> StartCheck:

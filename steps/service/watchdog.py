@@ -18,13 +18,14 @@ import faulthandler
 import os
 import re
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import NoReturn, ParamSpec, Self, TypeVar
 
 from twisted.internet import threads
 from twisted.python import log
@@ -98,6 +99,16 @@ def notify_systemd(state: str) -> None:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
             end.setblocking(False)
             end.sendto(state.encode(), address.replace("@", "\0", 1))
+
+
+def exit_for_restart(why: str) -> NoReturn:
+    """Ends this process at once, so that the supervisor restarts the master."""
+    sentence = (
+        f"{why}: the master ends with exit status {EXIT_STATUS}, and continues after a restart"
+    )
+    log.msg(sentence)
+    print(sentence, file=sys.stderr, flush=True)  # noqa: T201 - the log may be on a full disk
+    os._exit(EXIT_STATUS)
 
 
 def record_stall(state: Path, stall: Stall) -> None:

@@ -1,4 +1,4 @@
-"""Two masters of one service; one is killed.
+"""Two masters of one service; one is killed, or their router.
 
 Buildbot's messages between masters need the router crossbar, which `make crossbar` installs.
 """
@@ -48,8 +48,8 @@ def listens(port: int) -> bool:
 
 
 @pytest.fixture
-def router(tmp_path: Path) -> Iterator[str]:
-    """Address of a router that allows all local clients everything."""
+def router(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Address and process of a router that allows all local clients everything."""
     with setup.free_ports(1) as (port,):
         pass
     roles = [{"name": "anonymous", "permissions": [{"uri": "", "match": "prefix", "allow": _ALL}]}]
@@ -68,7 +68,7 @@ def router(tmp_path: Path) -> Iterator[str]:
         )
     wait_until(lambda: process.poll() is not None or listens(port), LIMIT)
     assert process.poll() is None, (tmp_path / "router.log").read_text()
-    yield f"ws://127.0.0.1:{port}/ws"
+    yield f"ws://127.0.0.1:{port}/ws", process
     process.terminate()
     process.wait()
 
@@ -111,6 +111,25 @@ class Pair:
 
     play: DemoRun
     buildbots: Engine
+    folders: tuple[Path, Path]
+    router: subprocess.Popen[bytes]
+
+    def boots(self) -> int:
+        return sum(event.kind == "boot" for event in self.play.ledger.events.since(0)[0])
+
+    def kill_first(self) -> None:
+        first = control.master_pid(self.folders[0])
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+
+    def check_night(self) -> None:
+        """Each decision succeeded with one buildset, and the night is complete."""
+        decisions = self.play.ledger.actions.of_job(1)
+        assert [one.outcome.value for one in decisions if one.outcome] == ["ok"] * len(decisions)
+        names = Counter(name for (name,) in self.rows("SELECT external_idstring FROM buildsets"))
+        assert {*names.values()} == {1}
+        assert {one.external_id for one in decisions} <= names.keys()
+        assert self.boots() >= self.play.settings.night.boots
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         with self.buildbots.begin() as connection:
@@ -118,7 +137,7 @@ class Pair:
 
 
 @pytest.fixture
-def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iterator[Pair]:
+def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: Any) -> Iterator[Pair]:
     cluster.do("CREATE DATABASE buildbots TEMPLATE template0")
     service = DemoService(tmp_path / "one")
     testbed = replace(TESTBEDS["c2558"], scenarios=("inet4-forwarding", "inet6-forwarding"))
@@ -130,7 +149,7 @@ def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iter
     before = first.read_text()
     settings = load_settings(first)
     shared = (
-        f'\n[masters]\ndatabase = "{cluster.url("buildbots")}"\nrouter = "{router}"\n',
+        f'\n[masters]\ndatabase = "{cluster.url("buildbots")}"\nrouter = "{router[0]}"\n',
         f'database = "{postgresql_url}"\n',
     )
     first.write_text(f"{shared[1]}{before}{shared[0]}")
@@ -150,7 +169,7 @@ def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iter
         service.run("proxy", [sys.executable, "-c", _PROXY, *ports])
         for name, folder in service._create_workers(play.lab, front).items():
             service.start_worker(name, folder)
-        yield Pair(play, buildbots)
+        yield Pair(play, buildbots, (service.place, second.parent), router[1])
     finally:
         play.ledger.engine.dispose()
         for folder in (service.place, second.parent):
@@ -162,28 +181,41 @@ def pair(tmp_path: Path, cluster: Any, postgresql_url: str, router: str) -> Iter
 
 def test_second_master_continues_after_a_kill_of_the_first(pair: Pair) -> None:
     """The killed trial is repeated, no buildset is submitted twice, and the night is complete."""
-    ledger, settings = pair.play.ledger, pair.play.settings
+    ledger = pair.play.ledger
     pair.play.begin_night()
-
-    def boots() -> int:
-        return sum(event.kind == "boot" for event in ledger.events.since(0)[0])
-
-    wait_until(boots, LIMIT)
-    first = control.master_pid(pair.play.service.place)
-    assert first is not None
-    os.kill(first, signal.SIGKILL)
+    wait_until(pair.boots, LIMIT)
+    pair.kill_first()
     # Instead of waiting ten minutes until Buildbot regards the first master as dead.
     with pair.buildbots.begin() as connection:
         late = "UPDATE masters SET last_active = last_active - :late WHERE name LIKE '%/one'"
         connection.execute(text(late), {"late": _EXPIRES})
     wait_until(lambda: not ledger.jobs.all_open(), LIMIT)
 
-    decisions = ledger.actions.of_job(1)
-    assert [one.outcome.value for one in decisions if one.outcome] == ["ok"] * len(decisions)
-    names = Counter(name for (name,) in pair.rows("SELECT external_idstring FROM buildsets"))
-    assert {*names.values()} == {1}
-    assert {one.external_id for one in decisions} <= names.keys()
-    assert boots() >= settings.night.boots
+    pair.check_night()
     masters = {row[0] for row in pair.rows("SELECT masterid FROM builds WHERE results = 0")}
     assert len(masters) == 2, "both masters ran builds"
     wait_until(lambda: not pair.rows("SELECT id FROM builds WHERE complete_at IS NULL"), LIMIT)
+
+
+def test_a_restarted_leader_and_a_lost_router(pair: Pair) -> None:
+    """The second master, to which the workers have moved, runs the builds of the restarted first.
+
+    Without a router both masters exit, for their supervisors, and do not start.
+    """
+    pair.play.begin_night()
+    wait_until(pair.boots, LIMIT)
+    pair.kill_first()
+    moved = "SELECT 1 FROM connected_workers JOIN masters ON masterid = masters.id"
+    moved += " JOIN workers ON workerid = workers.id WHERE masters.name LIKE '%/two'"
+    moved += " AND workers.name NOT LIKE '%Janitor'"
+    wait_until(lambda: len(pair.rows(moved)) == 2, LIMIT)
+    control.start(pair.folders[0])
+    wait_until(lambda: not pair.play.ledger.jobs.all_open(), LIMIT)
+    pair.check_night()
+
+    pair.router.terminate()
+    for folder in pair.folders:
+        wait_until(lambda folder=folder: control.master_pid(folder) is None, 60)
+        assert "the router of the masters is lost" in (folder / "twistd.log").read_text()
+        with pytest.raises(control.ServiceError, match=r"ws://.* does not answer: Connection ref"):
+            control.start(folder)
