@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from netbisect.reports.documents.digest_types import MissingScenarios
 from netbisect.reports.model.series import SeriesDocument
@@ -42,30 +41,6 @@ class RunningJob:
     progress: str
     """Progress in words."""
     now: str
-
-
-class EndedJob(Protocol):
-    """A comparison or a bisection with a result."""
-
-    id: int
-    testbed: str
-    branch: str
-    opened_at: float
-
-
-class ListedRequest(Protocol):
-    """A request in the list."""
-
-    id: int
-    kind: str
-    who: str
-    opened_at: float
-    verdict: str
-    why: str
-
-    @property
-    def state(self) -> str:
-        """Its state, a string enumeration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

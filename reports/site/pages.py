@@ -14,8 +14,6 @@ from netbisect.reports.render.templating import environment
 from netbisect.reports.site.files import series_file, testbed_page
 from netbisect.reports.site.frame import FEEDS, REFRESH, Page, make_page, short_distance
 from netbisect.reports.site.overview import (
-    EndedJob,
-    ListedRequest,
     NightProgress,
     Overview,
     RunningJob,
@@ -179,8 +177,8 @@ def alerts(view: Overview) -> Page:
     )
 
 
-def searches(running: Sequence[RunningJob], ended: Sequence[tuple[str, EndedJob, str]]) -> Page:
-    """All comparisons and bisections, the newest first; of ended ones kind, job and result."""
+def searches(running: Sequence[RunningJob], ended: Sequence[tuple[str, object, str]]) -> Page:
+    """All comparisons and bisections, the newest first; of ended ones kind, record and result."""
     return make_page(
         "searches.html",
         "Searches",
@@ -197,7 +195,7 @@ def testbeds(view: Overview) -> Page:
 
 
 def testbed(series: Sequence[SeriesDocument], alerts: Sequence[AlertSummary]) -> Page:
-    """A testbed with its series, at least one, and its alerts."""
+    """A testbed with its series, at least one, and those of the alerts that are on it."""
     first = series[0]
     return make_page(
         "testbed.html",
@@ -205,7 +203,7 @@ def testbed(series: Sequence[SeriesDocument], alerts: Sequence[AlertSummary]) ->
         current="testbeds.html",
         trail=[("testbeds.html", "Testbeds")],
         hardware=first.hardware,
-        open=[one for one in alerts if one.state.active],
+        open=[one for one in alerts if one.state.active and one.is_on(testbed=first.testbed)],
         branches={
             branch: [one for one in series if one.branch == branch]
             for branch in branches_of(series)
@@ -232,8 +230,8 @@ def compare(view: Overview) -> Page:
     )
 
 
-def requests(found: Sequence[ListedRequest]) -> Page:
-    """The latest requests."""
+def requests(found: Sequence[object]) -> Page:
+    """The latest requests, from their records."""
     return make_page(
         "requests.html", "Requests", current="requests.html", changing=True, requests=found
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from netbisect.bisect.detection.health import level_estimates
@@ -29,17 +30,8 @@ from netbisect.steps.queries.lab_context import known_commit
 from netbisect.steps.site import revision_names
 from netbisect.steps.site.build import PageBuilder
 from netbisect.steps.site.folder import Pair
-from netbisect.store.db.records import JobRecord
 
 K = TypeVar("K", bound=Hashable)
-_PAGES = {
-    "index": pages.index,
-    "alerts": pages.alerts,
-    "testbeds": pages.testbeds,
-    "compare": pages.compare,
-    "health": pages.health,
-}
-NAMES = (*_PAGES, "searches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,40 +45,32 @@ class IndexPages:
         """All of them by name, and a page for each pair of revisions. Raises SiteRevisionError."""
         for ends in pairs:
             yield pair_page(*ends), self.pair(*ends)
-        for page, of_testbed in self.by_testbed().items():
-            yield page, self.testbed(of_testbed)
-        for page, of_branch in self.by_branch().items():
-            yield page, revisions.page(of_branch)
+        for page, make in self.makers().items():
+            yield page, make()
         for page, name in self.revisions().items():
             yield page, self.revision(known_commit(self.builder.ledger, name))
         for place, condition in badges.conditions(self.builder.ledger).items():
             yield badge_file(*place), badge.badge(badges.title(place), condition)
-        for name in NAMES:
-            yield f"{name}.html", self.page(name)
         yield FEED, self.builder.documents.atom()
 
-    def page(self, name: str) -> Page:
-        """One of NAMES."""
-        if name == "searches":
-            running = [one for one in self.overview.running if one.kind in JOB_KINDS]
-            return pages.searches(running, list(self._ended()))
-        return _PAGES[name](self.overview)
-
-    def by_testbed(self) -> Mapping[str, Sequence[SeriesDocument]]:
-        """The series of each testbed, by its page."""
-        return _grouped((testbed_page(one.testbed), one) for one in self.overview.series)
-
-    def by_branch(self) -> Mapping[str, Sequence[SeriesDocument]]:
-        """The series of each testbed and branch, by its page of revisions."""
-        return _grouped(
-            (revisions_page(one.testbed, one.branch), one) for one in self.overview.series
-        )
-
-    def testbed(self, series: Sequence[SeriesDocument]) -> Page:
-        """The page of a testbed, from its series."""
-        name = series[0].testbed
-        alerts = [one for one in self.overview.alerts if one.is_on(testbed=name)]
-        return pages.testbed(series, alerts)
+    def makers(self) -> dict[str, Callable[[], Page]]:
+        """Makers of the pages by name, without those of revisions and pairs."""
+        view = self.overview
+        testbeds = _grouped((testbed_page(one.testbed), one) for one in view.series)
+        branches = _grouped((revisions_page(one.testbed, one.branch), one) for one in view.series)
+        return {
+            "index.html": partial(pages.index, view),
+            "alerts.html": partial(pages.alerts, view),
+            "testbeds.html": partial(pages.testbeds, view),
+            "compare.html": partial(pages.compare, view),
+            "health.html": partial(pages.health, view),
+            "searches.html": self._searches,
+            **{
+                page: partial(pages.testbed, series, view.alerts)
+                for page, series in testbeds.items()
+            },
+            **{page: partial(revisions.page, series) for page, series in branches.items()},
+        }
 
     def revisions(self) -> dict[str, str]:
         """The latest revisions, and those named by alerts, by their page."""
@@ -124,13 +108,16 @@ class IndexPages:
             first, second = level_estimates([levels[before], levels[after]], one.noise)
             yield SeriesPair(one, levels[before], levels[after], (first, second))
 
-    def _ended(self) -> Iterator[tuple[str, JobRecord, str]]:
-        """Kind, record and result, the newest first."""
+    def _searches(self) -> Page:
         ledger, title = self.builder.ledger, self.builder.lab.title
         found = [(kind, one) for kind in JOB_KINDS for one in ledger.jobs.of_kind(kind)]
-        for kind, one in sorted(found, key=lambda item: -item[1].id):
-            if one.result is not None:
-                yield kind, one, words.sentence(one.result, ledger.commits.label, title)
+        ended = [
+            (kind, one, words.sentence(one.result, ledger.commits.label, title))
+            for kind, one in sorted(found, key=lambda item: -item[1].id)
+            if one.result is not None
+        ]
+        running = [one for one in self.overview.running if one.kind in JOB_KINDS]
+        return pages.searches(running, ended)
 
 
 def _grouped(named: Iterator[tuple[K, SeriesDocument]]) -> dict[K, list[SeriesDocument]]:

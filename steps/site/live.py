@@ -9,7 +9,7 @@ from typing import Any
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.reports.model.series import SeriesDocument
-from netbisect.reports.site import frame, pages, revisions
+from netbisect.reports.site import frame, pages
 from netbisect.reports.site.files import LISTED, pair_page, revision_page, series_page
 from netbisect.reports.site.frame import File, Page, Serving, make_page
 from netbisect.reports.site.overview import Overview, RunningJob
@@ -22,7 +22,7 @@ from netbisect.steps.service.web_settings import NO_LOGIN
 from netbisect.steps.site import revision_names
 from netbisect.steps.site.build import AlertIndex, PageBuilder
 from netbisect.steps.site.folder import SiteRevisionError
-from netbisect.steps.site.index_pages import NAMES, IndexPages, overview
+from netbisect.steps.site.index_pages import IndexPages, overview
 from netbisect.steps.site.requests import profile_files, request_files
 from netbisect.store.db.database import NotFoundError, retried_while_unavailable
 from netbisect.store.git.grammar import RevisionError
@@ -98,13 +98,8 @@ class LivePages:
 
     def _of_many(self, name: str) -> Page | None:
         many = IndexPages(self.builder, self.overview())
-        stem = name.removesuffix(".html")
-        if stem in NAMES:
-            return many.page(stem)
-        if found := many.by_testbed().get(name):
-            return many.testbed(found)
-        if found := many.by_branch().get(name):
-            return revisions.page(found)
+        if make := many.makers().get(name):
+            return make()
         named = many.revisions()  # pages of imported revisions have other names
         try:
             if pair := _PAIR.fullmatch(name):
