@@ -255,21 +255,6 @@ class DetectionRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class LabHealth:
-    """Health of the detection in a lab."""
-
-    at: float
-    series: tuple[SeriesReport, ...]
-    record: DetectionRecord
-    halves: SplitHalfTest
-    """A/A test of the halves of each image."""
-    repeats: RepeatedNights
-    """Repeated nights of all series."""
-    mails_given_up: int = 0
-    """Mails given up after errors."""
-
-
-@dataclass(frozen=True, slots=True)
 class SearchForecast:
     """State of a search and its expected remaining cost."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from netbisect.bisect.detection.self_check import false_call_p
 from netbisect.bisect.model.detection_results import (
@@ -13,7 +14,6 @@ from netbisect.bisect.model.detection_results import (
     SCREEN_ALPHA_TWO_SIDED,
     STALE_DAYS,
     STALE_NIGHTS,
-    LabHealth,
     SeriesReport,
 )
 from netbisect.reports.model import types
@@ -44,16 +44,9 @@ def as_text(health: types.HealthDocument) -> str:
     return "\n\n".join(sections)
 
 
-def document(health: LabHealth, stalls: Sequence[str] = ()) -> types.HealthDocument:
-    """The health as a document, with warnings about stalls of the master."""
-    return types.HealthDocument(
-        at=health.at,
-        series=health.series,
-        record=health.record,
-        halves=health.halves,
-        repeats=health.repeats,
-        warnings=(*stalls, *warnings(health)),
-    )
+def with_warnings(health: types.HealthDocument, mails_given_up: int) -> types.HealthDocument:
+    """The same with warnings, a sentence each."""
+    return replace(health, warnings=tuple(_warnings(health, mails_given_up)))
 
 
 # --------------------------------------------------------------------------------- the series
@@ -148,12 +141,11 @@ def _record(health: types.HealthDocument) -> Iterator[str]:
 # -------------------------------------------------------------------------------- what is off
 
 
-def warnings(health: LabHealth) -> Iterator[str]:
-    """Warnings, a sentence each."""
+def _warnings(health: types.HealthDocument, mails_given_up: int) -> Iterator[str]:
     record = health.record
-    if health.mails_given_up:
+    if mails_given_up:
         yield (
-            f"{words.count(health.mails_given_up, 'mail')} could not be sent and will not be tried "
+            f"{words.count(mails_given_up, 'mail')} could not be sent and will not be tried "
             "again: `netbisect mails` lists the errors, `netbisect mails retry` sends a mail again."
         )
     if record.one_sided < _ONE_SIDED:
@@ -183,7 +175,7 @@ def warnings(health: LabHealth) -> Iterator[str]:
         )
 
 
-def _against_itself(health: LabHealth) -> Iterator[str]:
+def _against_itself(health: types.HealthDocument) -> Iterator[str]:
     halves, repeats = health.halves, health.repeats
     if false_call_p(halves.called, halves.images, ALPHA) < _TOO_MANY:
         yield (

@@ -10,7 +10,6 @@ from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from netbisect.reports.documents.digest_types import DigestDocument
 from netbisect.reports.model import types as documents
 from netbisect.reports.model.changes import BisectionDocument, ComparisonDocument
 from netbisect.reports.model.series import SeriesDocument
@@ -28,7 +27,7 @@ Document: TypeAlias = (
     documents.AlertDocument
     | BisectionDocument
     | ComparisonDocument
-    | DigestDocument
+    | documents.DigestDocument
     | documents.HealthDocument
     | documents.RequestDocument
     | SeriesDocument

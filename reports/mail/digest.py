@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from netbisect.bisect.model.mail import Mail
-from netbisect.reports.documents.digest_types import DigestDocument
-from netbisect.reports.model.types import AlertSummary
+from netbisect.reports.model.types import AlertSummary, DigestDocument
 from netbisect.reports.render import words
 from netbisect.reports.render.templating import environment
 

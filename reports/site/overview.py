@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from netbisect.reports.documents.digest_types import MissingScenarios
 from netbisect.reports.model.series import SeriesDocument
-from netbisect.reports.model.types import AlertSummary, QuarantineDocument
+from netbisect.reports.model.types import AlertSummary, MissingScenarios, QuarantineDocument
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,12 @@ from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.entities import Fact, Failure, Sample
 from netbisect.bisect.model.jobs import BisectJob, NightlyJob
 from netbisect.bisect.model.results import Unfinished
-from netbisect.reports.documents.digest_types import DigestDocument, MissingScenarios
 from netbisect.reports.mail import digest
+from netbisect.reports.model.types import DigestDocument, MissingScenarios
 from netbisect.reports.render import words
 from netbisect.steps.queries.documents import alert_summaries
 from netbisect.steps.queries.health import judge
 from netbisect.steps.queries.lab_context import LabContext
-from netbisect.steps.service.numeric import health_report
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import JobRecord
 from netbisect.store.ledger import Ledger
@@ -111,7 +110,7 @@ def gather(
             for one in judged.series
             if (slide := one.health.drift) is not None
         ),
-        warnings=health_report.document(judged).warnings,
+        warnings=judged.warnings,
         page=settings.web.url,
     )
 

@@ -11,14 +11,20 @@ from netbisect.bisect.model.detection_results import (
     DAYS,
     MIN_EFFECT,
     DetectionRecord,
-    LabHealth,
     RepeatedNight,
     SeriesReport,
     SplitHalfTest,
 )
 from netbisect.bisect.model.entities import Level, SeriesName
+from netbisect.reports.model.types import HealthDocument
 from netbisect.reports.render import words
-from netbisect.steps.service.numeric import health, histories, screening, self_check
+from netbisect.steps.service.numeric import (
+    health,
+    health_report,
+    histories,
+    screening,
+    self_check,
+)
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 
@@ -27,7 +33,7 @@ _TAKEN_BACK = {AlertState.WITHDRAWN, AlertState.INVALID}
 _IN_DOUBT = {AlertState.CANDIDATE, AlertState.CONFIRMING}
 
 
-def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> LabHealth:
+def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> HealthDocument:
     """Judges all series and alerts.
 
     `min_effect` is the smallest change worth an alert, as a positive ln ratio.
@@ -58,7 +64,7 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> LabHealth:
                 repeats=self_check.count_repeated_nights(again),
             )
         )
-    return LabHealth(
+    judged = HealthDocument(
         at=now,
         series=_with_q(reports),
         record=_record(ledger.alerts.begun(now - DAYS * _DAY), now),
@@ -68,8 +74,9 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> LabHealth:
             ministat=sum(one.ministat for one in halves),
         ),
         repeats=self_check.count_repeated_nights(twice),
-        mails_given_up=len(ledger.mails.given_up()),
+        warnings=(),
     )
+    return health_report.with_warnings(judged, len(ledger.mails.given_up()))
 
 
 def new_epochs(ledger: Ledger) -> list[str]:

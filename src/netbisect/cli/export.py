@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from netbisect.bisect.model.entities import SeriesName
-from netbisect.reports.console import health
 from netbisect.reports.documents import csv, json_schema, openapi
 from netbisect.reports.documents.json_schema import Document
 from netbisect.steps.queries import digest
@@ -98,7 +97,7 @@ def export_health(folder: Path | None, database: str | None) -> None:
     """The sensitivity of each series and the accuracy of past alerts."""
     ledger, settings = open_chosen(folder, database)
     least = {"min_effect": settings.min_effect} if settings else {}
-    _print(health.document(judge(ledger, **least)))
+    _print(judge(ledger, **least))
 
 
 @export.command("digest", epilog="Example: netbisect export digest --folder /var/netbisect")

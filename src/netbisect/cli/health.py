@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -24,5 +25,5 @@ def health(folder: Path | None, database: str | None, *, as_json: bool) -> None:
     found = judge(ledger, settings.min_effect if settings else MIN_EFFECT)
     stalled = stalls.read(settings.state).recent if settings else []
     stalled += new_epochs(ledger)
-    document = console.document(found, stalled)
+    document = replace(found, warnings=(*stalled, *found.warnings))
     click.echo(as_text(document) if as_json else console.as_text(document))

@@ -16,9 +16,8 @@ from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Boot, Commit, Fact, Failure, Kernel, Reaction, Stage
 from netbisect.bisect.model.jobs import NightlyJob
 from netbisect.bisect.model.results import Confirmed, Effect, NightlyResult, Unfinished
-from netbisect.reports.documents.digest_types import DigestDocument, MissingScenarios
 from netbisect.reports.mail import digest
-from netbisect.reports.model.types import Difference
+from netbisect.reports.model.types import Difference, DigestDocument, MissingScenarios
 from netbisect.steps.queries.digest import last_due, post_digest
 from netbisect.steps.service import control
 from netbisect.steps.service.settings import load

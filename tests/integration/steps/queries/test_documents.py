@@ -20,10 +20,9 @@ from programs import netbisect as run
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Conditions, SeriesName
 from netbisect.bisect.model.results import Effect
-from netbisect.reports.console import health, status
+from netbisect.reports.console import status
 from netbisect.reports.documents import json_schema
-from netbisect.reports.documents.digest_types import DigestDocument, MissingScenarios
-from netbisect.reports.model.types import Difference
+from netbisect.reports.model.types import Difference, DigestDocument, MissingScenarios
 from netbisect.reports.render import words
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.health import judge
@@ -52,7 +51,7 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "comparison": lambda filled: DocumentQueries(filled.ledger).comparison(filled.comparison),
     "digest": digest,
     "request": lambda _: report_documents.request_document(HOSTILE),
-    "health": lambda filled: health.document(judge(filled.ledger)),
+    "health": lambda filled: judge(filled.ledger),
     "series": lambda filled: DocumentQueries(filled.ledger).series(
         SeriesName("c2558", "inet4-forwarding", "stable/15")
     ),

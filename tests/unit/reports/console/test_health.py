@@ -13,12 +13,12 @@ from netbisect.bisect.model.detection_results import (
     BootModes,
     DetectionRecord,
     DriftEstimate,
-    LabHealth,
     RepeatedNights,
     SeriesReport,
     SplitHalfTest,
 )
-from netbisect.reports.console.health import as_text, document, warnings
+from netbisect.reports.console.health import as_text, with_warnings
+from netbisect.reports.model.types import HealthDocument
 
 FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
 LEVELS = history(1, (12, 0.0), boot=0.005, image=0.0, stray=0.0)
@@ -26,8 +26,10 @@ QUIET = DetectionRecord(0, 0, 1.0, 0, 0, 0, 0, None)
 NO_REPEATS = RepeatedNights(0, 0, 0, None)
 
 
-def lab_health(*series: SeriesReport, **changes: Any) -> LabHealth:
-    return replace(LabHealth(1.8e9, series, QUIET, SplitHalfTest(0, 0, 0), NO_REPEATS), **changes)
+def lab_health(*series: SeriesReport, mails_given_up: int = 0, **changes: Any) -> HealthDocument:
+    found = {"record": QUIET, "halves": SplitHalfTest(0, 0, 0), "repeats": NO_REPEATS, **changes}
+    health = HealthDocument(at=1.8e9, series=series, warnings=(), **found)
+    return with_warnings(health, mails_given_up)
 
 
 def report(
@@ -119,9 +121,9 @@ def report(
         ),
     ],
 )
-def test_each_problem_has_one_warning(health: LabHealth, sentence: str) -> None:
-    assert list(warnings(health)) == [sentence]
-    assert " ".join(as_text(document(health)).split("Warnings:")[1].split()) == sentence
+def test_each_problem_has_one_warning(health: HealthDocument, sentence: str) -> None:
+    assert health.warnings == (sentence,)
+    assert " ".join(as_text(health).split("Warnings:")[1].split()) == sentence
 
 
 def test_table_has_a_line_per_series() -> None:
@@ -133,7 +135,7 @@ def test_table_has_a_line_per_series() -> None:
         smallest_drop=None,
         drift=DriftEstimate(-0.05, -0.06, -0.04, 9.8, "a", "b"),
     )
-    text = as_text(document(lab_health(shown, report(PF, levels=1))))
+    text = as_text(lab_health(shown, report(PF, levels=1)))
     head, line, rest = text.split("\n", 2)
 
     assert head.split()[:3] == ["series", "levels", "boots"]
