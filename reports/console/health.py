@@ -49,9 +49,6 @@ def with_warnings(health: types.HealthDocument, mails_given_up: int) -> types.He
     return replace(health, warnings=tuple(_warnings(health, mails_given_up)))
 
 
-# --------------------------------------------------------------------------------- the series
-
-
 def _series(series: Sequence[SeriesReport]) -> str:
     """The table; of a series with one level there is nothing to tell yet."""
     settled = [one for one in series if one.health.levels > 1]
@@ -105,9 +102,6 @@ def _remarks(one: SeriesReport) -> str:
     return ", ".join([*remarks, "slow mode changed"] if one.health.modes_changed else remarks)
 
 
-# --------------------------------------------------------------------------------- the record
-
-
 def _record(health: types.HealthDocument) -> Iterator[str]:
     record, halves, repeats = health.record, health.halves, health.repeats
     yield (
@@ -136,9 +130,6 @@ def _record(health: types.HealthDocument) -> Iterator[str]:
         f"the screen flags {repeats.screened} (expected: {_share(SCREEN_ALPHA_TWO_SIDED)}), "
         f"{repeats.retested} differ by a retest (expected: {_share(ALPHA)}).{beyond}"
     )
-
-
-# -------------------------------------------------------------------------------- what is off
 
 
 def _warnings(health: types.HealthDocument, mails_given_up: int) -> Iterator[str]:

@@ -9,8 +9,6 @@ from netbisect.reports.model.types import Hash, Seconds, Time
 
 Names: TypeAlias = tuple[str, ...]
 
-# ----------------------------------------------------------------------------- what is sent
-
 
 @dataclass(frozen=True, slots=True)
 class PatchBody:
@@ -75,9 +73,6 @@ class PriorityBody:
     """Another priority."""
 
     priority: Literal["low", "normal", "high"]
-
-
-# ------------------------------------------------------------------------------ responses
 
 
 @dataclass(frozen=True, slots=True)

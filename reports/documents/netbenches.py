@@ -14,7 +14,8 @@ from html import escape
 from itertools import chain, count
 
 from netbisect.bisect.model.metric import metric_of
-from netbisect.reports.documents import netbenches_notes
+from netbisect.bisect.stats.bimodality import widest_gap
+from netbisect.bisect.stats.effect import difference as welch_difference
 from netbisect.reports.documents.netbenches_study import Study
 from netbisect.reports.model.compared import ComparedScenario, Set
 from netbisect.reports.render import words
@@ -39,6 +40,11 @@ _NARROWEST, _WIDEST = 2, 1000
 """Columns of a plot."""
 _LARGE = 100
 """Percentage from which fractions are not shown."""
+_ONE_IMAGE = (
+    "Every set is one kernel image. Images of equivalent code can differ by several percent "
+    "because of their code layout, and more boots do not average that out: a small difference "
+    "needs other images before and after that show it, too."
+)
 
 
 def check(study: Study) -> None:
@@ -112,12 +118,10 @@ def readme(study: Study) -> str:
                 _text(line)
                 for scenario in study.scenarios
                 for one in scenario.sets
-                for line in netbenches_notes.oddities(
-                    _full(study, scenario, one), one.pps, scenario.series
-                )
+                for line in _oddities(_full(study, scenario, one), one.pps, scenario.series)
             ),
             *map(_text, study.remarks),
-            netbenches_notes.ONE_IMAGE,
+            _ONE_IMAGE,
         ],
         flame_graphs=[(_label(one.name), one.file) for one in study.flame_graphs],
         files=[
@@ -170,11 +174,19 @@ def _effects(study: Study, scenario: ComparedScenario) -> list[str]:
     reference, *others = scenario.sets
     return _items(
         scenario,
-        [
-            (one.name, netbenches_notes.effect(reference.pps, one.pps, study.confidence))
-            for one in others
-        ],
+        [(one.name, _welch(reference.pps, one.pps, study.confidence)) for one in others],
     )
+
+
+def _welch(reference: Sequence[float], other: Sequence[float], confidence: float) -> str:
+    """Difference of a set from the reference, with its interval: `-10.9 % (-11.7 to -10.1)`.
+
+    Both have one value per boot, in packets per second; `confidence` is in percent.
+    """
+    if min(*reference, *other) <= 0:
+        return "none, because a boot forwarded nothing"
+    logarithms = [[math.log(rate) for rate in rates] for rates in (reference, other)]
+    return words.change(welch_difference(logarithms[0], logarithms[1], "", confidence / 100))
 
 
 def _items(scenario: ComparedScenario, found: Sequence[tuple[str, str]]) -> list[str]:
@@ -193,6 +205,36 @@ def _full(study: Study, scenario: ComparedScenario, one: Set) -> str:
     """Name of a set, unique over all scenarios."""
     same = [each.name for other in study.scenarios for each in other.sets]
     return one.name if same.count(one.name) == 1 else f"{one.name} in {scenario.name}"
+
+
+def _oddities(name: str, pps: Sequence[float], series: str = "") -> list[str]:
+    """Remarks on unusual boots of a set, one sentence each.
+
+    `pps` has one value per boot, in the unit of the series.
+    """
+    dead = sum(rate <= 0 for rate in pps)
+    found = [f"{name}: {words.count(dead, 'boot')} forwarded nothing."] if dead else []
+    ordered = sorted(rate for rate in pps if rate > 0)
+    gap = widest_gap([math.log(rate) for rate in ordered])
+    if gap is None:
+        return found
+    apart = words.percent(gap.ln_ratio).lstrip("+")
+    boots = len(ordered)
+    if min(gap.slow, gap.fast) == 1:
+        below = gap.slow == 1
+        size = words.percent(-gap.ln_ratio if below else gap.ln_ratio).lstrip("+-")
+        found.append(
+            f"{name}: one of {boots} boots is {size} {'below' if below else 'above'} the others; "
+            "an outlier moves the mean and widens ministat's interval."
+        )
+    else:
+        found.append(
+            f"{name}: the boots are of two kinds, {gap.slow} near "
+            f"{words.number(ordered[gap.slow // 2], series)} and {gap.fast} near "
+            f"{words.number(ordered[gap.slow + gap.fast // 2], series)}, {apart} apart; their mean "
+            "mostly shows the share of either kind."
+        )
+    return found
 
 
 def _change(found: MinistatDifference, unit: str) -> str:

@@ -159,9 +159,6 @@ def hidden(line: ComparedRevision) -> str:
     )
 
 
-# --------------------------------------------------------------------------------- on a terminal
-
-
 def part_line(part: RequestPart) -> str:
     """Progress of a job, on one line."""
     run = f", run {part.run}" if part.run > 1 else ""

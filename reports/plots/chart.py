@@ -42,9 +42,6 @@ _SHADES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
 """Least probability for each shade of a cell."""
 
 
-# -------------------------------------------------------------------------------------- trend
-
-
 def trend(document: ChangeDocument) -> Markup:
     """Nightly boots of the leading scenario, and lines at both ends and a verified culprit; SVG."""
     levels = document.levels[-_NIGHTS_MAX:]
@@ -100,9 +97,6 @@ def _ends(axes: Axes, document: ChangeDocument, places: dict[str, int]) -> None:
             marker_line(axes, x, "culprit", CULPRIT, row=1)
 
 
-# ----------------------------------------------------------------------------------- box plot
-
-
 def boxplot(document: ChangeDocument, scenario: str) -> Markup:
     """The boots of the good end, the parent, the culprit and the bad end, a row each; SVG."""
     sets = [
@@ -147,9 +141,6 @@ def boots(panel: ComparedScenario, name: str, title: str, fast: int = 1) -> Mark
         title=title,
         text=f"{'; '.join(facts)}.",
     )
-
-
-# ------------------------------------------------------------------------------------- search
 
 
 def path(document: ChangeDocument) -> Markup:
@@ -252,9 +243,6 @@ def _cells(
         xs = [x for _, (x, _) in run]
         if shade >= 0:
             yield shade, xs[0], xs[-1]
-
-
-# ------------------------------------------------------------------------------------- shared
 
 
 def notice(sentence: str) -> Markup:

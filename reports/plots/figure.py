@@ -150,9 +150,6 @@ def _saved(figure: Figure, kind: str, metadata: dict[str, str | None]) -> bytes:
     return buffer.getvalue()
 
 
-# ----------------------------------------------------------------------------------- on the axes
-
-
 def rate_axis(
     axes: Axes,
     rates: Sequence[float],

@@ -76,9 +76,6 @@ class _Box:
     """Growth of the own share of this function over all its places."""
 
 
-# ----------------------------------------------------------------------------- what is offered
-
-
 def draw(profiles: Sequence[Stacks], *, name: str, title: str, most: int = MOST_BYTES) -> Markup:
     """A profile, or the difference between two, as an `<svg>` element in the colours of its page.
 
@@ -134,9 +131,6 @@ def document(drawing: str) -> bytes:
     )
 
 
-# ------------------------------------------------------------------------------------ the boxes
-
-
 def _boxes(profiles: Sequence[Stacks]) -> Iterator[_Box]:
     """All visible boxes, the widest first; a box follows those below it."""
     stacks = sorted({stack for profile in profiles for stack in profile})
@@ -173,9 +167,6 @@ def _boxes(profiles: Sequence[Stacks]) -> Iterator[_Box]:
 
 def _name(stack: Stack, level: int) -> str:
     return words.clean(stack[level - 1][: 4 * _NAME_MAX])[:_NAME_MAX] if level else "all"
-
-
-# ---------------------------------------------------------------------------------- the drawing
 
 
 def _description(counts: Sequence[int]) -> str:

@@ -211,9 +211,6 @@ def spark(means: Sequence[float]) -> str:
     return f"M{'L'.join(points)}" if len(points) > 1 else f"M{points[0]}h0"
 
 
-# ------------------------------------------------------------------------ the line of a search
-
-
 def commit_line(document: ChangeDocument) -> Markup:
     """Boots of every tested kernel along the commits, and failed trials; SVG."""
     boots = [

@@ -57,8 +57,6 @@ class DocumentQueries:
         """For a service."""
         return cls(ledger, LabContext(home=settings), settings.page_address(""))
 
-    # ----------------------------------------------------------------------------- one alert
-
     def alert(self, number: int) -> types.AlertDocument:
         """An alert. Raises StoreError if there is none."""
         return self._alert(self.ledger.alerts.get(number))
@@ -82,8 +80,6 @@ class DocumentQueries:
     def _revision(self, revision: str) -> RevisionDocument:
         return self.lab.revision(known_commit(self.ledger, revision))
 
-    # ------------------------------------------------------------------------ jobs of it
-
     def comparison(self, number: int) -> ComparisonDocument:
         """A comparison. Raises StoreError if there is no such job, or it is no comparison."""
         return changes.comparison(self.lab, self.ledger, self.ledger.jobs.get(number))
@@ -91,8 +87,6 @@ class DocumentQueries:
     def bisection(self, number: int) -> BisectionDocument:
         """A search for a commit. Raises StoreError if there is none, or it is another job."""
         return changes.bisection(self.lab, self.ledger, self.ledger.jobs.get(number))
-
-    # -------------------------------------------------------------------------------- a series
 
     def series(self, name: SeriesName) -> SeriesDocument:
         """A series. Raises StoreError if nothing was measured of it."""
@@ -168,8 +162,6 @@ class DocumentQueries:
             kernels=len(levels),
             boots=sum(len(one.ln_pps) for one in levels),
         )
-
-    # ------------------------------------------------------------------------- what is going on
 
     def status(self, *, everything: bool = False) -> types.StatusDocument:
         """Open jobs with their last action, and alerts: those in effect, or all."""

@@ -132,9 +132,6 @@ def _verdict(record: JobRecord) -> str:
             return INCONCLUSIVE
 
 
-# ---------------------------------------------------------------------------------- the lines
-
-
 def differences(names: Names, record: JobRecord) -> list[ComparedRevision]:
     """Revisions compared by a job."""
     job, result = record.job, record.result
@@ -238,9 +235,6 @@ def repeats(names: Names, parts: Sequence[JobRecord]) -> list[SecondRun]:
         if {1, 2} <= set(runs)
         for one in measurement.compare_repeats(runs[1].effects, runs[2].effects)
     ]  # fmt: skip
-
-
-# ------------------------------------------------------------------------------- the sentences
 
 
 def _sentence(

@@ -177,8 +177,6 @@ class _Queue:
         hint = "; after a testbed is added, the master must be reloaded" if never else ""
         return f"waits for the scheduler{hint}"
 
-    # --------------------------------------------------------------------------------- the queue
-
     def _ahead(self, record: JobRecord) -> list[JobRecord]:
         """Jobs of the same testbed that run before this one, or alternate with it."""
         found = []

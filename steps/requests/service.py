@@ -88,8 +88,6 @@ class RequestService:
         lab = load_lab(settings.lab)
         return cls(ledger, open_history(settings, lab), settings, lab)
 
-    # -------------------------------------------------------------------------------------- submit
-
     def ask(self, user: User, body: AskBody) -> Request:
         """Submits a request.
 
@@ -217,8 +215,6 @@ class RequestService:
             )
         return drops[-1].earliest
 
-    # ---------------------------------------------------------------------------------------- cost
-
     def _estimate(self, resolved: ResolvedRequest, jobs: list[Job]) -> CostEstimate:
         kernels = Kernels(self.lab, self.history)
         found, builds = [], {}
@@ -236,8 +232,6 @@ class RequestService:
                 config = kernels.config_of(testbed, job.branch, name)
                 builds[config, testbed.arch, name] = prices.build
         return CostEstimate(testbeds=tuple(found), build_seconds=sum(builds.values()))
-
-    # -------------------------------------------------------------------------------------- change
 
     def cancel(self, user: User, number: int, body: CancelBody) -> None:
         """Cancels a request and its queued work. Raises MissingRightError and StoreError."""

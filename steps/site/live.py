@@ -129,8 +129,6 @@ class LivePages:
         found = [self.commit(one.strip()).revision for one in names]
         return revision_page(found[0]) if len(found) == 1 else pair_page(found[0], found[1])
 
-    # -------------------------------------------------------------------------- what is kept
-
     def overview(self) -> Overview:
         """Everything on the pages about many series; changed series are read first."""
         self._refresh()

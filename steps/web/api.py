@@ -93,8 +93,6 @@ class ApiResource(ProtectedResource):
         )
         return json_schema.as_plain(found), 200
 
-    # ------------------------------------------------------------------------------ authentication
-
     async def _caller(self, request: Request) -> User | None:
         """Returns the user, or None for anonymous calls; applies the rate limit."""
         user = await self._user(request)
@@ -123,8 +121,6 @@ class ApiResource(ProtectedResource):
             await www.assertUserAllowed(request, ("masters",), "get", {})
         except Forbidden:
             raise _unauthorized("reading needs a login or a token") from None
-
-    # --------------------------------------------------------------------------------------- write
 
     async def _write(self, request: Request, path: list[str]) -> tuple[dict[str, Any], int]:
         """Executes a POST; adds refused calls of users to the audit log."""
