@@ -74,7 +74,6 @@ def _view(document: ChangeDocument) -> dict[str, Any]:
 
 
 def _next(document: ChangeDocument) -> str:
-    """The next action."""
     match document.outcome:
         case "running" | "confirmed":
             commits = words.count(len(document.candidates), "commit")
@@ -118,7 +117,6 @@ def commit_line(document: ChangeDocument, commit: RevisionDocument) -> str:
 
 
 def _suspects(document: ChangeDocument) -> list[tuple[str, ...]]:
-    """Remaining candidates with their subjects."""
     return words.cleaned(
         (document.label(name), one.subject if (one := document.commit(name)) else "")
         for name in document.suspects

@@ -8,7 +8,6 @@ from netbisect.reports.render import words
 from netbisect.reports.render.templating import environment
 
 _LINES_MAX = 20
-"""Maximum lines of a list."""
 
 
 def mail(digest: DigestDocument) -> Mail:

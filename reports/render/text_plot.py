@@ -35,7 +35,6 @@ def posterior(probabilities: Posterior, label: words.Name) -> list[str]:
 
 
 def _single_commit(probabilities: Posterior, label: words.Name) -> str:
-    """The most likely single commits."""
     alone = math.fsum(probabilities.chances.values())
     if alone < _LIKELIER and probabilities.none < _LIKELIER:
         return f"one commit alone: {words.certainty(alone)}"

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from netbisect.steps.service import control
+from netbisect.steps.service.private_files import BUILDBOTS
 from netbisect.steps.service.settings import Settings, load
 from netbisect.store.db import snapshots
 from netbisect.store.db.database import sqlite_file
@@ -29,9 +30,6 @@ from netbisect.workers.config.lab import Lab
 FORMAT = 3
 """Number of the format; incremented by incompatible changes."""
 ABOUT, LEDGER, BUILDBOT = "about.json", "ledger", "buildbot"
-BUILDBOTS = "state.sqlite"
-"""Buildbot's database, as master.cfg names it."""
-
 Say = Callable[[str], None]
 
 

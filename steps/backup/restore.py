@@ -10,8 +10,9 @@ import tempfile
 import zlib
 from pathlib import Path, PurePosixPath
 
-from netbisect.steps.backup.backup import ABOUT, BUILDBOT, BUILDBOTS, FORMAT, LEDGER
+from netbisect.steps.backup.backup import ABOUT, BUILDBOT, FORMAT, LEDGER
 from netbisect.steps.service import control, private_files
+from netbisect.steps.service.private_files import BUILDBOTS
 from netbisect.steps.service.settings import Settings, load_settings
 from netbisect.store.db import snapshots
 from netbisect.store.db.database import sqlite_file

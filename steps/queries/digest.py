@@ -29,11 +29,9 @@ _LONGEST = 7 * _DAY
 
 
 def last_due(now: float, hour: int) -> float:
-    """The latest time at which a digest was due, by this machine's clock.
+    """The latest time at which a digest was due, in seconds since the epoch as `now`.
 
-    Args:
-        now: Seconds since the epoch.
-        hour: Hour, 0 to 23.
+    `hour` is one of this machine's clock, 0 to 23.
     """
     here = datetime.fromtimestamp(now).astimezone()
     due = here.replace(hour=hour, minute=0, second=0, microsecond=0, tzinfo=None)

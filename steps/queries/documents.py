@@ -98,12 +98,7 @@ class DocumentQueries:
         raise StoreError(f"nothing was measured of the series {name.title}")
 
     def series_of(self, history: SeriesHistory, alerts: Sequence[int]) -> SeriesDocument:
-        """A series that was read.
-
-        Args:
-            history: The series.
-            alerts: Numbers of the announced ones that were seen in it.
-        """
+        """A series that was read; `alerts` are numbers of announced ones that were seen in it."""
         name, levels = history.name, history.epochs[-1].levels
         noise = histories.estimate_noise(levels[:-1]) if levels[1:] else None
         health = series_health.series_health(

@@ -15,7 +15,8 @@ from netbisect.workers.config.toml import FileError
 
 UMASK = 0o077
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_BUILDBOTS = "state.sqlite"
+BUILDBOTS = "state.sqlite"
+"""Buildbot's database, as master.cfg names it."""
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 """Suffixes of SQLite's files."""
 
@@ -42,7 +43,7 @@ def _private(folder: Path, settings: Settings) -> Iterator[Path]:
     yield folder
     if settings.state.is_dir() and not settings.state.samefile(folder):
         yield settings.state
-    databases = [folder / _BUILDBOTS]
+    databases = [folder / BUILDBOTS]
     if path := sqlite_file(settings.database):
         databases.append(path)
     yield from (Path(f"{path}{more}") for path in databases for more in _SUFFIXES)

@@ -70,7 +70,6 @@ class PageBuilder:
     """Renders pages; each method returns files by name."""
 
     def __init__(self, lab: LabContext, ledger: Ledger, alerts: AlertIndex) -> None:
-        """Indexes the alerts."""
         self.ledger = ledger
         self.lab = lab
         self.documents = documents.DocumentQueries(self.ledger, self.lab, url="")

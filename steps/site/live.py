@@ -217,7 +217,6 @@ def message(settings: Settings, title: str, text: str, **options: Any) -> str:
 
 
 def _new_request(settings: Settings, lab: Lab) -> Page:
-    """The form of a new request, with its defaults."""
     return make_page(
         "new-request.html",
         "New request",

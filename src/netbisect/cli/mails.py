@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from netbisect.cli.listing import day, json_option, print_json, print_table, without_subcommand
+from netbisect.cli.listing import day, json_option, print_fields, print_table, without_subcommand
 from netbisect.errors import UserError
 from netbisect.steps.policy.mail_answers import MAIL_MAX, execute
 from netbisect.steps.service.database_thread import open_service_ledger
@@ -33,13 +33,8 @@ def mails(folder: Path | None, *, as_json: bool) -> None:
     ledger, _ = open_chosen(folder)
     found = [*ledger.mails.given_up(), *ledger.mails.waiting()]
     if as_json:
-        fields = ("id", "created_at", "recipients", "subject", "attempts", "last_error")
-        print_json(
-            [
-                {field: getattr(one, field) for field in fields} | {"state": one.state.value}
-                for one in found
-            ]
-        )
+        fields = ("id", "created_at", "recipients", "subject", "attempts", "last_error", "state")
+        print_fields(found, *fields)
         return
     print_table(
         ("mail", "state", "written", "attempts", "to", "subject", "last error"),

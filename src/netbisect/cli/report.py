@@ -195,7 +195,6 @@ def _study(
     database: str,
     title: str | None,
 ) -> Study:
-    """The study of the source."""
     is_study = source is not None and source.suffix == _STUDY
     if source is not None and sets:
         raise click.UsageError("SOURCE and --set exclude each other")

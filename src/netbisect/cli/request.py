@@ -41,14 +41,12 @@ class _RequestGroup(click.Group):
     """Errors have exit status 3: 1 and 2 are results."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Reads the command line."""
         try:
             return super().make_context(*args, **kwargs)
         except click.ClickException as error:
             _fail(error)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command."""
         try:
             return super().invoke(ctx)
         except (UserError, ServerError, *REFUSALS) as error:
@@ -74,8 +72,6 @@ def request(**_: Any) -> None:
 
 
 def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Several options as one decorator."""
-
     def add(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
@@ -85,7 +81,6 @@ def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 
 def _several(name: str, target: str, metavar: str, text: str) -> Any:
-    """An option that may be repeated."""
     return click.option(name, target, metavar=metavar, multiple=True, help=f"{text} Repeatable.")
 
 

@@ -56,7 +56,6 @@ def testbeds(folder: Path | None, *, as_json: bool) -> None:
 
 
 def _rows(lab: Lab, ledger: Ledger) -> list[dict[str, Any]]:
-    """One row for each testbed of the lab file."""
     held = ledger.quarantines.current()
     record = [one.job.testbed for one in ledger.jobs.all_open()]
     rows = []
