@@ -18,14 +18,7 @@ from netbisect.reports.model.changes import ChangeDocument, StepDocument
 from netbisect.reports.model.compared import ComparedScenario, Set
 from netbisect.reports.model.series import LevelDocument
 from netbisect.reports.model.types import short_label
-from netbisect.reports.plots.figure import (
-    dots,
-    draw,
-    marker_line,
-    rate_axis,
-    segments,
-    x_ticks,
-)
+from netbisect.reports.plots.figure import dots, draw, marker_line, rate_axis, segments, x_ticks
 from netbisect.reports.plots.netbenches_plot import marks
 from netbisect.reports.render import summary, words
 from netbisect.reports.render.palette import BAD, BOOT, CULPRIT, GOOD, HEAT, INK

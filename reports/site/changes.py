@@ -20,7 +20,7 @@ from netbisect.reports.pages import profiles
 from netbisect.reports.plots import chart
 from netbisect.reports.render import summary, words
 from netbisect.reports.site import plots
-from netbisect.reports.site.files import alert_page, job_page
+from netbisect.reports.site.files import JOB_KINDS, alert_page, job_page
 from netbisect.reports.site.frame import FEEDS, Page, as_document, make_page
 
 _PICTURED = 4
@@ -43,15 +43,14 @@ def alert(
     change: ChangeDocument | None,
     *,
     title: Callable[[str], str],
-    jobs: Sequence[tuple[str, int]],
     taken: tuple[ProfilePair, ...] = (),
     verbs: Sequence[tuple[str, str]] = (),
 ) -> Page:
     """The page of an alert.
 
     `change` has the measurements, None without a retest; `title` returns the display name of a
-    scenario; `jobs` are kinds and numbers of comparison and search; `taken` profiles of every
-    culprit and its parent, if available; `verbs` names and help of the actions on the alert.
+    scenario; `taken` are profiles of every culprit and its parent, if available; `verbs` names and
+    help of the actions on the alert.
     """
     values = _drawn(change) if change else {"document": None}
     values |= {
@@ -61,7 +60,7 @@ def alert(
         "state_words": words.state(document),
         "seen": _latest_series(document),
         "title": title,
-        "jobs": jobs,
+        "jobs": [(kind, job) for kind in JOB_KINDS if (job := getattr(document, kind))],
         "verbs": verbs,
     }
     page = partial(

@@ -13,11 +13,7 @@ from netbisect.reports.render import words
 from netbisect.reports.render.templating import environment
 from netbisect.reports.site.files import series_file, testbed_page
 from netbisect.reports.site.frame import FEEDS, REFRESH, Page, make_page, short_distance
-from netbisect.reports.site.overview import (
-    NightProgress,
-    Overview,
-    RunningJob,
-)
+from netbisect.reports.site.overview import NightProgress, Overview, RunningJob
 from netbisect.reports.site.plots import spark
 
 _DAY = 86400.0

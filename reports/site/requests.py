@@ -55,13 +55,9 @@ class PartView:
     search: BisectionDocument | None = None
 
 
-def page(
-    found: RequestDocument,
-    parts: Sequence[PartView],
-    files: Sequence[str],
-    document: str,
-) -> Page:
-    """The page of a request, with the addresses of its values and of the request as JSON."""
+def page(found: RequestDocument, parts: Sequence[PartView], files: Sequence[str]) -> Page:
+    """The page of a request, with the addresses of its values."""
+    document = f"api/v1/requests/{found.number}"
     pictures = [*_factors(found), *_pictures(parts)]
     return make_page(
         "request.html",

@@ -17,8 +17,8 @@ from netbisect.reports.model.series import EpochDocument, LevelDocument, SeriesD
 from netbisect.reports.model.types import HASH_LENGTH
 from netbisect.reports.render import words
 from netbisect.reports.site import plots
-from netbisect.reports.site.files import LISTED, RECENT, revisions_page, testbed_page
-from netbisect.reports.site.frame import AlternateForm, Page, distance_text, make_page
+from netbisect.reports.site.files import LISTED, RECENT, revisions_page, series_file, testbed_page
+from netbisect.reports.site.frame import Page, as_document, distance_text, make_page
 from netbisect.reports.site.plots import MarkedAlert
 
 _DAY = 86400.0
@@ -26,18 +26,14 @@ _CALM = 120
 """Levels of a picture that is not crowded."""
 
 
-def page(
-    view: SeriesDocument,
-    alerts: Sequence[MarkedAlert] = (),
-    alternates: Sequence[AlternateForm] = (),
-) -> Page:
+def page(view: SeriesDocument, alerts: Sequence[MarkedAlert] = ()) -> Page:
     """The page of a series, with the alerts that moved it."""
     places = {level.revision: x for x, level in enumerate(view.levels)}
     epochs = [*view.earlier, EpochDocument(view.conditions, view.levels)]
     return make_page(
         "series.html",
         f"{view.title} on {view.testbed}, {view.branch}",
-        alternates=alternates,
+        alternates=[as_document(series_file(view))],
         trail=[("testbeds.html", "Testbeds"), (testbed_page(view.testbed), view.testbed)],
         view=view,
         revisions_page=revisions_page(view.testbed, view.branch),

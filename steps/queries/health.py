@@ -18,13 +18,7 @@ from netbisect.bisect.model.detection_results import (
 from netbisect.bisect.model.entities import Level, SeriesName
 from netbisect.reports.model.types import HealthDocument
 from netbisect.reports.render import words
-from netbisect.steps.service.numeric import (
-    health,
-    health_report,
-    histories,
-    screening,
-    self_check,
-)
+from netbisect.steps.service.numeric import health, health_report, histories, screening, self_check
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 

@@ -17,15 +17,8 @@ from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.site import changes
 from netbisect.reports.site import series as series_pages
-from netbisect.reports.site.files import (
-    JOB_KINDS,
-    LISTED,
-    alert_page,
-    document_file,
-    job_page,
-    series_file,
-)
-from netbisect.reports.site.frame import File, Page, as_document
+from netbisect.reports.site.files import LISTED, alert_page, document_file, job_page, series_file
+from netbisect.reports.site.frame import File, Page
 from netbisect.steps.policy.alert_actions import ACTIONS
 from netbisect.steps.queries import documents, progress
 from netbisect.steps.queries.changes import of_alert, of_job
@@ -122,7 +115,7 @@ class PageBuilder:
         marked = [(one, numbers.get(one.culprit)) for one in alerts]
         file = series_file(document)
         return {
-            file: series_pages.page(document, marked, [as_document(file)]),
+            file: series_pages.page(document, marked),
             document_file(file): f"{json_schema.as_line(document)}\n",
         }
 
@@ -137,7 +130,6 @@ class PageBuilder:
             document,
             found,
             title=self.lab.title,
-            jobs=[(kind, job) for kind in JOB_KINDS if (job := getattr(alert, kind))],
             taken=taken,
             verbs=[(name, one.help) for name, one in ACTIONS.items()],
         )

@@ -32,7 +32,6 @@ def request_files(
         found,
         [_part(builder, one, part) for one, part in zip(records, found.parts, strict=True)],
         addresses(settings, number),
-        f"api/v1/requests/{number}",
     )
     return {f"request-{number}.html": page}
 

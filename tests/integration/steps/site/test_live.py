@@ -331,7 +331,7 @@ def test_page_and_mail_of_an_alert_agree(live: LiveCase) -> None:
         live.case(live.now), backports=("It is due on stable/15 on 2026-03-16.",), command="run it"
     )
     document = DocumentQueries(live.ledger).alert(live.alert.id)
-    page = Page(changes.alert(document, found, title=live.context.title, jobs=[]).html())
+    page = Page(changes.alert(document, found, title=live.context.title).html())
     mail = " ".join(alerts.mail(found).text.split())
 
     assert found.unaffected == ("testbed-01 (inet4-path-00 and inet4-path-02)",)

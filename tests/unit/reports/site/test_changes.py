@@ -17,7 +17,7 @@ pytestmark = pytest.mark.xdist_group("changes")  # each page is made once
 
 
 def page(case: ChangeDocument) -> str:
-    return changes.alert(report_cases.alert_document(), case, title=case.title, jobs=[]).html()
+    return changes.alert(report_cases.alert_document(), case, title=case.title).html()
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +185,7 @@ def test_external_text_is_escaped(name: str) -> None:
         report_cases.alert_document(), history=history, testbed=HOSTILE, lead=HOSTILE
     )
     pages = [
-        changes.alert(document, case, title=str, jobs=[]),
+        changes.alert(document, case, title=str),
         changes.comparison(report_cases.compared(case), line),
         changes.bisection(case, line),
     ]

@@ -96,7 +96,7 @@ def test_each_caption_names_revision_and_scenario() -> None:
         for name in ("forwarding", "pf")
     ]
     part = PartView(document.parts[0], boots, narrowing)
-    text = requests.page(document, [part], [], "x.json").html()
+    text = requests.page(document, [part], []).html()
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", text, re.DOTALL)
 
     assert [caption.partition(". ")[0] for caption in captions[-4:]] == [
