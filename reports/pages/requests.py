@@ -35,12 +35,7 @@ def revisions(kind: str, subjects: Sequence[str]) -> str:
 
 
 def confirmation(
-    number: int,
-    kind: str,
-    subjects: Sequence[str],
-    testbeds: Sequence[str],
-    cost: CostEstimate,
-    address: str,
+    number: int, kind: str, subjects: Sequence[str], cost: CostEstimate, address: str
 ) -> Mail:
     """The mail that confirms a request; `address` is that of its page."""
     boots = sum(one.boots for one in cost.testbeds)
@@ -48,7 +43,7 @@ def confirmation(
     places = [
         ("kind", kind),
         *(("subject", words.clean(one)) for one in subjects),
-        ("testbeds", ", ".join(testbeds)),
+        ("testbeds", ", ".join(one.testbed for one in cost.testbeds)),
         (
             "cost",
             f"at most {words.count(boots, 'boot')}, {words.duration(seconds)} of the lab's time",

@@ -182,20 +182,12 @@ def rate_axis(
     return scale
 
 
-def dots(
-    axes: Axes,
-    places: Iterable[tuple[float, float]],
-    colour: str,
-    size: float,
-    *,
-    square: bool = False,
-) -> None:
+def dots(axes: Axes, places: Iterable[tuple[float, float]], colour: str, size: float) -> None:
     """Draws a dot at every place, for `draw` only: lines of no length.
 
     They have a quarter of the bytes of markers. A PNG would not show them.
     """
-    cap: CapStyleType = "projecting" if square else "round"
-    segments(axes, ((x, y, x, y) for x, y in places), colour, size, cap)
+    segments(axes, ((x, y, x, y) for x, y in places), colour, size, "round")
 
 
 def segments(

@@ -118,12 +118,7 @@ class RequestService:
                 priority=PRIORITIES[body.priority],
                 most_open=self.settings.requests.open_per_person,
                 mail=lambda number: requests.confirmation(
-                    number,
-                    body.kind,
-                    names,
-                    [*resolved.testbeds],
-                    estimate,
-                    self.settings.request_address(number),
+                    number, body.kind, names, estimate, self.settings.request_address(number)
                 ),
             )
         except TooManyError as error:
