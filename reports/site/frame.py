@@ -128,12 +128,13 @@ def make_page(
 ) -> Page:
     """A page from a file in the folder `site`; its title is also its first heading.
 
-    `current` is its file in the navigation; `alternates` are other forms of the same, `trail` files
-    and names of the pages above it. A browser reloads a `changing` page: it shows work in progress.
+    `current` is the file in the navigation, by default its own; `alternates` are other forms of the
+    same, `trail` files and names of the pages above it. A browser reloads a `changing` page, which
+    shows work in progress.
     """
     frame: dict[str, Any] = {
         "page_title": page_title,
-        "current": current,
+        "current": current or template,
         "alternates": alternates,
         "trail": trail,
         "changing": changing,

@@ -36,7 +36,6 @@ def index(view: Overview) -> Page:
     return make_page(
         "index.html",
         "Packet forwarding of FreeBSD",
-        current="index",
         alternates=FEEDS,
         changing=True,
         refresh=_SOON if view.unread else REFRESH,
@@ -165,7 +164,6 @@ def alerts(view: Overview) -> Page:
     return make_page(
         "alerts.html",
         "Alerts",
-        current="alerts.html",
         alternates=FEEDS,
         open=[one for one in view.alerts if one.state.active],
         settled=[one for one in view.alerts if one.state.standing and not one.state.active],
@@ -175,19 +173,12 @@ def alerts(view: Overview) -> Page:
 
 def searches(running: Sequence[RunningJob], ended: Sequence[tuple[str, object, str]]) -> Page:
     """All comparisons and bisections, the newest first; of ended ones kind, record and result."""
-    return make_page(
-        "searches.html",
-        "Searches",
-        current="searches.html",
-        changing=True,
-        running=running,
-        ended=ended,
-    )
+    return make_page("searches.html", "Searches", changing=True, running=running, ended=ended)
 
 
 def testbeds(view: Overview) -> Page:
     """All testbeds."""
-    return make_page("testbeds.html", "Testbeds", current="testbeds.html", view=view)
+    return make_page("testbeds.html", "Testbeds", view=view)
 
 
 def testbed(series: Sequence[SeriesDocument], alerts: Sequence[AlertSummary]) -> Page:
@@ -220,7 +211,6 @@ def compare(view: Overview) -> Page:
     return make_page(
         "compare.html",
         "Compare two revisions",
-        current="compare.html",
         tables=sorted({(one.testbed, one.branch) for one in view.series}),
         pairs=view.pairs,
     )
@@ -228,9 +218,7 @@ def compare(view: Overview) -> Page:
 
 def requests(found: Sequence[object]) -> Page:
     """The latest requests, from their records."""
-    return make_page(
-        "requests.html", "Requests", current="requests.html", changing=True, requests=found
-    )
+    return make_page("requests.html", "Requests", changing=True, requests=found)
 
 
 def health(view: Overview) -> Page:
@@ -239,7 +227,6 @@ def health(view: Overview) -> Page:
     return make_page(
         "health.html",
         "Health",
-        current="health.html",
         changing=True,
         view=view,
         missing=_missing(view.night),
