@@ -146,6 +146,7 @@ def _proof(
     posterior = joint.posterior
     proved: list[Culprit] = []
     open_proof: Trial | Wait | None = None
+    unproved: Suspects | Unfinished | None = None
     found = [
         one
         for one in candidate_groups(space, joint.any_step, 2)
@@ -160,13 +161,15 @@ def _proof(
             open_proof = proof if not isinstance(open_proof, Trial) else open_proof
         elif group.probability >= NAMING_THRESHOLD and isinstance(proof, Culprit):
             proved.append(proof)
-        elif group.probability >= NAMING_THRESHOLD and proof is not None and not proved:
-            return proof, []
+        elif group.probability >= NAMING_THRESHOLD and isinstance(proof, Suspects | Unfinished):
+            unproved = unproved or proof
     if len(proved) > 1:
         ranked = sorted(proved, key=lambda one: -abs(one.effects[0].ln_ratio))
         return SeveralCulprits(tuple(ranked), posterior), proved
     if _fresh_boots(space) >= 2 * max_boots(space.job, prices):
         open_proof = None
+    if unproved is not None and open_proof is None and not proved:
+        return unproved, []
     least = _ANOTHER if space.job.noise.image else _ANOTHER_CHEAP
     if open_proof is None and proved and posterior.two < least:
         return proved[0], proved

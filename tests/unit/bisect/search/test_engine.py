@@ -238,6 +238,18 @@ def test_suspects_are_verified_by_their_neighbours() -> None:
         assert sum(observation.fresh for observation in played.evidence.of(beside)) >= 2
 
 
+def test_another_step_is_verified_if_one_is_among_skipped_revisions() -> None:
+    levels = {
+        f"r{i}": 14 + math.log(0.95) * (i >= 4) + math.log(0.96) * (i >= 12) for i in range(17)
+    }
+    broken = dict.fromkeys(("r3", "r4", "r5"), "it does not build")
+    lab = LabSimulation(levels, Noise(0.009, 0.0), np.random.default_rng(1), broken=broken)
+    found = simulate_job(bisection(16, 1 - 0.95 * 0.96), lab, ends_built(lab, 16)).result
+
+    assert isinstance(found, Culprit)
+    assert found.revision == "r12"
+
+
 def test_suspects_between_the_ends_need_no_further_boots() -> None:
     """The comparison of the ends has shown that something changed."""
     boots = proof("r0", "r4", (13.95, 13.85), blocks=2, why=COMPARES_ENDS)
