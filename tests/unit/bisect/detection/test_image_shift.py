@@ -40,13 +40,13 @@ def test_lasting_drop_is_shown_at_its_place(drop: float, after: int, least: int)
 def test_drop_two_images_after_another_change_is_shown_at_its_place() -> None:
     """The baseline has two images; the drop is 10 %, and images scatter by 2 %."""
     found = []
-    for seed in range(40):
+    for seed in range(20):
         y = images(seed, 2, 14, 0.1, 0.02)
         shown = (evidence_of(y[:length]) for length in range(3, 17))
         found += [one.at for one in list(shown) if one.shown][:1]
 
-    assert len(found) >= 20
-    assert sum(abs(at - 2) <= 1 for at in found) >= len(found) - 1
+    assert len(found) >= 10
+    assert all(abs(at - 2) <= 1 for at in found)
 
 
 @pytest.mark.parametrize("percent", [13, 14, 20])
@@ -93,10 +93,8 @@ def test_gains_and_drops_are_symmetric() -> None:
 
 @pytest.mark.long
 def test_false_calls_are_rare() -> None:
-    """At most one of 60 histories of 40 nights has a false call; 0.8 are expected."""
-    called = 0
-    for seed in range(60):
+    """None of 30 histories of 40 nights has a false call; 0.4 are expected."""
+    for seed in range(30):
         y = images(seed, 40, 0, 0.0, 0.03)
-        called += any(evidence_of(y[:length]).shown for length in range(2, 41, 2))
 
-    assert called <= 1
+        assert not any(evidence_of(y[:length]).shown for length in range(2, 41, 2))

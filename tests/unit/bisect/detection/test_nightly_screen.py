@@ -33,12 +33,12 @@ def test_drop_is_suspicious_after_a_number_of_nights(nights: int, drop: float, l
 
 @pytest.mark.long
 @pytest.mark.parametrize("nights", [1, 3, 7, 20])
-@pytest.mark.parametrize("image", [0.0, 0.008, 0.015])
+@pytest.mark.parametrize("image", [0.0, 0.015])
 def test_false_suspicions_are_rare(nights: int, image: float) -> None:
-    """At most 3 of 100 histories without a change are suspicious."""
-    seen = (history(seed, (nights + 1, 0.0), image=image) for seed in range(100))
+    """At most one of 50 histories without a change is suspicious."""
+    seen = (history(seed, (nights + 1, 0.0), image=image) for seed in range(50))
 
-    assert sum(tonight(levels).suspicious for levels in seen) <= 3
+    assert sum(tonight(levels).suspicious for levels in seen) <= 1
 
 
 def test_images_confirm_a_lasting_drop_until_it_becomes_the_baseline() -> None:

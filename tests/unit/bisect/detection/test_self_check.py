@@ -37,7 +37,7 @@ NOISE = Noise(boot=0.009, image=0.008)
 def test_smallest_drop_has_80_percent_power(images: int, latest: int) -> None:
     """The screen finds this drop in 80 % of cases, with its own estimate of the noise."""
     seen = []
-    for seed in range(120):
+    for seed in range(40):
         levels = history(seed, (images + latest, 0.0), stray=0)
         before = levels[:images]
         noise = screen(before, levels[images]).noise
@@ -118,11 +118,11 @@ def pairs(count: int, by: float = 0.0) -> list[RepeatedNight]:
 @pytest.mark.long
 def test_false_call_rates_are_nominal() -> None:
     """The rates do not exceed the levels of significance of screen and retest."""
-    found = count_repeated_nights(pairs(150))
+    found = count_repeated_nights(pairs(50))
 
-    assert found.nights == 150
-    assert false_call_p(found.screened, 150, SCREEN_ALPHA_TWO_SIDED) > 0.05
-    assert false_call_p(found.retested, 150, ALPHA) > 0.05
+    assert found.nights == 50
+    assert found.screened <= 50 * SCREEN_ALPHA_TWO_SIDED
+    assert found.retested <= 50 * ALPHA
     assert found.night_sd is not None
     assert found.night_sd < 0.005
 

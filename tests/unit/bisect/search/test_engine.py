@@ -88,19 +88,19 @@ def test_drift_needs_the_same_probability_as_a_culprit(boots: int, ends: bool) -
 
 @pytest.mark.long
 def test_named_culprits_are_right() -> None:
-    """All of 30 searches for drops of 5 and 3.2 % with outliers find the culprit."""
+    """All of 10 searches for drops of 5 and 3.2 % with outliers find the culprit."""
     results = Counter(
         "wrong"
         if isinstance(played.result, Culprit) and played.result.revision != f"r{culprit}"
         else type(played.result).__name__
-        for seed in range(30)
+        for seed in range(10)
         for culprit in [1 + seed * 7 % 32]
         for played in [
             simulated(seed, culprit=culprit, drop=(0.05, 0.032)[seed % 2], outliers=0.02)
         ]
     )
 
-    assert results == {"Culprit": 30}
+    assert results == {"Culprit": 10}
 
 
 @pytest.mark.long
@@ -108,28 +108,26 @@ def test_image_noise_gives_ranges_instead_of_wrong_culprits() -> None:
     """With 1 % image noise, drops of 5 % are narrowed down to at most five commits."""
     noise = Noise(0.009, 0.01)
     played = [
-        (f"r{1 + seed % 32}", simulated(seed, culprit=1 + seed % 32, noise=noise).result)
-        for seed in range(20)
+        (f"r{1 + seed}", simulated(seed, culprit=1 + seed, noise=noise).result) for seed in range(8)
     ]
     named = [(culprit, one) for culprit, one in played if isinstance(one, Culprit)]
     ranges = [(culprit, one) for culprit, one in played if isinstance(one, Suspects)]
 
     assert not [one for culprit, one in named if one.revision != culprit]
     assert not [one for culprit, one in ranges if culprit not in one.revisions]
-    assert len(named) >= 8
-    assert len(named) + len(ranges) == 20
+    assert len(named) >= 4
+    assert len(named) + len(ranges) == 8
     assert max(len(one.revisions) for _, one in ranges) <= 5
 
 
 @pytest.mark.long
 def test_no_culprit_without_a_change() -> None:
-    """At least 76 of 80 searches after a wrong retest are NotReproduced, mostly without builds."""
+    """All of 20 searches after a wrong retest are NotReproduced, mostly without builds."""
     played = [
-        simulated(seed, drop=(0.11, 0.05)[seed % 2], outliers=0.02, retest=0) for seed in range(80)
+        simulated(seed, drop=(0.11, 0.05)[seed % 2], outliers=0.02, retest=0) for seed in range(20)
     ]
 
-    assert not [one for one in played if isinstance(one.result, Culprit | Suspects)]
-    assert sum(isinstance(one.result, NotReproduced) for one in played) >= 76
+    assert all(isinstance(one.result, NotReproduced) for one in played)
     assert np.mean([one.builds for one in played]) < 0.5
 
 

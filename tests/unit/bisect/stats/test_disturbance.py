@@ -94,16 +94,14 @@ def test_one_outlier_does_not_decide(outlier: float, effects: NDArray[np.float64
 
 
 @pytest.mark.parametrize("outliers", [0.0, pytest.param(0.05, marks=pytest.mark.long)])
-def test_equal_sides_are_called_different_at_most_once_in_a_hundred(outliers: float) -> None:
-    """The rate includes looks after each of eight blocks; outliers are 30 %."""
-    wrong = 0
-    for seed in range(100):
+def test_equal_sides_are_not_called_different(outliers: float) -> None:
+    """There is a look after each of eight blocks; outliers are 30 %."""
+    for seed in range(50):
         random = np.random.default_rng(seed)
         off = np.where(random.random((8, BLOCK)) < outliers, math.log(0.7), 0.0)
         differences = differences_of(random, 8, 0.0, off)
-        wrong += any(verdict_of(differences[:n], OF_SEARCH).shown for n in range(2, 17, 2))
 
-    assert wrong <= 100 * ALPHA
+        assert not any(verdict_of(differences[:n], OF_SEARCH).shown for n in range(2, 17, 2))
 
 
 def test_unknown_noise_allows_no_disturbed_blocks() -> None:

@@ -69,12 +69,12 @@ def test_fewer_than_seven_pairs_of_one_sign_show_nothing() -> None:
 @pytest.mark.parametrize("noise", [two_modes, heavy_tails])
 def test_interval_of_the_estimate_has_its_coverage(noise: NoiseSampler) -> None:
     covered, error = 0, []
-    for seed in range(200):
+    for seed in range(60):
         middle, low, high = estimate(noise(np.random.default_rng(seed), 20, -0.05))
         covered += low <= -0.05 <= high
         error.append(abs(middle + 0.05))
 
-    assert covered >= 184
+    assert covered >= 56
     assert np.median(error) < 0.01
 
 
@@ -88,14 +88,14 @@ def test_only_one_difference_has_an_unbounded_interval() -> None:
 
 @pytest.mark.long
 def test_sequential_interval_has_its_coverage() -> None:
-    missed, width = 0, []
-    for seed in range(100):
+    width = []
+    for seed in range(40):
         y = two_modes(np.random.default_rng(seed), 80, -0.05)
         low, high = symmetry.interval(y, estimate(y)[0], 0.02, ALPHA)
-        missed += not low <= -0.05 <= high
         width.append(high - low)
 
-    assert missed <= 2
+        assert low <= -0.05 <= high
+
     assert np.median(width) < 0.06
 
 
