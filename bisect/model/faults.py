@@ -64,291 +64,243 @@ class Rule:
     """Handling of a fault."""
 
     what: str
-    stage: Stage | None
-    """None for any."""
-    tries: int
-    """Attempts before the reaction, including the first."""
-    reaction: Reaction
     advice: str
     """Advice for mails and pages."""
+    stage: Stage | None = None
+    """None for any."""
+    tries: int = 1
+    """Attempts before the reaction, including the first."""
+    reaction: Reaction = Reaction.RETRY
     says: str = ""
     """Pattern of its sentences from `sample_validity`."""
 
 
 _BUILD, _DEPLOY, _BOOT, _BENCH = Stage.BUILD, Stage.DEPLOY, Stage.BOOT, Stage.BENCH
-_RETRY, _SKIP, _INFRA = Reaction.RETRY, Reaction.SKIP, Reaction.INFRA
+_SKIP, _INFRA = Reaction.SKIP, Reaction.INFRA
 _QUARANTINE, _ABORT = Reaction.QUARANTINE, Reaction.ABORT
 _ITS_TEXT = "Read the console output in the report."
 
 RULES: dict[Fault, Rule] = {
     Fault.CHECKOUT: Rule(
         "the checkout fails, or the tree is of another revision",
-        Stage.CHECKOUT,
-        1,
-        _RETRY,
         "Look at the tree's server, and at the clone on the build host.",
+        Stage.CHECKOUT,
     ),
     Fault.DOES_NOT_BUILD: Rule(
         "the kernel, its tools or its programs do not build, or a patch does not apply",
-        _BUILD,
-        1,
-        _SKIP,
         "Read the first error in the report.",
+        _BUILD,
+        reaction=_SKIP,
     ),
     Fault.STALE_BUILD: Rule(
         "the built kernel names another revision",
-        _BUILD,
-        1,
-        _RETRY,
         "If it repeats, remove the object directory on the build host.",
+        _BUILD,
     ),
     Fault.BUILD_HANGS: Rule(
         "a build does not end within `build_timeout`",
-        _BUILD,
-        1,
-        _RETRY,
         "Look at the build host, or give it more time.",
+        _BUILD,
     ),
     Fault.BUILDER: Rule(
         "the build host lacks disk space, memory or tools, kills a build, or is busy with another "
         "build for `build_timeout`",
-        _BUILD,
-        1,
-        _INFRA,
         "Check the disk, memory, tools and other builds of this host.",
+        _BUILD,
+        reaction=_INFRA,
     ),
     Fault.DEPLOYMENT: Rule(
         "the kernel on the DUT differs from the one that was sent",
-        _DEPLOY,
-        2,
-        _RETRY,
         "Look at the DUT's disk.",
+        _DEPLOY,
+        tries=2,
     ),
     Fault.DISK_FULL: Rule(
         "the DUT's disk is full even without test kernels",
-        _DEPLOY,
-        2,
-        _QUARANTINE,
         "Free disk space on the DUT, first in `/boot`.",
+        _DEPLOY,
+        tries=2,
+        reaction=_QUARANTINE,
     ),
     Fault.UNFIT: Rule(
         "the DUT is not set up for its boot method",
-        _DEPLOY,
-        1,
-        _QUARANTINE,
         "Compare `deploy` and its table in the lab file with the disks of the DUT.",
+        _DEPLOY,
+        reaction=_QUARANTINE,
     ),
     Fault.COMMAND: Rule(
         "a command on a machine fails or hangs, or a port is not found",
-        None,
-        2,
-        _RETRY,
         "Run `netbisect-lab doctor`.",
+        tries=2,
     ),
     Fault.WRONG_KERNEL: Rule(
         "the DUT comes back on another kernel than ordered",
-        _BOOT,
-        2,
-        _SKIP,
         "If this happens with every kernel, check the loader and `nextboot`.",
+        _BOOT,
+        tries=2,
+        reaction=_SKIP,
     ),
-    Fault.PANIC_AT_BOOT: Rule("the kernel panics while it boots", _BOOT, 2, _SKIP, _ITS_TEXT),
+    Fault.PANIC_AT_BOOT: Rule(
+        "the kernel panics while it boots", _ITS_TEXT, _BOOT, tries=2, reaction=_SKIP
+    ),
     Fault.DOES_NOT_BOOT: Rule(
         "the kernel hangs while it boots, until a power cycle",
-        _BOOT,
-        2,
-        _SKIP,
         _ITS_TEXT,
+        _BOOT,
+        tries=2,
+        reaction=_SKIP,
     ),
     Fault.PANIC_UNDER_LOAD: Rule(
-        "the kernel panics under the load of a scenario", _BOOT, 1, _SKIP, _ITS_TEXT
+        "the kernel panics under the load of a scenario", _ITS_TEXT, _BOOT, reaction=_SKIP
     ),
     Fault.HANG_UNDER_LOAD: Rule(
-        "the kernel hangs under the load, until a power cycle",
-        _BOOT,
-        1,
-        _SKIP,
-        _ITS_TEXT,
+        "the kernel hangs under the load, until a power cycle", _ITS_TEXT, _BOOT, reaction=_SKIP
     ),
     Fault.POWER_LOSS: Rule(
         "the DUT restarts during a trial, and its console shows no panic",
-        _BOOT,
-        1,
-        _RETRY,
         "Look at its power supply and its switch.",
+        _BOOT,
     ),
     Fault.UNREACHABLE: Rule(
         "the DUT does not answer, even after a power cycle",
-        None,
-        1,
-        _QUARANTINE,
         "Check the machine, its console and its management network.",
+        reaction=_QUARANTINE,
     ),
     Fault.POWER_SWITCH: Rule(
         "the power switch of a DUT that does not answer is missing or fails",
-        None,
-        1,
-        _QUARANTINE,
         "Switch the machine on, and try the command `power.cycle` of the lab file.",
+        reaction=_QUARANTINE,
     ),
     Fault.HOST_KEY: Rule(
         "a machine shows another SSH host key",
-        None,
-        1,
-        _QUARANTINE,
         "If it was reinstalled, put its new key into `known_hosts`; if not, find out which "
         "machine answers.",
+        reaction=_QUARANTINE,
     ),
     Fault.NO_GOOD_KERNEL: Rule(
         "the DUT cannot be brought back to its known-good kernel",
-        _BOOT,
-        1,
-        _QUARANTINE,
         "Boot the known-good kernel by hand, and compare `known_good` with `loader.conf`.",
+        _BOOT,
+        reaction=_QUARANTINE,
     ),
     Fault.SCENARIO: Rule(
         "a scenario's module or rule does not load, or the testbed cannot send its packets",
-        _BENCH,
-        1,
-        _SKIP,
         "Read the reason in the report; only this scenario is left out.",
+        _BENCH,
+        reaction=_SKIP,
     ),
     Fault.GENERATOR_DIES: Rule(
         "the generator does not answer, or stops in the middle of a run",
-        _BENCH,
-        2,
-        _INFRA,
         "Look at the generator.",
-        r"(^|: )the sender reports ",
+        _BENCH,
+        tries=2,
+        reaction=_INFRA,
+        says=r"(^|: )the sender reports ",
     ),
     Fault.RECEIVER_DIES: Rule(
         "the receiver does not answer, or stops in the middle of a run",
-        _BENCH,
-        2,
-        _INFRA,
         "Look at the receiver.",
+        _BENCH,
+        tries=2,
+        reaction=_INFRA,
     ),
     Fault.PKT_GEN_DIES: Rule(
         "a thread of pkt-gen dies",
-        _BENCH,
-        2,
-        _INFRA,
         "Look at pkt-gen and netmap on the generator and the receiver.",
-        r"pkt-gen crashed",
+        _BENCH,
+        tries=2,
+        reaction=_INFRA,
+        says=r"pkt-gen crashed",
     ),
     Fault.THROTTLING: Rule(
         "a processor of the DUT is throttled, or too hot",
-        _BENCH,
-        2,
-        _INFRA,
         "Check its fans, air flow and power settings.",
-        r"^the router (ran at [\d.]+ MHz|was throttled|was too hot)",
+        _BENCH,
+        tries=2,
+        reaction=_INFRA,
+        says=r"^the router (ran at [\d.]+ MHz|was throttled|was too hot)",
     ),
     Fault.NO_LINK: Rule(
         "a data port has no link, on the known-good kernel either",
-        _BENCH,
-        2,
-        _INFRA,
         "Look at the cables and at the ports' other ends.",
+        _BENCH,
+        tries=2,
+        reaction=_INFRA,
     ),
     Fault.NO_TRAFFIC: Rule(
         "nothing arrives, while the known-good kernel has all links",
-        _BENCH,
-        2,
-        _RETRY,
         "The revision may be the cause.",
-        r"has no link (before|after) the run|^(the receiver|receiver \d+ on \S+): none of its ",
+        _BENCH,
+        tries=2,
+        says=r"has no link (before|after) the run|"
+        r"^(the receiver|receiver \d+ on \S+): none of its ",
     ),
     Fault.WRONG_RATE: Rule(
         "the generator offers too little, or not steadily",
-        _BENCH,
-        2,
-        _INFRA,
         "Look at the generator: other load, flow control, `line_rate_pps`.",
-        r"^(the )?generator (\d+ on \S+ )?(\(\d+ bytes\) )?offered |^the generators did not send ",
+        _BENCH,
+        tries=2,
+        reaction=_INFRA,
+        says=r"^(the )?generator (\d+ on \S+ )?(\(\d+ bytes\) )?offered |"
+        r"^the generators did not send ",
     ),
     Fault.LINK_FLAP: Rule(
         "a link goes down in the middle of a run",
-        _BENCH,
-        2,
-        _RETRY,
         "Check the cables; the driver of the revision may be the cause too.",
-        r"^packets were missing for ",
+        _BENCH,
+        tries=2,
+        says=r"^packets were missing for ",
     ),
     Fault.DAMAGED: Rule(
         "packets arrive damaged at any port",
-        _BENCH,
-        2,
-        _INFRA,
         "Look at the cable or transceiver of the named port.",
-        r" counted [\d,]+ (packets with a wrong CRC|errors) during the run",
+        _BENCH,
+        tries=2,
+        reaction=_INFRA,
+        says=r" counted [\d,]+ (packets with a wrong CRC|errors) during the run",
     ),
     Fault.CLOCK_JUMP: Rule(
         "the clock of the DUT or of its worker jumps in the middle of a run",
-        _BENCH,
-        2,
-        _RETRY,
         "Look at the time service of the named host; let it set the clock at boot only.",
-        r"^the clock of ",
+        _BENCH,
+        tries=2,
+        says=r"^the clock of ",
     ),
     Fault.OTHER_LOAD: Rule(
         "other programs keep the DUT busy",
-        _BENCH,
-        2,
-        _RETRY,
         "Find the other programs on the DUT.",
-        r"^other programs took ",
+        _BENCH,
+        tries=2,
+        says=r"^other programs took ",
     ),
     Fault.SETTINGS: Rule(
         "a setting or a module is not as ordered, or changes during the run",
-        _BENCH,
-        2,
-        _RETRY,
         "Find out who changes it.",
-        r" was '.*' before the run, ordered was | changed during the run, from ",
+        _BENCH,
+        tries=2,
+        says=r" was '.*' before the run, ordered was | changed during the run, from ",
     ),
     Fault.ODD_RUN: Rule(
         "any other [reason to refuse a run](lab.md#what-makes-a-run-a-sample)",
-        _BENCH,
-        2,
-        _RETRY,
         "Read the problems of the run.",
+        _BENCH,
+        tries=2,
     ),
-    Fault.WORKER_LOST: Rule(
-        "the worker of a testbed or of a builder is gone",
-        None,
-        1,
-        _RETRY,
-        "Start it.",
-    ),
-    Fault.MASTER_STOPPED: Rule(
-        "the master was stopped under an order",
-        None,
-        1,
-        _RETRY,
-        "Nothing.",
-    ),
+    Fault.WORKER_LOST: Rule("the worker of a testbed or of a builder is gone", "Start it."),
+    Fault.MASTER_STOPPED: Rule("the master was stopped under an order", "Nothing."),
     Fault.NO_ANSWER: Rule(
         "a command of the lab ends without an answer",
-        None,
-        3,
-        _ABORT,
         "Look at the log of the order.",
+        tries=3,
+        reaction=_ABORT,
     ),
     Fault.USAGE: Rule(
         "the worker's lab file or command line is wrong",
-        None,
-        3,
-        _ABORT,
         "Put the same lab file on every host. Tries are ten minutes apart.",
+        tries=3,
+        reaction=_ABORT,
     ),
-    Fault.CANCELLED: Rule(
-        "an order is cancelled",
-        None,
-        1,
-        _ABORT,
-        "Nothing.",
-    ),
+    Fault.CANCELLED: Rule("an order is cancelled", "Nothing.", reaction=_ABORT),
 }
 """In order of precedence for problems of a run."""
 
