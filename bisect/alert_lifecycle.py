@@ -78,6 +78,7 @@ def apply_change(number: int, life: AlertStatus, change: StatusChange) -> AlertS
     if change.action is AlertAction.MERGE and (change.into is None or change.into == number):
         raise AlertTransitionError(f"alert {number} can only be merged into another alert")
     ends = state.ended and not life.state.ended
+    recovered = change if ends and state is AlertState.FIXED else life
     merging = change.action is AlertAction.MERGE
     return replace(
         life,
@@ -86,7 +87,7 @@ def apply_change(number: int, life: AlertStatus, change: StatusChange) -> AlertS
         muted_until=_muted_until(life, state, change),
         announced_at=change.at if change.action is AlertAction.ANNOUNCE else life.announced_at,
         closed_at=change.at if ends else life.closed_at if state.ended else None,
-        recovery=change.recovery if state is AlertState.FIXED and ends else _kept(life, state),
+        recovery=recovered.recovery if state.ended else "",
         merged_into=change.into if merging else life.merged_into,
     )
 
@@ -95,11 +96,6 @@ def _muted_until(life: AlertStatus, state: AlertState, change: StatusChange) -> 
     if state is not AlertState.MUTED:
         return None
     return change.until if change.action is AlertAction.MUTE else life.muted_until
-
-
-def _kept(life: AlertStatus, state: AlertState) -> str:
-    """The recovery, while the alert is ended."""
-    return life.recovery if state.ended else ""
 
 
 def _refusal(number: int, life: AlertStatus, action: AlertAction) -> str:

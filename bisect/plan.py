@@ -6,7 +6,6 @@ from typing import assert_never
 
 from netbisect.bisect import measurement
 from netbisect.bisect.detection import retest
-from netbisect.bisect.model.detection_results import SearchForecast
 from netbisect.bisect.model.evidence import Evidence, Prices
 from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, InFlight, Wait
 from netbisect.bisect.model.jobs import (
@@ -21,7 +20,7 @@ from netbisect.bisect.model.results import Move, NightlyResult, ProfileResult, T
 from netbisect.bisect.search import engine
 from netbisect.bisect.search.prefetch import forecast, revisions_to_prefetch
 
-__all__ = ["SearchForecast", "forecast", "next_move", "revisions_to_prefetch"]
+__all__ = ["forecast", "next_move", "revisions_to_prefetch"]
 
 
 def next_move(

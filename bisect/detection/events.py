@@ -299,10 +299,6 @@ def _with_dips(found: Sequence[ShiftEvent]) -> list[ShiftEvent]:
     return kept
 
 
-def _latest(revisions: Iterable[str], order: Mapping[str, int]) -> str:
-    return max(revisions, key=order.__getitem__)
-
-
 def _event(branch: str, group: Sequence[SeriesShift], order: Mapping[str, int]) -> ShiftEvent:
     members = tuple(sorted(group, key=lambda one: -abs(one.ln_ratio)))
     signs = {one.ln_ratio > 0 for one in members}
@@ -315,8 +311,8 @@ def _event(branch: str, group: Sequence[SeriesShift], order: Mapping[str, int]) 
     return ShiftEvent(
         branch=branch,
         kind=kind,
-        before=_latest([one.before for one in members], order),
-        at=min([one.at for one in members], key=order.__getitem__),
+        before=max((one.before for one in members), key=order.__getitem__),
+        at=min((one.at for one in members), key=order.__getitem__),
         shifts=members,
     )
 

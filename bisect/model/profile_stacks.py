@@ -58,8 +58,7 @@ class StackShift:
 def parse(text: str) -> dict[Stack, int]:
     """Parses a callgraph of `pmcstat -G`, or folded lines `outer;inner 12`.
 
-    Raises:
-        StacksError: Neither format, or no samples.
+    Raises StacksError if it is neither, or without samples.
     """
     first = next((line for line in text.split("\n") if line.strip()), "")
     stacks = _callgraph(text) if _HEADER.match(first) or _NODE.match(first) else _folded(text)
@@ -137,7 +136,6 @@ class _Node:
     """A line of a callgraph: a function, and by their own lines those that had called it."""
 
     name: str
-    samples: int
     left: int
     """Samples that none of its callers accounts for: their stacks end here."""
 
@@ -173,7 +171,7 @@ def _callgraph(text: str) -> dict[Stack, int]:
                 raise StacksError(f"{_quoted(number, line)}: it does not belong to the line above")
             if path:
                 path[-1].left -= samples
-            path.append(_Node(_function(name, image), samples, samples))
+            path.append(_Node(_function(name, image), samples))
     _leave(path, 0, stacks)
     if len(events) > 1:
         raise StacksError(
@@ -205,10 +203,9 @@ def _function(name: str, image: str) -> str:
 
 
 def ranges(stacks: Sequence[Stack], begin: int, end: int, depth: int) -> Iterator[tuple[int, int]]:
-    """Positions at which sorted stacks with `depth` common functions diverge.
+    """Begins and ends of sorted stacks with the same function after `depth` common ones.
 
-    Yields:
-        Begin and end of those with the same function next; those that end there are left out.
+    Stacks that end there are left out.
     """
     while begin < end and len(stacks[begin]) == depth:
         begin += 1
