@@ -29,7 +29,7 @@ ASSUMES_NORMAL = (
     "verdict does not depend on it."
 )
 """Explains `UNPROVEN` below a verdict that names a difference."""
-_LARGEST = 1e100
+LARGEST = 1e100
 """Largest value whose squares stay in the range of a double."""
 _HEAD = "    N           Min           Max        Median           Avg        Stddev"
 
@@ -131,8 +131,8 @@ def vitals(name: str, values: Sequence[float], variant: Variant = Variant.CURREN
         raise ValueError(f"Dataset {name} must contain at least {POINTS_MIN} data points")
     given = [float(value) for value in values]
     for value in given:
-        if not abs(value) <= _LARGEST:
-            raise ValueError(f"Dataset {name}: {value} is not a number of at most {_LARGEST:g}")
+        if not abs(value) <= LARGEST:
+            raise ValueError(f"Dataset {name}: {value} is not a number of at most {LARGEST:g}")
     n = len(given)
     points = tuple(sorted(given))
     # Not sum(): from Python 3.12 on it corrects the rounding that ministat does not.

@@ -19,6 +19,7 @@ from typing import IO
 import click
 
 from netbisect.localbisect.repository import LOCATION
+from netbisect.reports.render.ministat import LARGEST
 from netbisect.reports.render.words import clean
 
 SKIP = 125
@@ -234,8 +235,8 @@ def parse_value(text: str, metric: str) -> float:
         value = float(found.replace(",", "")) * _factor(unit)
     except ValueError:
         raise ValueError(f"{found!r} at --metric, not a number") from None
-    if not 0 < value < math.inf:
-        raise ValueError(f"{found}, expected a finite number above 0")
+    if not 0 < value <= LARGEST:
+        raise ValueError(f"{found}, expected a number above 0, at most {LARGEST:g}")
     return value
 
 
