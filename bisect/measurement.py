@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from scipy import special
-
 from netbisect.bisect.model.detection_results import DifferenceVerdict, RepeatedDifference
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
@@ -27,14 +25,12 @@ from netbisect.bisect.model.results import (
 )
 from netbisect.bisect.model.revision_key import short
 from netbisect.bisect.stats import boot_modes
-from netbisect.bisect.stats.effect import difference, paired, values
+from netbisect.bisect.stats.effect import code_interval, difference, paired, values
 
 SPARE = 3
 """Maximum extra boots to replace boots without a sample."""
 _LEAST = 2
 """Minimum boots of a side."""
-_BOTH_SIDES = 0.975
-"""Quantile of a 95 % interval."""
 
 
 def next_move(job: MeasureJob, evidence: Evidence) -> Move:
@@ -194,21 +190,6 @@ def narrowing(job: MeasureJob, evidence: Evidence, revision: str, scenario: str)
 
 
 # ----------------------------------------------------------------------------------- verdicts
-
-
-def code_interval(effect: Effect, noise: Noise | None) -> tuple[float, float]:
-    """95 % interval of a difference including image noise, ln ratio.
-
-    Args:
-        effect: Between two images.
-        noise: Of the series; None for the interval of the boots.
-    """
-    if noise is None or noise.image <= 0:
-        return effect.low, effect.high
-    images = float(special.stdtrit(noise.image_weight, _BOTH_SIDES)) * math.sqrt(2) * noise.image
-    low = math.hypot(effect.ln_ratio - effect.low, images)
-    high = math.hypot(effect.high - effect.ln_ratio, images)
-    return effect.ln_ratio - low, effect.ln_ratio + high
 
 
 def classify(effect: Effect, noise: Noise | None, min_effect: float) -> DifferenceVerdict:

@@ -23,7 +23,7 @@ from netbisect.bisect.search.kernel_comparison import (
 )
 from netbisect.bisect.search.search_space import SearchSpace, Target, spread_of_boots
 from netbisect.bisect.stats.arrays import Floats
-from netbisect.bisect.stats.effect import effects
+from netbisect.bisect.stats.effect import code_interval, effects
 from netbisect.bisect.stats.sequential import BLOCK, COMPARES_ENDS, SequentialTest
 
 NAMING_THRESHOLD = 0.99
@@ -278,7 +278,11 @@ def _suspects(space: SearchSpace, group: CandidateGroup, posterior: Posterior) -
 def _effects(
     space: SearchSpace, group: CandidateGroup, tested: SequentialTest
 ) -> tuple[Effect, ...]:
-    """The effects of a culprit: the lead by its proof, the others by all fresh boots."""
+    """The effects of a culprit: the lead by its proof, the others by all fresh boots.
+
+    The intervals are those of the commit: they include image noise, which `p` of the two kernels
+    does not.
+    """
     job, why = space.job, _why(space, group)
     assert group.good is not None
     assert group.bad is not None
@@ -295,7 +299,8 @@ def _effects(
     if tested.interval is not None:
         low, high = tested.interval
         lead = replace(lead, ln_ratio=tested.mean, low=low, high=high)
-    return (lead, *others)
+    measured = [(one, *code_interval(one, job.noise)) for one in (lead, *others)]
+    return tuple(replace(one, low=low, high=high) for one, low, high in measured)
 
 
 def credible_range(

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import special
 
 from netbisect.bisect.model.detection_results import BootModes
+from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Observation
 from netbisect.bisect.model.results import Effect
 from netbisect.bisect.stats.boot_modes import to_fast_mode
@@ -209,6 +210,22 @@ def effects(
             spread = known if name == lead else NO_PRIOR
             found.append(difference(fast, slow, name, known=spread, strata=strata))
     return tuple(found)
+
+
+def code_interval(effect: Effect, noise: Noise | None) -> tuple[float, float]:
+    """95 % interval of a difference including image noise, ln ratio.
+
+    Args:
+        effect: Between two images.
+        noise: Of the series; None for the interval of the boots.
+    """
+    if noise is None or noise.image <= 0:
+        return effect.low, effect.high
+    quantile = float(special.stdtrit(max(noise.image_weight, 1.0), 0.975))
+    images = quantile * math.sqrt(2) * noise.image
+    low = math.hypot(effect.ln_ratio - effect.low, images)
+    high = math.hypot(effect.high - effect.ln_ratio, images)
+    return effect.ln_ratio - low, effect.ln_ratio + high
 
 
 def yields_no_sample(observations: Iterable[Observation], scenario: str) -> bool:

@@ -30,7 +30,7 @@ from netbisect.reports.pages import requests
 from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN
 from netbisect.reports.render.words import Name
-from netbisect.steps.service.numeric import measurement
+from netbisect.steps.service.numeric import effect_sizes, measurement
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import JobRecord, Request, RequestState
 from netbisect.store.ledger import Ledger
@@ -154,7 +154,7 @@ def _compared(
     noise: Noise | None,
     word: DifferenceVerdict,
 ) -> ComparedRevision:
-    low, high = measurement.code_interval(effect, noise)
+    low, high = effect_sizes.code_interval(effect, noise)
     return ComparedRevision(
         testbed=record.job.testbed,
         run=record.run,
@@ -314,7 +314,7 @@ def _why_open(job: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
     noise = job.noise.get(effect.scenario)
     if measurement.classify(effect, None, job.min_effect) is DifferenceVerdict.SLOWER:
         metric = metric_of(effect.scenario)
-        ends = metric.ends(*measurement.code_interval(effect, noise))
+        ends = metric.ends(*effect_sizes.code_interval(effect, noise))
         low, high = (words.percent(end, effect.scenario) for end in ends)
         return (
             f"{kernels} differ in {where}: {words.change(effect)}. Images of the same code differ, "

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
         screening,
         self_check,
     )
+    from netbisect.bisect.stats import effect as effect_sizes
     from netbisect.bisect.stats import unaffected
     from netbisect.reports.console import health as health_report
     from netbisect.reports.documents import netbenches
 else:
     from netbisect.steps.service.compute import RemoteModule
 
+    effect_sizes = RemoteModule("netbisect.bisect.stats.effect")
     confirmation = RemoteModule("netbisect.bisect.detection.confirmation")
     histories = RemoteModule("netbisect.bisect.detection.histories")
     screening = RemoteModule("netbisect.bisect.detection.screening")
@@ -34,6 +36,7 @@ else:
 
 __all__ = [
     "confirmation",
+    "effect_sizes",
     "health",
     "health_report",
     "histories",

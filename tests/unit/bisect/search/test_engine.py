@@ -38,7 +38,7 @@ from netbisect.bisect.model.results import (
 from netbisect.bisect.search.engine import next_move
 from netbisect.bisect.search.posterior import posterior_of
 from netbisect.bisect.search.search_space import build_search_space
-from netbisect.bisect.search.verification import credible_range
+from netbisect.bisect.search.verification import CandidateGroup, credible_range, verify
 from netbisect.bisect.stats.sequential import COMPARES_ENDS
 
 
@@ -62,6 +62,22 @@ def test_culprit_is_found_and_verified(culprit: int) -> None:
         assert second == third
     assert lead.p < 0.01
     assert lead.ln_ratio < math.log(0.95) / 2
+
+
+def test_interval_of_a_culprit_includes_image_noise() -> None:
+    """At least 90 % of the 95 % intervals contain the effect of the commit."""
+    random, effect, held = np.random.default_rng(1), math.log(0.95), []
+    job = bisection(2, noise=Noise(boot=0.001, image=0.006))
+    for offsets in random.normal(0, 0.006, (100, 2)):
+        boots = proof("r0", "r1", (14 + offsets[0], 14 + effect + offsets[1]))
+        space = build_search_space(job, Evidence(boots))
+        group = CandidateGroup((1,), 1.0, *space.target_at[:2])
+        found = verify(space, group, Posterior({}, 0.0), PRICES)
+        if isinstance(found, Culprit):
+            held.append(found.effects[0].low < effect < found.effects[0].high)
+
+    assert len(held) >= 90
+    assert sum(held) >= 0.9 * len(held)
 
 
 @pytest.mark.long
