@@ -18,7 +18,7 @@ _WIDE = 1000
 
 def as_table(events: Sequence[ShiftEvent]) -> str:
     """A line for every event, with the series in which it is largest."""
-    head = ("branch", "range", "kind", "largest in", "change, 95 % interval", "images", "score")
+    head = ("branch", "range", "kind", "largest in", "change, 95 % interval", "revisions", "score")
     rows = [(*head, "also in")]
     for event in events:
         lead = event.shifts[0]
@@ -87,14 +87,16 @@ def why(event: ShiftEvent) -> str:
     """Evidence for an event, in a few sentences."""
     members = event.shifts
     lead = members[0]
-    noise = f"image noise {100 * lead.noise.image:.1f} %, boot noise {100 * lead.noise.boot:.1f} %"
-    sentences = [f"Score {lead.score:.1f} at {noise}: {_sides(lead)}."]
+    sentences = [
+        f"Score {lead.score:.1f} at a noise of {100 * lead.noise.image:.1f} % between revisions and "
+        f"{100 * lead.noise.boot:.1f} % between values of one: {_sides(lead)}."
+    ]
     back = [one for one in members if one.back]
     ends = [one for one in members if one.ends]
     if back:
         revisions = _either(one.back for one in back)
         sentences.append(
-            f"With {revisions}, one image later, the level is back{_in(back, members)}."
+            f"With {revisions}, one revision later, the level is back{_in(back, members)}."
         )
     if ends:
         revisions = _either(one.ends for one in ends)
@@ -102,8 +104,8 @@ def why(event: ShiftEvent) -> str:
     if not back and not ends and 1 in {lead.images_before, lead.images_after}:
         offset = 100 * math.expm1(2 * math.sqrt(2) * lead.noise.image)
         sentences.append(
-            "One side is a single image, whose own offset may be a part of it: two images differ "
-            f"by up to about {offset:.0f} %."
+            "One side is a single revision, whose own offset may be a part of it: two equal "
+            f"revisions differ by up to about {offset:.0f} %."
         )
     if len(members) > 1:
         testbeds = len({one.testbed for one in members})
@@ -115,10 +117,10 @@ def why(event: ShiftEvent) -> str:
 def _sides(shift: SeriesShift) -> str:
     if shift.images_before is None:
         return (
-            "the latest images against the best of the quarter before them, without a step that "
+            "the latest revisions against the best of the quarter before them, without a step that "
             "is large enough to be seen"
         )
-    return f"{words.count(shift.images_before, 'image')} before and {shift.images_after} after"
+    return f"{words.count(shift.images_before, 'revision')} before and {shift.images_after} after"
 
 
 def _in(some: Sequence[SeriesShift], members: Sequence[SeriesShift]) -> str:
@@ -145,7 +147,7 @@ def _images(shift: SeriesShift) -> str:
 
 def _own(event: ShiftEvent, shift: SeriesShift) -> str:
     """Differences from the whole event."""
-    own = [f"{_images(shift)} images"] if shift.images_before is not None else []
+    own = [f"{_images(shift)} revisions"] if shift.images_before is not None else []
     if (shift.before, shift.at) != (event.before, event.at):
         own.append(f"measured {short_hash(shift.before)}..{short_hash(shift.at)}")
     return ", ".join([*own, f"score {shift.score:.1f}"])

@@ -104,11 +104,11 @@ class Histories:
 
 
 def few_boots(series: Mapping[SeriesName, Iterable[Level]]) -> Iterator[str]:
-    """A sentence about images with one boot, which cannot distinguish an outlier from a shift."""
+    """A sentence about revisions with one value, which cannot distinguish an outlier from a shift."""
     once = {name: sum(len(level.ln_pps) == 1 for level in series[name]) for name in series}
     if total := sum(once.values()):
         names = _names([name.title for name, count in once.items() if count])
-        yield f"images with a single boot, which may be an outlier: {total} (in {names})"
+        yield f"revisions with a single value, which may be an outlier: {total} (in {names})"
 
 
 def _level(image: Imported, say: Callable[[str], None]) -> Level | None:

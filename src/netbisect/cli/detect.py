@@ -88,7 +88,7 @@ def detect(
     elif found:
         click.echo(console.full(found) if verbose else console.as_table(found))
     else:
-        click.echo("No change of level found.")
+        click.echo(f"No change of level of {min_effect:g} % or more found.")
     sys.exit(1 if data.errors else 0)
 
 

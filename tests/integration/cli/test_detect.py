@@ -88,7 +88,7 @@ def test_events_of_a_file_are_a_table_or_json_with_the_documented_keys(file: Pat
     assert series["percent"] == round(100 * math.expm1(series["ln_ratio"]), 2)
     assert (series["images_before"], series["images_after"]) == (15, 15)
     assert (series["boots_before"], series["boots_after"]) == (75, 75)
-    assert event["why"].startswith(f"Score {series['score']:.1f} at image noise ")
+    assert event["why"].startswith(f"Score {series['score']:.1f} at a noise of ")
     assert (event["branch"], event["also_on"], event["back"]) == ("head", [], None)
 
     tables = PAGE.split("### JSON", 1)[1].split("### History files", 1)[0].split("|---|---|\n")[1:]
@@ -132,7 +132,7 @@ def test_since_takes_a_revision_or_a_day(file: Path) -> None:
     assert "--since yesterday: no such revision was measured" in wrong.output
 
     result = run(file, "--since", "2019-01-01")
-    assert result.stdout == "No change of level found.\n"
+    assert result.stdout == "No change of level of 2 % or more found.\n"
     assert "2 events without a time left out" in result.stderr
 
 
@@ -148,7 +148,10 @@ def test_since_takes_a_revision_or_a_day(file: Path) -> None:
         ({"v": [600000, 10**400]}, "r300300: 1 of 2 boots left out"),
         ({"rev": [1]}, "point 4 has [1] for its revision `rev`: it was left out"),
         ({"rev": "7f4e724829e", "image": ""}, "image 7f4e724829e names no revision by number"),
-        ({"v": [600000]}, f"a single boot, which may be an outlier: 1 (in {SERIES}/head)"),
+        (
+            {"v": [600000]},
+            f"revisions with a single value, which may be an outlier: 1 (in {SERIES}/head)",
+        ),
         ({"patch": "D123"}, "series of their own: 1 (r300300+d123)"),
         ("x", "point 4 is 'x' and no object: it was left out"),
     ],
@@ -184,15 +187,17 @@ def test_invalid_lines_are_reported_and_skipped(file: Path, bad: str, sentence: 
 
 
 @pytest.mark.parametrize(
-    "content", ["", "\n", "{", 99 * "{\n", line([]), "ci-1,c1,950\nci-1,c2,951\n"]
+    ("content", "lines"),
+    [("", 1), ("\n", 1), ("{", 2), (99 * "{\n", 3), (line([]), 1), ("ci,c1,950\nci,c2,951\n", 1)],
 )
-def test_a_file_without_history_is_refused(file: Path, content: str) -> None:
+def test_a_file_without_history_is_refused(file: Path, content: str, lines: int) -> None:
     file.write_text(content)
     result = run(file)
 
     assert result.exit_code == 1
-    assert f"{file}: no history found; expected JSON lines with hw, nic" in result.stderr
-    assert len(result.stderr.splitlines()) <= 3
+    problem = "no history found" if content.strip() else "empty"
+    assert f"{file}: {problem}; expected JSON lines with hw, nic" in result.stderr
+    assert len(result.stderr.splitlines()) == lines
 
 
 def test_points_are_sorted_and_the_first_of_a_revision_counts(file: Path) -> None:
@@ -267,7 +272,7 @@ def test_excluded_samples_are_reported(address: str) -> None:
     ledger.facts.record_all(facts(f"{29:040x}", 40, 540_000, conditions="c2"), "test")
     result = run("--database", address)
     assert "apu2/inet4-forwarding: samples under earlier conditions are left out" in result.stderr
-    assert result.stdout == "No change of level found.\n"
+    assert result.stdout == "No change of level of 2 % or more found.\n"
 
 
 def test_a_missing_or_empty_database_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from netbisect.store.db.database import database_exists
 from netbisect.store.netbenches.histories import Histories, few_boots
 
 _EXPECTED = (
-    "no history found; expected JSON lines with hw, nic, dir, cfg, pktgen and points, or "
+    "expected JSON lines with hw, nic, dir, cfg, pktgen and points, or "
     "measurements with metric, revision, value, unit and direction"
 )
 _SHOWN = 2
@@ -48,12 +48,14 @@ def of_files(files: Sequence[str]) -> DetectionInput:
         raise click.ClickException("histories of netbenches and measurements cannot be mixed")
     found = _of_measurements(measurements) if kinds == {True} else _of_histories(histories)
     if not found.series:
-        sentences = [*found.errors, *found.notes]
+        sentences = [*found.errors, *(one for one in found.notes if one != _NO_TIMES)]
         if len(sentences) > _SHOWN:
             sentences[1:] = [f"{len(sentences) - 1:,} more messages"]
         for sentence in sentences:
             click.echo(sentence, err=True)
-        raise click.ClickException(f"{', '.join(map(_shown, files))}: {_EXPECTED}")
+        raise click.ClickException(
+            f"{', '.join(map(_shown, files))}: no history found; {_EXPECTED}"
+        )
     return found
 
 
@@ -79,8 +81,9 @@ def _read(name: str, measurements: Measurements, histories: Histories | None = N
                     break
             first, lines = "".join(head[-1:]), itertools.chain(head, stream)
             if histories is not None and not is_measurements(first):
-                if first.strip() and first.lstrip()[0] not in "{[":
-                    raise click.ClickException(f"{shown}: {_EXPECTED}")
+                if not first.lstrip().startswith(("{", "[")):
+                    problem = "no history found" if first.strip() else "empty"
+                    raise click.ClickException(f"{shown}: {problem}; {_EXPECTED}")
                 histories.take(lines, shown)
                 return False
             measurements.read(lines, shown)

@@ -109,7 +109,7 @@ def test_single_slow_image_is_a_dip() -> None:
 
     assert summaries([event]) == [("dip", "r14", "r15", 2)]
     assert event.back == "r16"
-    assert "With r16, one image later, the level is back." in why(event)
+    assert "With r16, one revision later, the level is back." in why(event)
 
 
 def test_good_image_between_two_slow_ones_is_no_peak() -> None:
@@ -133,7 +133,7 @@ def test_partial_return_is_a_drop_and_an_improvement() -> None:
         ("drop", "r14", "r15", 2),
         ("improvement", "r15", "r16", 2),
     ]
-    assert "With r16, one image later, the level is back in 1 of 2 series." in why(drop)
+    assert "With r16, one revision later, the level is back in 1 of 2 series." in why(drop)
     assert "It ends what came with r15 in 1 of 2 series." in why(improvement)
 
 
@@ -193,7 +193,7 @@ def test_overlapping_ranges_form_one_event() -> None:
     text = full(found)
     assert "main r12..r14: drop" in text
     assert "-9.5 % (-11.3 to -7.7)" in text
-    assert "One side is a single image" in text
+    assert "One side is a single revision" in text
     assert "measured r12..r16" in text
     (data,) = as_data(found)
     assert (data["before"], data["at"], data["kind"], data["back"]) == ("r12", "r14", "drop", None)
