@@ -40,6 +40,8 @@ class RunningJob:
     progress: str
     """Progress in words."""
     now: str
+    request: int | None
+    """Request that it belongs to, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

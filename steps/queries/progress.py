@@ -63,6 +63,7 @@ def progress_of(ledger: Ledger, lab: LabContext, record: JobRecord) -> RunningJo
         left=left or None,
         progress=progress,
         now=order,
+        request=record.request,
     )
 
 

@@ -19,7 +19,7 @@ from site_fixtures import Page
 from netbisect.bisect.model.alert_change import ChangeBasis
 from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Noise
-from netbisect.bisect.model.jobs import BisectJob, Candidate, NightlyJob
+from netbisect.bisect.model.jobs import BisectJob, Candidate, NightlyJob, ProfileJob
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Unfinished
 from netbisect.reports.console import status
@@ -162,16 +162,19 @@ def test_running_jobs_have_progress_and_time_left(live: LiveCase) -> None:
     compared = comparison(alert.good, alert.bad, alert.lead, testbed=alert.testbed)
     live.ledger.jobs.add(compared, key="compare")
     live.search(revisions)
+    profiling = ProfileJob("main", alert.testbed, (alert.bad,), (alert.lead,))
+    profile = live.ledger.jobs.add(profiling, key="profile").id
     view = live.pages.overview()
     jobs = {job.kind: job for job in view.running}
 
-    assert set(jobs) == {"night", "comparison", "bisection"}
+    assert set(jobs) == {"night", "comparison", "bisection", "profiling"}
     assert (jobs["night"].done, jobs["night"].progress) == (0.0, "0 of 4 boots")
     assert (jobs["comparison"].done, jobs["comparison"].progress) == (0.0, "0 of about 16 boots")
     assert "6 commits; likeliest" in jobs["bisection"].progress
     assert all(job.left is not None and job.left > 60 for job in view.running)
     page = Page(live.index())
-    assert len(page.all("progress")) == 3
+    assert len(page.all("progress")) == 4
+    assert f"profile-{profile}.html" in page.values("href")
     assert "is running: 0 of 3 series measured." in page.text
 
     records = live.ledger.jobs.all_open()

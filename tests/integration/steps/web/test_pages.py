@@ -132,6 +132,7 @@ class PagesTest(ApiMaster):
         assert (request.who, request.via) == ("ann", "form")
         assert "+patch-" in request.parameters["subjects"][1]
         assert 'href="request-1.html"' in await self.page("requests.html")
+        assert '<a href="request-1.html">measurement 2</a>' in await self.page("index.html")
         page = await self.page("request-1.html")
         assert '<meta http-equiv="refresh"' in page
         assert "measurement on c2558: 0 of" in page
