@@ -115,15 +115,20 @@ def show(number: int, folder: Path | None, database: str | None, *, as_json: boo
     facts += [("commit", brief.culprit)] if brief.culprit else []
     facts += [("recovered at", alert.recovery)] if alert.recovery else []
     click.echo(table(facts, width=WIDE))
+    rows = [
+        (
+            f"{one.scenario} on {one.testbed}, {one.branch}",
+            words.change(one.difference),
+            words.boots(one.difference),
+            _range(one.good, one.bad),
+            words.day(one.at),
+        )
+        for one in alert.series
+        if one.difference is not None  # that of a candidate has no retest
+    ]
     click.echo("\nAnnounced numbers:")
-    rows = [("series", "change", "boots", "range", "announced")]
-    for one in alert.series:
-        numbers = ("not retested", "")
-        if one.difference is not None:
-            numbers = (words.change(one.difference), words.boots(one.difference))
-        series = f"{one.scenario} on {one.testbed}, {one.branch}"
-        rows.append((series, *numbers, _range(one.good, one.bad), words.day(one.at)))
-    click.echo(table(rows, width=WIDE))
+    head = ("series", "change", "boots", "range", "announced")
+    click.echo(table([head, *rows], width=WIDE) if rows else "  None.")
     click.echo("\nHistory:")
     lines = [
         (words.moment(one.at), one.who, one.state.value if one.state else "", words.clean(one.what))

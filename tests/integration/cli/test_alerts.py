@@ -109,11 +109,10 @@ def test_show_prints_announced_numbers_and_history(address: str) -> None:
     assert [line.split("  ")[1] for line in series] == [
         "inet4-forwarding on c2558, main",
         "inet4-pf-stateful on c2558, main",
-        "inet4-pf-stateful on apu2, main",
     ]
     assert "-10.0 % (-12.0 to -8.0)" in series[0]
     assert "5 + 6 boots" in series[0]
-    assert "not retested" in series[2]
+    assert "Announced numbers:\n  None.\n" in run(address, "show", "4").output
     history = shown.split("History:\n")[1].splitlines()
     assert "netbisect  open           confirmed by interleaved boots" in history[0]
     assert "UTC  netbisect  culprit-found  the search ended" in history[1]
