@@ -62,10 +62,11 @@ class PagesOfTestbed:
 class PageBuilder:
     """Renders pages; each method returns files by name."""
 
-    def __init__(self, lab: LabContext, ledger: Ledger, alerts: AlertIndex) -> None:
+    def __init__(self, lab: LabContext, ledger: Ledger, alerts: AlertIndex, url: str = "") -> None:
+        """`url` is the address of the pages; "" for a folder, which may be anywhere."""
         self.ledger = ledger
         self.lab = lab
-        self.documents = documents.DocumentQueries(self.ledger, self.lab, url="")
+        self.documents = documents.DocumentQueries(self.ledger, self.lab, url)
         self.alerts = alerts
         self.lines = {
             number: documents.alert_summary(one, alerts.changed.get(number, 0.0), self.lab.title)

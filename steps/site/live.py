@@ -177,7 +177,10 @@ class LivePages:
         if event != self._event:
             self.alerts = AlertIndex.of(self.ledger)
             self.builder = PageBuilder(
-                LabContext(self.lab, self.settings), self.ledger, self.alerts
+                LabContext(self.lab, self.settings),
+                self.ledger,
+                self.alerts,
+                self.settings.page_address(""),
             )
             self._event = event
 

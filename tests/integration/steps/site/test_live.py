@@ -113,6 +113,8 @@ def test_overview_shows_the_night_and_open_alerts(live: LiveCase) -> None:
     assert alerts
     for alert in alerts:
         assert f"alert-{alert.id}.html" in links
+        document = json.loads(live.page(f"alert-{alert.id}.json"))
+        assert document["address"] == live.settings.report_address(alert.id)
         assert alert.culprit[:12] in page.text
     assert f"{len(alerts)} open alert" in page.text
     assert "main: latest level against baseline" in page.text
