@@ -87,10 +87,9 @@ def why(event: ShiftEvent) -> str:
     """Evidence for an event, in a few sentences."""
     members = event.shifts
     lead = members[0]
-    sentences = [
-        f"Score {lead.score:.1f} at a noise of {100 * lead.noise.image:.1f} % between revisions and "
-        f"{100 * lead.noise.boot:.1f} % between values of one: {_sides(lead)}."
-    ]
+    noise = f"{100 * lead.noise.image:.1f} % between revisions"
+    noise += f" and {100 * lead.noise.boot:.1f} % between values of one"
+    sentences = [f"Score {lead.score:.1f} at a noise of {noise}: {_sides(lead)}."]
     back = [one for one in members if one.back]
     ends = [one for one in members if one.ends]
     if back:

@@ -104,7 +104,7 @@ class Histories:
 
 
 def few_boots(series: Mapping[SeriesName, Iterable[Level]]) -> Iterator[str]:
-    """A sentence about revisions with one value, which cannot distinguish an outlier from a shift."""
+    """A sentence about revisions with one value, which may be an outlier as well as a shift."""
     once = {name: sum(len(level.ln_pps) == 1 for level in series[name]) for name in series}
     if total := sum(once.values()):
         names = _names([name.title for name, count in once.items() if count])

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import func, select
 
 from netbisect.bisect.model.entities import Boot, Sample
-from netbisect.bisect.model.revision_key import parts_of
+from netbisect.bisect.model.revision_key import parts_of, short
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, PlaceRow, SampleRow, record_of
 from netbisect.store.repositories.evidence import image_of_boot
@@ -148,7 +148,7 @@ class SampleRepository(LedgerRepository):
         )
         with self.reading() as session:
             reasons = [
-                f"{revision} is left out: it is on no known branch"
+                f"{short(revision)} is left out: it is on no known branch"
                 for revision in session.scalars(unplaced)
                 if not parts_of(revision)[1]  # samples of patches belong to requests
             ]

@@ -20,6 +20,7 @@ from netbisect.cli.input import suggestion, without_number
 from netbisect.cli.input.detection import DetectionInput, of_database, of_files
 from netbisect.cli.listing import json_option, print_json
 from netbisect.reports.console import events as console
+from netbisect.reports.model.types import short_hash
 from netbisect.reports.render import words
 from netbisect.steps.service.options import database_option
 
@@ -138,10 +139,10 @@ def _since(found: Sequence[ShiftEvent], since: str, data: DetectionInput) -> lis
         if (number := _number(since, order)) is not None
     }
     if not numbers:
+        known = next(iter(next(iter(data.order.values()), {})), "r303643")
         raise click.ClickException(
             f"--since {since}: no such revision was measured; expected one such as "
-            f"{next(iter(next(iter(data.order.values()), {})), 'r303643')}, or a day such as "
-            "2026-03-01"
+            f"{short_hash(known)}, or a day such as 2026-03-01"
         )
     for branch in dict.fromkeys(event.branch for event in found):
         if branch not in numbers:

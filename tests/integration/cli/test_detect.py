@@ -187,17 +187,16 @@ def test_invalid_lines_are_reported_and_skipped(file: Path, bad: str, sentence: 
 
 
 @pytest.mark.parametrize(
-    ("content", "lines"),
-    [("", 1), ("\n", 1), ("{", 2), (99 * "{\n", 3), (line([]), 1), ("ci,c1,950\nci,c2,951\n", 1)],
+    "content", ["", "\n", "{", 99 * "{\n", line([]), "ci-1,c1,950\nci-1,c2,951\n"]
 )
-def test_a_file_without_history_is_refused(file: Path, content: str, lines: int) -> None:
+def test_a_file_without_history_is_refused(file: Path, content: str) -> None:
     file.write_text(content)
     result = run(file)
 
     assert result.exit_code == 1
     problem = "no history found" if content.strip() else "empty"
     assert f"{file}: {problem}; expected JSON lines with hw, nic" in result.stderr
-    assert len(result.stderr.splitlines()) == lines
+    assert len(result.stderr.splitlines()) <= min(1 + content.count("{"), 3)
 
 
 def test_points_are_sorted_and_the_first_of_a_revision_counts(file: Path) -> None:
@@ -266,7 +265,7 @@ def test_excluded_samples_are_reported(address: str) -> None:
     ledger.facts.record_all(facts("e" * 40, 3, 1.0), "test")
     result = run("--database", address, "--json")
 
-    assert f"{'e' * 40} is left out: it is on no known branch" in result.stderr
+    assert f"{'e' * 12} is left out: it is on no known branch" in result.stderr
     assert len(listed(result)) == 1
 
     ledger.facts.record_all(facts(f"{29:040x}", 40, 540_000, conditions="c2"), "test")

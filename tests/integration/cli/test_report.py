@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import Result
 from programs import netbisect
@@ -210,11 +211,17 @@ def test_the_kernel_with_the_most_boots_is_used() -> None:
     assert warnings == ["pf: r1 has several kernels; using the one with the most boots"] * 2
 
 
-def test_a_revision_whose_name_looks_like_a_label_is_found() -> None:
-    named = Choice(("n1-rc", "n2-rc"))
-    (scenario,) = chosen([results("n1-rc"), results("n2-rc")], named, print).scenarios
+def test_a_revision_is_found_by_the_number_of_its_label_and_shown_abbreviated() -> None:
+    found = [replace(results(digit * 40), label=f"n{digit}-{digit * 12}") for digit in "12"]
+    (scenario,) = chosen(found, Choice(("n1", "n2")), print).scenarios
 
-    assert [one.name for one in scenario.sets] == ["n1-rc", "n2-rc"]
+    assert [one.name for one in scenario.sets] == ["n1-111111111111", "n2-222222222222"]
+    with pytest.raises(click.ClickException, match=r"'n3'; there is 1{12}, 2{12}$"):
+        chosen(found, Choice(("n3",)), print)
+
+    names = ("n1-rc", "n2-rc")
+    (scenario,) = chosen([*map(results, names)], Choice(names), print).scenarios
+    assert [one.name for one in scenario.sets] == list(names)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -15,6 +15,7 @@ from netbisect.cli.input import MAX_SUGGESTIONS, suggestion, without_number
 from netbisect.cli.input.detection import of_database
 from netbisect.reports.documents.netbenches_study import FlameGraph, Study
 from netbisect.reports.model.compared import ComparedScenario, Set
+from netbisect.reports.model.types import short_hash
 from netbisect.reports.render.ministat import Variant
 from netbisect.reports.render.ministat_input import read_points
 from netbisect.steps.service.database_thread import open_ledger
@@ -171,8 +172,8 @@ def chosen(found: Sequence[ImageResults], choice: Choice, say: Callable[[str], N
     """
     found = _one(found, "testbed", choice.testbed)
     found = _one(found, "branch", choice.branch)
-    known = list(dict.fromkeys(one.revision for one in found))
-    revisions = [_revision(name, known) for name in choice.revisions] or known
+    known = {one.revision: one.label for one in found}
+    revisions = [_revision(name, known) for name in choice.revisions] or list(known)
     measured = list(dict.fromkeys(one.scenario for one in found))
     for name in choice.scenarios:
         if name not in measured:
@@ -190,11 +191,12 @@ def chosen(found: Sequence[ImageResults], choice: Choice, say: Callable[[str], N
             sets = [Set(one.label, one.pps, f"{one.label}.{name}") for one in images]
             scenarios.append(ComparedScenario(name, sets, series=name))
         else:
-            both = " and ".join(revisions[:2])
+            both = " and ".join(map(short_hash, revisions[:2]))
             say(f"{name} left out: not measured with {both}")
     if not scenarios:
         raise click.ClickException(
-            f"nothing to compare: no scenario was measured with {revisions[0]} and another revision"
+            f"nothing to compare: no scenario was measured with {short_hash(revisions[0])} and "
+            "another revision"
         )
     for revision in revisions:
         images = _images(found, revision, names, lambda _: None)
@@ -213,7 +215,8 @@ def _of_revision(images: Sequence[ImageResults], revision: str) -> Study:
         scenarios = [ComparedScenario(images[0].label, sets)]
     if not scenarios:
         raise click.ClickException(
-            f"nothing to compare: expected another revision beside {revision}, or a second scenario"
+            f"nothing to compare: expected another revision beside {short_hash(revision)}, or a "
+            "second scenario"
         )
     return Study("", scenarios, _conditions(images))
 
@@ -282,14 +285,18 @@ def _one(found: Sequence[ImageResults], kind: str, wanted: str) -> list[ImageRes
     return [one for one in found if getattr(one, kind) == (wanted or names[0])]
 
 
-def _revision(name: str, known: Sequence[str]) -> str:
+def _revision(name: str, known: Mapping[str, str]) -> str:
+    """The revision that a hash, its beginning or a label names; `known` has labels by revision."""
     name = without_number(name, known)
     for wanted in (name, f"r{name}"):
         if wanted in known:
             return wanted
-    like = [one for one in known if one.startswith(name)]
+    like = [one for one in known if one.startswith(name) or known[one].startswith(f"{name}-")]
     if len(like) == 1:
         return like[0]
     if like:
-        raise click.ClickException(f"{name} is ambiguous: {', '.join(like[:MAX_SUGGESTIONS])}")
-    raise click.ClickException(f"there is no revision {name!r}{suggestion(name, known)}")
+        shown = ", ".join(map(short_hash, like[:MAX_SUGGESTIONS]))
+        raise click.ClickException(f"{name} is ambiguous: {shown}")
+    raise click.ClickException(
+        f"there is no revision {name!r}{suggestion(name, map(short_hash, known))}"
+    )
