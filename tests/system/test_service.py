@@ -145,7 +145,7 @@ def wait_for(play: DemoRun, wanted: Callable[[LedgerEvent], bool] | None = None)
         events, play.marker = play.ledger.events.since(play.marker)
         return any(map(wanted, events))
 
-    wait_until(is_over, LIMIT)
+    wait_until(is_over, LIMIT, every=0.4)
 
 
 def during(play: DemoRun, kind: type, stage: str) -> Callable[[LedgerEvent], bool]:
@@ -283,7 +283,7 @@ def test_only_the_culprit_is_named_despite_a_killed_master(service: DemoService)
     assert "diff --git a/sys/dev/e1000/" in get(play, page)
     # Profiles are taken after the search.
     function = '<th scope="row"><code>igb_isc_rxd_pkt_get</code></th>'
-    wait_until(lambda: function in get(play, page), LIMIT)
+    wait_until(lambda: function in get(play, page), LIMIT, every=1.0)
     (shown,) = json.loads(get(play, "plugins/netbisect/overview.json"))["alerts"]
     assert shown["culprit"] == planted
     with pytest.raises(urllib.error.HTTPError, match="404"):

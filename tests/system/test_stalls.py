@@ -147,7 +147,7 @@ def test_stalled_processes_are_ended_and_the_service_continues(supervised: Super
     assert compute is not None
     os.kill(compute, signal.SIGSTOP)
     wait_until(lambda: supervised.count(stalls.COMPUTE))
-    wait_until(lambda: supervised.closed(night))
+    wait_until(lambda: supervised.closed(night), every=0.5)
     assert isinstance(supervised.ledger.jobs.get(night.id).result, NightlyResult)
     assert supervised.compute_process() != compute
 
@@ -178,9 +178,9 @@ def test_stalled_processes_are_ended_and_the_service_continues(supervised: Super
     # A page may take longer on a busy machine.
     (supervised.service.place / control.SETTINGS).write_text(supervised.usual)
     supervised.start_master()
-    wait_until(lambda: supervised.closed(night))
+    wait_until(lambda: supervised.closed(night), every=0.5)
     page = f"{supervised.settings.web.url}plugins/netbisect/health.html"
-    wait_until(lambda: "Stalls of the service" in fetch(page))
+    wait_until(lambda: "Stalls of the service" in fetch(page), every=1.0)
     assert f"s for a response of worker {TESTBED}" in fetch(page)
 
 

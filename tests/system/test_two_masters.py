@@ -189,7 +189,7 @@ def test_second_master_continues_after_a_kill_of_the_first(pair: Pair) -> None:
     with pair.buildbots.begin() as connection:
         late = "UPDATE masters SET last_active = last_active - :late WHERE name LIKE '%/one'"
         connection.execute(text(late), {"late": _EXPIRES})
-    wait_until(lambda: not ledger.jobs.all_open(), LIMIT)
+    wait_until(lambda: not ledger.jobs.all_open(), LIMIT, every=0.5)
 
     pair.check_night()
     masters = {row[0] for row in pair.rows("SELECT masterid FROM builds WHERE results = 0")}
@@ -210,7 +210,7 @@ def test_a_restarted_leader_and_a_lost_router(pair: Pair) -> None:
     moved += " AND workers.name NOT LIKE '%Janitor'"
     wait_until(lambda: len(pair.rows(moved)) == 2, LIMIT)
     control.start(pair.folders[0])
-    wait_until(lambda: not pair.play.ledger.jobs.all_open(), LIMIT)
+    wait_until(lambda: not pair.play.ledger.jobs.all_open(), LIMIT, every=0.5)
     pair.check_night()
 
     pair.router.terminate()
