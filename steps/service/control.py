@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
@@ -27,6 +28,7 @@ from netbisect.steps.service.settings import SETTINGS as SETTINGS  # noqa: PLC04
 from netbisect.steps.service.settings import MailSettings, Settings, load
 from netbisect.steps.service.shipped_files import fill_template
 from netbisect.store.db.database import StoreError
+from netbisect.store.db.schema import has_all_migrations
 from netbisect.store.git.history import History, HistoryError, NoCommitError
 from netbisect.workers.config.builder import Overlay
 from netbisect.workers.config.lab import Lab
@@ -264,8 +266,23 @@ def prepare_start(
     if not (folder / TAC).is_file():
         (folder / TAC).write_text(fill_template(TAC))
     (folder / _PID).unlink(missing_ok=True)  # of a master that was killed
-    _buildbot(folder, environment or {}, "upgrade-master", "--quiet", limit=_UPGRADE_SECONDS)
+    if not _is_upgraded(folder, settings):
+        _buildbot(folder, environment or {}, "upgrade-master", "--quiet", limit=_UPGRADE_SECONDS)
     return settings
+
+
+def _is_upgraded(folder: Path, settings: Settings) -> bool:
+    """Whether Buildbot's database has the schema of the installed Buildbot.
+
+    `buildbot upgrade-master` takes seconds, as does importing Buildbot.
+    """
+    url, state = settings.masters.database, folder / private_files.BUILDBOTS
+    if not url and not state.is_file():
+        return False
+    package = find_spec("buildbot")
+    assert package is not None
+    (place,) = package.submodule_search_locations or [""]
+    return has_all_migrations(url or f"sqlite:///{state}", Path(place) / "db" / "migrations")
 
 
 def become_master(folder: Path) -> NoReturn:

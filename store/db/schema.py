@@ -6,7 +6,9 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, create_engine, inspect, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
 from netbisect.store.db.database import StoreError, redacted, translated_errors, writer
 from netbisect.store.db.records import JobRecord
@@ -75,6 +77,22 @@ def alembic_config(connection: Connection | None = None) -> Config:
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     return config
+
+
+def has_all_migrations(url: str, migrations: Path) -> bool:
+    """Whether a database has the schema of another program; False if it cannot be read.
+
+    `migrations` is the folder of its migrations by Alembic.
+    """
+    from alembic.runtime.migration import MigrationContext  # noqa: PLC0415 - slow
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - slow
+
+    try:
+        with create_engine(url, poolclass=NullPool).connect() as connection:
+            found = MigrationContext.configure(connection).get_current_revision()
+    except SQLAlchemyError:
+        return False
+    return found == ScriptDirectory(str(migrations)).get_current_head()
 
 
 def _unknown(schema: str) -> str:

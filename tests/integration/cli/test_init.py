@@ -116,6 +116,7 @@ def test_a_master_starts_in_a_moved_folder(folder: Path, tmp_path: Path) -> None
         done = run("start", moved)
         assert done.exit_code == 0, done.output
         assert control.master_pid(moved)
+        assert control._is_upgraded(moved, load(moved / control.SETTINGS)[0])
     finally:
         assert run("stop", moved).output == "The master has stopped.\n"
 

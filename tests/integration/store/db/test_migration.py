@@ -12,12 +12,14 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, MetaData, inspect, text
+from sqlalchemy import Engine, MetaData, create_engine, inspect, text
 
 from netbisect.store.db.database import StoreError, open_database, writer
 from netbisect.store.db.schema import (
+    MIGRATIONS,
     VERSION_TABLE,
     alembic_config,
+    has_all_migrations,
     known_schemas,
     migrate,
     schema_of,
@@ -57,6 +59,15 @@ def test_an_empty_database_gets_the_tables_of_the_models(engine: Engine) -> None
 
     assert differences(engine) == []
     assert schema_of(engine) == known_schemas()[-1]
+
+
+def test_migrations_of_other_programs_are_compared(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/other.sqlite"
+    for schema in RELEASED:
+        assert not has_all_migrations(url, MIGRATIONS)
+        with create_engine(url).begin() as connection:
+            MigrationContext.configure(connection).stamp(SCRIPTS, schema)
+    assert has_all_migrations(url, MIGRATIONS)
 
 
 def test_a_failed_migration_is_rolled_back(tmp_path: Path) -> None:
@@ -118,6 +129,7 @@ def test_another_file_is_rejected_and_not_changed(tmp_path: Path) -> None:
         open_database(f"sqlite:///{tmp_path}")
     with pytest.raises(StoreError, match="file is not a database"):
         open_database(f"sqlite:///{path}")
+    assert not has_all_migrations(f"sqlite:///{path}", MIGRATIONS)
 
     assert path.read_text() == "not a database\n" * 100
 
