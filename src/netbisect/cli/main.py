@@ -137,6 +137,9 @@ class _LazyGroup(click.Group):
             return super().invoke(ctx)
         except UserError as error:
             raise click.ClickException(str(error)) from error
+        except KeyboardInterrupt:  # the status 1 of click is a result of some commands
+            click.echo("Interrupted.", err=True)
+            sys.exit(128 + signal.SIGINT)
         except BrokenPipeError:
             _discard(sys.stdout)
             sys.exit(128 + signal.SIGPIPE)  # as other programs, which the signal ends

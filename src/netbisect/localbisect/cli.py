@@ -35,7 +35,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
 
 
 class _BisectGroup(click.Group):
-    """Reports errors with exit status 2, and an interruption with 130."""
+    """Reports errors with exit status 2."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -43,9 +43,6 @@ class _BisectGroup(click.Group):
         except UserError as error:
             click.echo(f"Error: {error}.", err=True)
             sys.exit(ExitStatus.USAGE)
-        except KeyboardInterrupt:  # while git reads the range
-            click.echo("Interrupted.", err=True)
-            sys.exit(ExitStatus.INTERRUPTED)
 
 
 @click.group(

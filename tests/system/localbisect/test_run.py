@@ -35,6 +35,21 @@ main()
 """
 """The command `netbisect` without the dependencies of the service."""
 
+INTERRUPTED = (
+    SEARCH_ONLY.partition("        if name.")[0]
+    + """
+        if name == "netbisect.localbisect.cli":
+            signal.raise_signal(signal.SIGINT)
+
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, MissingModules())
+sys.argv = ["netbisect", "bisect"]
+from netbisect.cli.main import main
+main()
+"""
+)
+
 
 def mark(repository: Repository, *arguments: str) -> Done:
     return repository.invoke("bisect", "mark", *arguments, "--who", "ann")
@@ -251,7 +266,7 @@ def test_interruption_removes_worktree_and_processes(slower: Repository) -> None
 
 
 def test_interruption_before_the_search_has_status_130(slower: Repository) -> None:
-    """In a large repository, git needs time to read the range."""
+    """In a large repository, git needs time to read the range; before, modules are imported."""
     alternates = slower.place / ".git" / "objects" / "info" / "alternates"
     alternates.parent.mkdir(exist_ok=True)
     os.mkfifo(alternates)  # git waits for its end
@@ -266,8 +281,9 @@ def test_interruption_before_the_search_has_status_130(slower: Repository) -> No
     _, errors = process.communicate()
     os.close(writer)
 
-    assert process.returncode == 130
-    assert errors == "Interrupted.\n"
+    during_import = captured([sys.executable, "-c", INTERRUPTED], cwd=slower.place)
+    assert (process.returncode, errors) == (130, "Interrupted.\n")
+    assert (during_import.returncode, during_import.stderr) == (130, "Interrupted.\n")
 
 
 def in_the_background() -> None:
