@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -106,11 +107,13 @@ def run(
     variables: Mapping[str, str],
     seconds: float | None,
     stop: threading.Event,
+    *,
+    end_children: bool,
 ) -> CompletedCommand:
     """Runs a command in a process group of its own.
 
     `variables` are added to its environment, `seconds` is its timeout, or None, and `stop` aborts
-    it.
+    it. With `end_children` the processes that it leaves in its group are killed.
 
     Raises:
         MeasurementError: It cannot be started, or prints too much.
@@ -138,6 +141,9 @@ def run(
             _terminate(process)
             raise
         took = time.monotonic() - began
+        if end_children:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
         texts = []
         for stream in (output, errors):
             stream.seek(0)

@@ -216,6 +216,7 @@ class LocalDut:
                 variables,
                 None if least == math.inf else least,
                 self._session.stop,
+                end_children=name != "--setup",
             )
         except subprocess.TimeoutExpired as error:
             if left <= most:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import tracemalloc
@@ -124,11 +125,18 @@ def test_number_of_several_is_shown_with_its_line(slower: Repository) -> None:
 
 
 def test_colours_and_line_ends_of_windows_are_ignored(slower: Repository) -> None:
-    command = "printf '12\\r\\n\\033[1;32m7\\033[0m\\r\\n'"
+    """Processes left by a run are killed: a server of another revision would answer the next."""
+    left = slower.place.parent / "left"
+    os.mkfifo(left)
+    reader = os.open(left, os.O_RDONLY | os.O_NONBLOCK)
+    command = f"mkdir {left}.once && {{ sleep 60 > {left} & }}; "
+    command += "printf '12\\r\\n\\033[1;32m7\\033[0m\\r\\n'"
     done = slower.search("--metric", r"^(\d+)$", "--", "sh", "-c", command)
 
     assert done.returncode == 1, done.stderr
     assert {sample["pps"] for sample in slower.facts("sample")} == {7}
+    assert os.read(reader, 1) == b""  # without a writer; else it would block
+    os.close(reader)
 
 
 def test_log_of_another_search_is_rejected(slower: Repository) -> None:
