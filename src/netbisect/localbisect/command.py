@@ -117,6 +117,7 @@ def run(
 
     Raises:
         MeasurementError: It cannot be started, or prints too much.
+        OSError: The disk of the temporary folder is full.
         SearchStoppedError: It was aborted.
         subprocess.TimeoutExpired: It exceeded the timeout and was killed.
     """
@@ -146,8 +147,11 @@ def run(
                 os.killpg(process.pid, signal.SIGKILL)
         texts = []
         for stream in (output, errors):
+            # Fails on a full disk, on which the output may be incomplete.
+            size = stream.seek(0, os.SEEK_END)
+            os.pwrite(stream.fileno(), b"\n", size)
             stream.seek(0)
-            text = stream.read().decode(errors="replace").replace("\r\n", "\n")
+            text = stream.read(size).decode(errors="replace").replace("\r\n", "\n")
             texts.append(click.unstyle(text))
     return CompletedCommand(status, texts[0], texts[1], took)
 

@@ -9,7 +9,8 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from localbisect_fixtures import Done, Repository
+from localbisect_fixtures import NETBISECT, Done, Repository
+from programs import captured
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.localbisect import candidates
@@ -112,6 +113,17 @@ def test_search_resumes_once_the_command_is_fixed(slower: Repository) -> None:
     assert "cannot be measured: the command ended with exit status 1" in wrong(first)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("retrying: the command ended with exit status 1") == 3
+    assert slower.is_clean()
+
+
+def test_output_on_a_full_disk_is_no_number(slower: Repository) -> None:
+    """A limit of the file size acts as a full disk; the last number may be incomplete."""
+    call = slower.arguments(["--", "sh", "-c", "trap '' XFSZ; yes 7; exit 0"])
+    limited = ["sh", "-c", 'ulimit -f 64; exec "$@"', "sh", NETBISECT, *call]
+    done = captured(limited, cwd=slower.place, env=slower.environment_with())
+
+    assert "a temporary file cannot be written: File too large" in done.stderr
+    assert slower.facts("dud") == []
     assert slower.is_clean()
 
 
