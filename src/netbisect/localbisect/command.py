@@ -97,8 +97,8 @@ class CompletedCommand:
 
 
 def _last_line(text: str) -> str:
-    lines = [line for line in map(clean, text.splitlines()) if line]
-    return lines[-1][:_MESSAGE_CHARACTERS] if lines else ""
+    lines = filter(None, map(clean, reversed(text.splitlines())))
+    return next(lines, "")[:_MESSAGE_CHARACTERS]
 
 
 def run(
@@ -192,14 +192,10 @@ def _start_error(program: str, error: OSError | ValueError) -> str:
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:
     for how in (signal.SIGTERM, signal.SIGKILL):
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # of another user: sudo(8)
             os.killpg(process.pid, how)
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_TERM_SECONDS)
-        except ProcessLookupError:
-            break
-        except subprocess.TimeoutExpired:
-            continue
-    process.wait()
 
 
 def measured_value(ended: CompletedCommand, metric: str) -> float:

@@ -59,6 +59,7 @@ class SearchRunner:
         if job is None:
             job = search.comparison_of_ends(self._log.spec)
             self._log.append(job)
+        self._read_marks()
         with ThreadPoolExecutor(len(self._duts)) as pool:
             running = {
                 dut.name: pool.submit(dut.run_trial, order.trial, order.runs)

@@ -18,7 +18,7 @@ from netbisect.bisect.model.entities import Boot, Fact, Failure, Kernel, Noise, 
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices, kernel_name
 from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob, Candidate, CompareJob, Job
-from netbisect.bisect.model.marks import CommitMark
+from netbisect.bisect.model.marks import CommitMark, MarkVerdict
 from netbisect.bisect.model.results import (
     Confirmed,
     Move,
@@ -326,7 +326,7 @@ class PendingTrial:
 def pending_trials(entries: Sequence[Entry]) -> dict[str, PendingTrial]:
     """The trials in progress by device, oldest first.
 
-    A result or a new job ends all trials.
+    A result or a new job ends all trials, and a mark to skip a commit those of this commit.
     """
     orders: dict[str, PendingTrial] = {}
     for entry in entries:
@@ -339,6 +339,8 @@ def pending_trials(entries: Sequence[Entry]) -> dict[str, PendingTrial]:
                     del orders[entry.testbed]
             case Failure(reaction=Reaction.SKIP):
                 orders.pop(entry.testbed, None)
+            case CommitMark(verdict=MarkVerdict.SKIP, revision=skipped):
+                orders = {k: one for k, one in orders.items() if one.trial.revision != skipped}
             case _ if isinstance(entry, Job | Result):
                 orders.clear()
             case _:

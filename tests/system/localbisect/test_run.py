@@ -221,6 +221,21 @@ def test_killed_search_resumes_from_its_log(slower: Repository) -> None:
     assert slower.is_clean()
 
 
+def test_an_interrupted_trial_of_a_skipped_commit_is_not_resumed(slower: Repository) -> None:
+    process = slower.start_hanging(13)
+    process.kill()
+    process.communicate()
+    os.kill(slower.hanging_process, signal.SIGKILL)
+    before = slower.runs()
+    assert before[-1] not in {slower.revisions[0], slower.revisions[-1]}
+    assert mark(slower, before[-1], "skip", "--why", "it corrupts the disk").returncode == 0
+    done = slower.search()
+
+    assert done.returncode == 3, done.stderr  # the commit after it, or the skipped one
+    assert before[-1] not in slower.runs()[len(before) :]
+    slower.replay()
+
+
 def test_incomplete_note_of_a_worktree_removes_nothing(slower: Repository) -> None:
     """A kill or a full disk may leave an empty note."""
     note = slower.log.with_name("bisect.log.worktree")
