@@ -16,7 +16,9 @@ from typing import Any, Literal
 import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 from matplotlib.typing import CapStyleType
 
@@ -94,13 +96,16 @@ def draw(
         overlay: SVG above the drawing, with its texts escaped.
     """
     with _lock, mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(WIDTH, height), layout=None if margins else "constrained")
+        figure = Figure(figsize=(WIDTH, height), dpi=72)
+        FigureCanvasSVG(figure)
+        paint(figure.add_subplot())
         if margins:
             left, bottom, right, top = margins
             figure.subplots_adjust(
                 left / WIDTH, bottom / height, 1 - right / WIDTH, 1 - top / height
             )
-        paint(figure.add_subplot())
+        else:  # Here, because `savefig` would draw the figure once more to lay it out.
+            ConstrainedLayoutEngine().execute(figure)
         attributes, content = _body(_saved(figure, "svg", {}).decode(), name)
     content = content.replace("</svg>", f"{overlay}</svg>")
     # The children of an image are not accessible: links need a group.
