@@ -38,7 +38,7 @@ from netbisect.reports.model.types import Difference
 from netbisect.reports.render import words
 from netbisect.steps.policy.unaffected import unaffected_testbeds
 from netbisect.steps.queries import change_evidence
-from netbisect.steps.queries.lab_context import LabContext, known_commit
+from netbisect.steps.queries.lab_context import LabContext, known_commit, known_commits
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Alert, JobRecord
 from netbisect.store.ledger import Ledger
@@ -120,7 +120,8 @@ def bisection(
     retest = parent if parent is not None and isinstance(parent.job, CompareJob) else None
     result = result or record.result
     confirmed = _confirmed(ledger, retest)
-    commits = [(known_commit(ledger, one.revision), one.weight) for one in job.candidates]
+    weights = {one.revision: one.weight for one in job.candidates}
+    commits = list(zip(known_commits(ledger, weights), weights.values(), strict=True))
     culprits = culprits_of(result)
     unaffected = _unaffected(lab, ledger, job, confirmed, until)
     peer = alert is not None and alert.testbed != job.testbed

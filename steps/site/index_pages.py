@@ -26,7 +26,7 @@ from netbisect.reports.site.overview import Overview, RunningJob
 from netbisect.reports.site.pair import SeriesPair, pair
 from netbisect.steps.queries import badges, progress
 from netbisect.steps.queries.documents import quarantines
-from netbisect.steps.queries.lab_context import known_commit
+from netbisect.steps.queries.lab_context import known_commits
 from netbisect.steps.site import revision_names
 from netbisect.steps.site.build import PageBuilder
 from netbisect.steps.site.folder import Pair
@@ -47,8 +47,10 @@ class IndexPages:
             yield pair_page(*ends), self.pair(*ends)
         for page, make in self.makers().items():
             yield page, make()
-        for page, name in self.revisions().items():
-            yield page, self.revision(known_commit(self.builder.ledger, name))
+        named = self.revisions()
+        commits = known_commits(self.builder.ledger, named.values())
+        for page, commit in zip(named, commits, strict=True):
+            yield page, self.revision(commit)
         for place, condition in badges.conditions(self.builder.ledger).items():
             yield badge_file(*place), badge.badge(badges.title(place), condition)
         yield FEED, self.builder.documents.atom()
