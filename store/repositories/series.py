@@ -62,7 +62,8 @@ class SeriesRepository(LedgerRepository):
         All valid samples under the newest conditions count, of any job. Different kernels of a
         revision are different levels.
         """
-        return self.with_baseline(testbed, scenario, branch).whole
+        with self.reading() as session:
+            return [level for _, level in _levels(session, testbed, scenario, branch)]
 
     def with_baseline(self, testbed: str, scenario: str, branch: str) -> Levels:
         """A series and its baseline."""

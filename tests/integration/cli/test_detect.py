@@ -295,7 +295,7 @@ def test_a_missing_or_empty_database_is_refused(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.data
 def test_published_changes_are_detected_once(tmp_path: Path) -> None:
-    """The file and the database give the same events."""
+    """A file and a database of it give the same events."""
     if not HISTORIES.is_file():
         pytest.skip(f"the published measurements are not there: {HISTORIES}")
     result = run(HISTORIES, "--json")
@@ -337,9 +337,14 @@ def test_published_changes_are_detected_once(tmp_path: Path) -> None:
     assert len(found) <= 14
 
     address = f"sqlite:///{tmp_path / 'x.sqlite'}"
-    arguments = ["import", "netbenches", str(HISTORIES), "--database", address]
+    file = tmp_path / "histories.jsonl"
+    histories = HISTORIES.read_text().splitlines(keepends=True)
+    file.write_text("".join(one for one in histories if "Atom_C2558" in one))
+    arguments = ["import", "netbenches", str(file), "--database", address]
     assert netbisect(*arguments).exit_code == 0
-    assert json.loads(run("--database", address, "--json").stdout) == found
+    events = json.loads(run("--database", address, "--json").stdout)
+    assert len(events) >= 4
+    assert events == json.loads(run(file, "--json").stdout)
     unknown = run("--database", address, "--series", f"{c2558}-2017")
     assert f"there is no series '{c2558}-2017'" in unknown.stderr
     assert f"{c2558}-2016" in unknown.stderr
