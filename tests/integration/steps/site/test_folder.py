@@ -14,6 +14,7 @@ import pytest
 from programs import forked, kill_itself, netbisect
 from site_fixtures import Site
 
+from benchmarks.site.ledger import Plan, fill
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.site import run
 from netbisect.steps.site.build import PagesOfTestbed
@@ -91,12 +92,18 @@ def test_a_killed_run_leaves_the_old_site(small_site: Site) -> None:
 
 
 @pytest.mark.long
-def test_two_processes_write_the_same_pages_as_one(whole_site: Site, tmp_path: Path) -> None:
-    run.write(whole_site.database, LabContext(), tmp_path, [], processes=2)
+def test_two_processes_write_the_same_pages_as_one(tmp_path: Path) -> None:
+    """Each makes those of a testbed."""
+    database = f"sqlite:///{tmp_path}/ledger.sqlite"
+    plan = Plan(testbeds=2, scenarios=1, nights=12, boots=3, drops=1)
+    fill(database, plan).engine.dispose()
+    one, two = (Site(tmp_path / name, database) for name in ("one", "two"))
+    for processes, site in enumerate((one, two), 1):
+        site.folder.mkdir()
+        run.write(database, LabContext(), site.folder, [], processes=processes)
 
-    assert Site(tmp_path, "").files() == {
-        name: text for name, text in whole_site.files().items() if name != "site.json"
-    }
+    assert {"alert-1.html", "testbed-testbed-01.html"} <= two.files().keys()
+    assert two.files() == one.files()
 
 
 def kill_child(_: PagesOfTestbed) -> None:

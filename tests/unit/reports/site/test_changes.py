@@ -65,18 +65,34 @@ def test_page_of_a_culprit_has_all_sections_author_trailers_and_links(culprit: s
     assert "https://reviews.freebsd.org/D51234" in outline.values("href")
 
 
-def test_panics_have_backtraces(culprit: str) -> None:
-    """Panics under load have a section of their own; console logs are escaped."""
+def test_long_lists_on_a_page_are_truncated_and_counted(culprit: str) -> None:
+    """The page shows the likeliest commits, the latest trials and the number of omitted ones.
+
+    Panics under load have a section of their own; console logs are escaped.
+    """
     log = "panic: page fault\n#0 0xff at <b>ip_tryforward</b>+0x2c4\n\x1b[31m\u202e"
     why = "the router went down under the load of this scenario: panic: page fault"
-    name = next(iter(make("culprit_case").labels))
-    lead = make("culprit_case").lead
+    case = make("culprit_case")
+    name, lead = next(iter(case.labels)), case.lead
     failures = (
         KernelFailure(name, lead, why, "x" * 1_000_000 + log),
         *[KernelFailure(name, "", "panic: x", log)] * 60,
     )
-    outline = Page(page(make("culprit_case", failures=failures)))
+    more = tuple(
+        replace(
+            one, chance=None, commit=replace(one.commit, revision=f"{i:03}{one.commit.revision}")
+        )
+        for i in range(16)
+        for one in case.candidates
+    )
+    candidates, steps = (*more, *case.candidates), case.steps * 12
+    text = page(replace(case, candidates=candidates, steps=steps, failures=failures))
+    outline = Page(text)
 
+    assert "The 256 most probable; 832 more commits are in the range." in text
+    assert report_cases.label(report_cases.CULPRIT) in text.split('id="candidates"')[1]
+    assert f"The latest 100 attempts; {len(steps) - 100} came before." in text
+    assert len(text.encode()) < 500_000
     assert "Kernels that panicked under load" in outline.headings
     assert "Console logs" in outline.headings
     assert outline.text.count("#0 0xff at <b>ip_tryforward</b>+0x2c4") == 50
@@ -147,25 +163,6 @@ def test_only_the_largest_changes_have_plots() -> None:
     text = page(replace(case, lead="s0", **changed))
     assert text.count("<figure") == 5
     assert "Without plots: 9 scenarios with smaller changes" in Page(text).text
-
-
-def test_long_lists_on_a_page_are_truncated_and_counted() -> None:
-    """The page shows the likeliest commits, the latest trials and the number of omitted ones."""
-    case = make("culprit_case")
-    more = tuple(
-        replace(
-            one, chance=None, commit=replace(one.commit, revision=f"{i:03}{one.commit.revision}")
-        )
-        for i in range(16)
-        for one in case.candidates
-    )
-    case = replace(case, candidates=(*more, *case.candidates), steps=case.steps * 12)
-    text = page(case)
-
-    assert "The 256 most probable; 832 more commits are in the range." in text
-    assert report_cases.label(report_cases.CULPRIT) in text.split('id="candidates"')[1]
-    assert f"The latest 100 attempts; {len(case.steps) - 100} came before." in text
-    assert len(text.encode()) < 500_000
 
 
 @pytest.mark.parametrize("name", ["alert_case", "culprit_case"])
