@@ -340,8 +340,7 @@ def test_published_changes_are_detected_once(tmp_path: Path) -> None:
     file = tmp_path / "histories.jsonl"
     histories = HISTORIES.read_text().splitlines(keepends=True)
     file.write_text("".join(one for one in histories if "Atom_C2558" in one))
-    arguments = ["import", "netbenches", str(file), "--database", address]
-    assert netbisect(*arguments).exit_code == 0
+    assert netbisect("import", "netbenches", file, "--database", address).exit_code == 0
     events = json.loads(run("--database", address, "--json").stdout)
     assert len(events) >= 4
     assert events == json.loads(run(file, "--json").stdout)

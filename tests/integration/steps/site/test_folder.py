@@ -91,33 +91,26 @@ def test_a_killed_run_leaves_the_old_site(small_site: Site) -> None:
         assert temporary_files(small_site.folder) == {LOCK}
 
 
-@pytest.mark.long
-def test_two_processes_write_the_same_pages_as_one(tmp_path: Path) -> None:
-    """Each makes those of a testbed."""
-    database = f"sqlite:///{tmp_path}/ledger.sqlite"
-    plan = Plan(testbeds=2, scenarios=1, nights=12, boots=3, drops=1)
-    fill(database, plan).engine.dispose()
-    one, two = (Site(tmp_path / name, database) for name in ("one", "two"))
-    for processes, site in enumerate((one, two), 1):
-        site.folder.mkdir()
-        run.write(database, LabContext(), site.folder, [], processes=processes)
-
-    assert {"alert-1.html", "testbed-testbed-01.html"} <= two.files().keys()
-    assert two.files() == one.files()
-
-
 def kill_child(_: PagesOfTestbed) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.long
-def test_a_killed_process_is_reported_in_one_sentence(
-    whole_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_two_processes_write_the_same_pages_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each makes those of a testbed; a killed one is reported in one sentence."""
+    database = f"sqlite:///{tmp_path}/ledger.sqlite"
+    fill(database, Plan(testbeds=2, scenarios=1, nights=12, boots=3, drops=1)).engine.dispose()
+    one, two = (Site(tmp_path / name, database) for name in ("one", "two"))
+    for processes, site in enumerate((one, two), 1):
+        site.folder.mkdir()
+        run.write(database, LabContext(), site.folder, [], processes=processes)
+    assert {"alert-1.html", "testbed-testbed-01.html"} <= two.files().keys()
+    assert two.files() == one.files()
     monkeypatch.setattr(run, "_make", kill_child)
-
     with pytest.raises(SiteError, match="a process that made pages was killed"):
-        run.write(whole_site.database, LabContext(), tmp_path, [], processes=2)
+        run.write(database, LabContext(), tmp_path, [], processes=2)
 
 
 def test_other_folders_are_refused(small_site: Site, tmp_path: Path) -> None:
