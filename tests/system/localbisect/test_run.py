@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from localbisect_fixtures import Done, Files, MakeRepository, Repository, numbered
@@ -34,21 +36,6 @@ from netbisect.cli.main import main
 main()
 """
 """The command `netbisect` without the dependencies of the service."""
-
-INTERRUPTED = (
-    SEARCH_ONLY.partition("        if name.")[0]
-    + """
-        if name == "netbisect.localbisect.cli":
-            signal.raise_signal(signal.SIGINT)
-
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.meta_path.insert(0, MissingModules())
-sys.argv = ["netbisect", "bisect"]
-from netbisect.cli.main import main
-main()
-"""
-)
 
 
 def mark(repository: Repository, *arguments: str) -> Done:
@@ -280,7 +267,9 @@ def test_interruption_removes_worktree_and_processes(slower: Repository) -> None
     assert done.returncode == 0
 
 
-def test_interruption_before_the_search_has_status_130(slower: Repository) -> None:
+def test_interruption_before_the_search_has_status_130(
+    slower: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a large repository, git needs time to read the range; before, modules are imported."""
     alternates = slower.place / ".git" / "objects" / "info" / "alternates"
     alternates.parent.mkdir(exist_ok=True)
@@ -296,8 +285,9 @@ def test_interruption_before_the_search_has_status_130(slower: Repository) -> No
     _, errors = process.communicate()
     os.close(writer)
 
-    during_import = captured([sys.executable, "-c", INTERRUPTED], cwd=slower.place)
     assert (process.returncode, errors) == (130, "Interrupted.\n")
+    monkeypatch.setattr(importlib, "import_module", Mock(side_effect=KeyboardInterrupt))
+    during_import = slower.invoke("bisect")
     assert (during_import.returncode, during_import.stderr) == (130, "Interrupted.\n")
 
 
