@@ -26,16 +26,12 @@ def mode(path: Path) -> int:
 
 
 @pytest.fixture
-def _open_umask() -> Iterator[None]:
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A new service, and an open umask."""
     before = os.umask(0o022)
-    yield
-    os.umask(before)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, _open_umask: None) -> Path:
     write(tmp_path / "service", to="a@lab.invalid", repository=str(tmp_path / "none.git"))
-    return tmp_path / "service"
+    yield tmp_path / "service"
+    os.umask(before)
 
 
 def check(folder: Path) -> tuple[bool, str]:

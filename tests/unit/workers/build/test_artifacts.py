@@ -5,13 +5,12 @@ from __future__ import annotations
 import gzip
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from programs import forked, kill_itself
 
 from netbisect.bisect.model.entities import Kernel
 from netbisect.workers.build.artifacts import ArtefactError, ArtefactStore, key_of, pack
@@ -112,23 +111,15 @@ def test_needed_and_leased_artefacts_are_kept(full: tuple[ArtefactStore, list[st
     assert (store.prune(0).refused, stored(store)) == (why, {"other"})
 
 
-def test_interrupted_put_leaves_no_partial_kernel(stage: Path, log: Path, tmp_path: Path) -> None:
+def test_interrupted_put_leaves_no_partial_kernel(
+    stage: Path, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Stored kernels are complete; prune() removes partial ones."""
     store = ArtefactStore(tmp_path / "kernels")
-    program = (
-        "import os, signal\n"
-        "from pathlib import Path\n"
-        "from netbisect.bisect.model.entities import Kernel\n"
-        "from netbisect.workers.build.artifacts import ArtefactStore\n"
-        "Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"ArtefactStore(Path({str(store.directory)!r})).put(\n"
-        f"    Path({str(stage)!r}),\n"
-        "    lambda k, s: Kernel('r', 'G', 'amd64', 'i', k, 'v', s, 0.0, 1.0),\n"
-        f"    Path({str(log)!r}))\n"
-    )
-    killed = subprocess.run([sys.executable, "-c", program], check=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", kill_itself)
+        assert forked(store.put, stage, fact, log) == -signal.SIGKILL
 
-    assert killed.returncode == -signal.SIGKILL
     (work,) = store.directory.iterdir()
     assert work.name.startswith(".new-")
     assert store.prune(1 << 30).size == 0

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from netbisect.workers.build.patches import (
     MOST_BYTES,
-    Patch,
     PatchError,
     PatchStore,
     level_of,
@@ -20,6 +19,7 @@ from netbisect.workers.build.patches import (
 )
 
 TOPS = ("Makefile", "sys", "share", "tools")
+PATCH = read("D5180", diff().encode())
 
 
 def test_line_endings_of_windows_are_accepted() -> None:
@@ -120,27 +120,22 @@ def test_paths_of_any_accepted_patch_are_inside_the_tree(junk: bytes, start: byt
     level_of(patch, TOPS)
 
 
-@pytest.fixture
-def patch() -> Patch:
-    return read("D5180", diff().encode())
-
-
-def test_missing_or_damaged_patch_is_reported(tmp_path: Path, patch: Patch) -> None:
+def test_missing_or_damaged_patch_is_reported(tmp_path: Path) -> None:
     """Storing the patch again repairs it."""
     store = PatchStore(tmp_path)
-    with pytest.raises(PatchError, match=f"there is no patch {patch.mark} in "):
-        store.get(patch.mark)
-    assert store.put(patch) == store.put(patch) == patch.mark
-    assert [path.name for path in tmp_path.iterdir()] == [f"{patch.mark}.patch"]
-    (tmp_path / f"{patch.mark}.patch").write_bytes(patch.data[:-10])
-    with pytest.raises(PatchError, match=f"its content is not the patch {patch.mark}"):
-        store.get(patch.mark)
-    store.put(patch)
-    assert store.load(patch.mark) == patch
+    with pytest.raises(PatchError, match=f"there is no patch {PATCH.mark} in "):
+        store.get(PATCH.mark)
+    assert store.put(PATCH) == store.put(PATCH) == PATCH.mark
+    assert [path.name for path in tmp_path.iterdir()] == [f"{PATCH.mark}.patch"]
+    (tmp_path / f"{PATCH.mark}.patch").write_bytes(PATCH.data[:-10])
+    with pytest.raises(PatchError, match=f"its content is not the patch {PATCH.mark}"):
+        store.get(PATCH.mark)
+    store.put(PATCH)
+    assert store.load(PATCH.mark) == PATCH
 
 
 def test_interrupted_write_leaves_no_partial_patch(
-    tmp_path: Path, patch: Patch, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -148,8 +143,8 @@ def test_interrupted_write_leaves_no_partial_patch(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            PatchStore(tmp_path).put(patch)
+            PatchStore(tmp_path).put(PATCH)
 
     with pytest.raises(PatchError, match="there is no patch"):
-        PatchStore(tmp_path).get(patch.mark)
-    assert PatchStore(tmp_path).put(patch) == patch.mark
+        PatchStore(tmp_path).get(PATCH.mark)
+    assert PatchStore(tmp_path).put(PATCH) == PATCH.mark

@@ -30,14 +30,6 @@ def load(tmp_path: Path, text: str) -> Lab:
     return load_lab(tmp_path / "lab.toml")
 
 
-def grouped(text: str) -> str:
-    """The file with a group of two equal testbeds."""
-    before, mark, rest = text.partition("[[testbeds]]")
-    first, _, _ = rest.partition("[[testbeds]]")
-    first = first.replace("owner =", 'group = "atoms"\nowner =', 1)
-    return before + mark + first + mark + first.replace('"c2558', '"c2558-2')
-
-
 def test_invalid_kernel_config_is_rejected(tmp_path: Path, text: str) -> None:
     for wrong, message in {
         "5": "expected a string or a table of strings, found a whole number",
@@ -61,17 +53,18 @@ def test_testbeds_of_a_group_must_be_equal(
     tmp_path: Path, text: str, key: str, other: str, named: str
 ) -> None:
     """The message names the testbeds and the key."""
-    both = grouped(text)
-    first, mark, second = both.rpartition("[[testbeds]]")
+    before, mark, rest = text.partition("[[testbeds]]")
+    first = rest.partition(mark)[0].replace("owner =", 'group = "atoms"\nowner =', 1)
+    second = first.replace('"c2558', '"c2558-2')
     assert key in second
     with pytest.raises(FileError) as caught:
-        load(tmp_path, first + mark + second.replace(key, other))
+        load(tmp_path, before + mark + first + mark + second.replace(key, other))
     assert f"testbeds 'c2558' and 'c2558-2' of group 'atoms' differ in {named}: " in str(
         caught.value
     )
     assert str(caught.value).endswith("; expected the same of all testbeds of a group")
     with pytest.raises(FileError, match=r"differ in the number of generators: 2 and 1; expected"):
-        load(tmp_path, with_generators(both))
+        load(tmp_path, with_generators(before + mark + first + mark + second))
 
 
 SECOND = """\
@@ -413,7 +406,7 @@ def test_scenario_errors(tmp_path: Path, right: str, wrong: str, message: str) -
     assert str(caught.value) == f"{tmp_path / 'mine.toml'}: {message}"
 
 
-def test_scenario_inherits_the_keys_of_its_base(tmp_path: Path) -> None:
+def test_scenario_inherits_the_keys_of_its_base_but_no_part_of_a_command(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         'name = "mine"\ntitle = "large"\nbase = "inet4-forwarding"\n'
         '[traffic]\nsize = 1514\n[sysctls]\n"net.inet.ip.redirect" = 1\n'
@@ -428,8 +421,6 @@ def test_scenario_inherits_the_keys_of_its_base(tmp_path: Path) -> None:
         sysctls=base.sysctls | {"net.inet.ip.redirect": 1},
     )
 
-
-def test_commands_of_a_base_are_not_merged(tmp_path: Path) -> None:
     text = (
         'name = "mine"\ntitle = "long"\nbase = "tcp-one-flow"\n[measure]\non = "dut"\nfile = "m"\n'
     )

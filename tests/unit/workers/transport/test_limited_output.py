@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from netbisect.workers.transport.limited_output import HeadAndTail, OutputReader
 
-_LEFT_OUT = re.compile(rb"\n\[netbisect: ([0-9]+) more bytes left out\]\n")
-
 
 @given(st.lists(st.binary(max_size=40)), st.integers(0, 20).map(lambda half: 2 * half))
 def test_beginning_and_end_are_kept(blocks: list[bytes], most: int) -> None:
@@ -62,4 +60,4 @@ def test_reader_does_not_wait_for_endless_output_of_a_child() -> None:
         assert process.wait(60) == 0
         reader.finish()
 
-    assert _LEFT_OUT.search(kept.getvalue())
+    assert re.search(rb"\n\[netbisect: [0-9]+ more bytes left out\]\n", kept.getvalue())
