@@ -12,12 +12,7 @@ from search_fixtures import ends_built
 from benchmarks.simulate import LabSimulation, simulate_job
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import BisectJob, Candidate
-from netbisect.bisect.model.results import (
-    Culprit,
-    NotReproduced,
-    Suspects,
-    Unfinished,
-)
+from netbisect.bisect.model.results import Culprit, NotReproduced, Suspects, Unfinished
 
 EFFECT = math.log(0.95)
 NOISE = Noise(boot=0.001, run=0.006)

@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 from search_fixtures import LEAD, ends_built, stepped
 from search_fixtures import bisection as plain_bisection
 
-from benchmarks.simulate import (
-    JobSimulation,
-    LabSimulation,
-    simulate_job,
-)
+from benchmarks.simulate import JobSimulation, LabSimulation, simulate_job
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation, Prices
 from netbisect.bisect.model.in_flight import NOTHING_IN_FLIGHT, InFlight

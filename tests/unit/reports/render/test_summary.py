@@ -6,10 +6,11 @@ import math
 from dataclasses import replace
 
 import report_cases
+from ledger_facts import SCENARIO, bisect_job
+from search_fixtures import kernel
 
-from netbisect.bisect.model.entities import Kernel, Noise
+from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
-from netbisect.bisect.model.jobs import BisectJob, Candidate
 from netbisect.reports.mail.alerts import mail
 from netbisect.reports.model.changes import BisectionDocument
 from netbisect.reports.render import summary
@@ -52,29 +53,26 @@ def test_testbed_without_boots_of_the_good_end_has_no_rates() -> None:
 
 
 def observation(number: int, revision: str, testbed: str, *, fresh: bool = True) -> Observation:
-    return Observation(f"b{number}", revision, f"id-{revision}", {"s": 14.0}, fresh, 1, testbed)
-
-
-def search(*others: str) -> BisectJob:
-    candidates = (Candidate("parent"), Candidate("culprit"))
-    noises = {name: Noise() for name in others}
-    return BisectJob("main", "one", "good", candidates, ("s",), "s", -0.1, Noise(), others=noises)
+    return Observation(
+        f"b{number}", revision, f"id-{revision}", {SCENARIO: 14.0}, fresh, 1, testbed
+    )
 
 
 def test_displayed_rates_come_from_the_testbed_with_most_boots() -> None:
     """Only fresh boots of this search count, as in the effects."""
-    kernel = Kernel("culprit", "G", "amd64", "id-page", "k", "v", 1, 0.0, 1.0)
+    others = {"two": Noise(), "three": Noise()}
+    job = bisect_job(["good", "parent", "culprit"], -0.1, Noise(), others=others)
     boots = [
-        *(observation(i, "parent", "one") for i in range(3)),
-        observation(3, "page", "one"),
+        *(observation(i, "parent", "c2558") for i in range(3)),
+        observation(3, "page", "c2558"),
         *(observation(i, "parent", "two") for i in range(4, 6)),
         *(observation(i, "page", "two") for i in range(6, 8)),
-        observation(8, "culprit", "one", fresh=False),
-        observation(9, "culprit", "one", fresh=False),
+        observation(8, "culprit", "c2558", fresh=False),
+        observation(9, "culprit", "c2558", fresh=False),
     ]
-    evidence = Evidence(tuple(boots), {"culprit": kernel})
-    used, shown = places(search("two", "three"), evidence, {"parent", "culprit"})
+    evidence = Evidence(tuple(boots), {"culprit": kernel("culprit", "id-page")})
+    used, shown = places(job, evidence, {"parent", "culprit"})
 
-    assert (used, shown) == (("one", "two"), "two")
+    assert (used, shown) == (("c2558", "two"), "two")
     boots_shown = [one.boot for one in of_testbed(evidence, shown).observations]
     assert boots_shown == ["b4", "b5", "b6", "b7"]
