@@ -43,21 +43,14 @@ ODD = (
 class ConstantMachine(Machine):
     """A machine that answers every command with the same text, like a broken or hostile one."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, marked: bool = True) -> None:
         super().__init__("dut", Ssh(), Path("socket"), 0)
-        self.text = text
+        self.text, self.marked = text, marked
 
     @contextlib.contextmanager
     def _running_line(self, line: str, *_: object, **__: object) -> Iterator[Callable[[], str]]:
-        yield lambda: f"{self.text}{_END}\n" * line.count(_END) or self.text
-
-
-class UnmarkedMachine(ConstantMachine):
-    """A machine that leaves out the markers between the outputs of commands."""
-
-    @contextlib.contextmanager
-    def _running_line(self, *_: object, **__: object) -> Iterator[Callable[[], str]]:
-        yield lambda: self.text
+        marks = line.count(_END) * self.marked
+        yield lambda: f"{self.text}{_END}\n" * marks or self.text
 
 
 def read_pktgen(text: str) -> None:
@@ -279,6 +272,8 @@ def test_too_long_numbers_are_rejected() -> None:
 def test_missing_answers_of_a_machine_are_reported() -> None:
     """Outputs are not assigned to the wrong commands."""
     with pytest.raises(CommandError, match="answers are missing"):
-        ports.read_inventory(UnmarkedMachine("only this"), [PortSelector(pci="pci0:2:0:0")])
+        ports.read_inventory(
+            ConstantMachine("only this", marked=False), [PortSelector(pci="pci0:2:0:0")]
+        )
     with pytest.raises(CommandError):
         firewall.switch_off(ConstantMachine("Id Refs\n\n \n"))

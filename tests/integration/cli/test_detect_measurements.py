@@ -38,7 +38,6 @@ def rows(metric: str, factor: float, unit: str, direction: str) -> Iterator[str]
 
 CPU = list(rows("cpu", 1.2, "%", "lower"))
 CPU_OF_BOOT = "boot~cpu.percent.lower"
-RATE = list(rows("rate", 0.9, "Mbit/s", "higher"))
 
 
 def timed(lines: list[str]) -> list[str]:
@@ -72,7 +71,7 @@ def test_an_increase_of_a_metric_with_direction_lower_is_a_rise(text: str) -> No
 def test_a_change_of_several_metrics_is_one_event() -> None:
     """A metric may lack older revisions, unless its rows are the first."""
     late = list(rows("late", 1.2, "s", "lower"))[30:]
-    result = run("-", "--verbose", text=csv(*CPU, *RATE, *late))
+    result = run("-", "--verbose", text=csv(*CPU, *rows("rate", 0.9, "Mbit/s", "higher"), *late))
 
     assert result.stdout.count("main c14..c15: rise") == 1
     assert "ci/default~cpu.percent.lower  +" in result.stdout

@@ -26,12 +26,11 @@ def lines(values: list[float]) -> str:
 
 
 @pytest.fixture(autouse=True)
-def data_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two files of values in the current folder."""
     monkeypatch.chdir(tmp_path)
     Path("old.pps").write_text(lines(OLD))
     Path("new.pps").write_text(lines(NEW))
-    return tmp_path
 
 
 def compare(*arguments: str) -> Result:

@@ -40,7 +40,6 @@ from netbisect.bisect.model.results import (
 )
 
 DAY = 86400.0
-STATES = st.sampled_from(AlertState)
 ACTIONS = st.sampled_from(AlertAction)
 
 
@@ -71,7 +70,7 @@ def change(action: AlertAction, at: float = 100.0, **properties: object) -> Stat
     return StatusChange(action, at, "olga", "because", **{**required, **properties})
 
 
-@given(state=STATES, action=ACTIONS)
+@given(state=st.sampled_from(AlertState), action=ACTIONS)
 def test_transition_is_allowed_or_rejected(state: AlertState, action: AlertAction) -> None:
     """Only the ending actions end an alert."""
     status, after = status_in(state), ALLOWED[action].get(state)
@@ -202,9 +201,6 @@ def levels(*percents: float) -> list[Level]:
     return nights([math.log(1e4 * percent)] * 3 for percent in percents)
 
 
-BEFORE = levels(100, 100.1, 99.9, 100, 100.2)
-
-
 @pytest.mark.parametrize(
     ("after", "noise", "back"),
     [
@@ -223,7 +219,7 @@ def test_recovery_after_three_levels(
     after: tuple[float, ...], noise: Noise, back: str | None
 ) -> None:
     """Tolerance: 1 % or one standard deviation between images, whichever is larger."""
-    effect = math.log(0.9)
+    before, effect = levels(100, 100.1, 99.9, 100, 100.2), math.log(0.9)
 
-    assert recovery(BEFORE, levels(*after), noise, effect) == back
+    assert recovery(before, levels(*after), noise, effect) == back
     assert recovery([], levels(*after), noise, effect) is None

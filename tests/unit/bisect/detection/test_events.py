@@ -98,8 +98,8 @@ def test_every_shift_is_in_one_event(raw: list[tuple[int, int, float, int]], rng
     assert len(group_shifts("main", shuffled, ORDER)) == len(result)
 
 
-def test_single_slow_image_is_a_dip() -> None:
-    """The next image has the old level; its return is not an improvement."""
+def test_single_slow_images_are_dips() -> None:
+    """Their return is no improvement, and a good image between two of them no peak."""
     branch = {
         SeriesKey("apu2", scenario): images(seed, (15, 0.0), (1, -0.15), (15, 0.0))
         for seed, scenario in enumerate(["inet4-forwarding", "inet4-pf-stateful"])
@@ -110,9 +110,6 @@ def test_single_slow_image_is_a_dip() -> None:
     assert summaries([event]) == [("dip", "r14", "r15", 2)]
     assert event.back == "r16"
     assert "With r16, one revision later, the level is back." in why(event)
-
-
-def test_good_image_between_two_slow_ones_is_no_peak() -> None:
     slow = [(15, 0.0), (1, -0.3), (1, 0.0), (1, -0.3), (15, 0.0)]
 
     found = detect({SeriesKey("apu2", "inet4-forwarding"): images(1, *slow)})

@@ -74,20 +74,18 @@ def test_boots_do_not_average_image_noise_out() -> None:
     assert smallest_drop(NOISE, 30, boots=10**6) > 2 * NOISE.image
 
 
-def test_split_half_error_rates() -> None:
-    """Ministat calls about 5 % of 400 equal halves different; a retest calls 0.3 %."""
+def test_halves_of_a_night_differ_by_chance_or_by_a_drift() -> None:
+    """Ministat calls about 5 % of 400 equal halves different; a retest calls 0.3 %.
+
+    Both call all of 20 nights whose second half is slower, which indicates a fault of the lab.
+    """
     found = split_half_test(history(1, (400, 0.0), boots=12, stray=0))
 
     assert found.images == 400
     assert found.ministat == pytest.approx(20, abs=12)
     assert found.called <= 5
-
-
-def test_drift_within_a_night_is_detected() -> None:
-    """The second half of the boots is slower, which indicates a fault of the lab."""
     rows = 14 + np.random.default_rng(3).normal(0, 0.001, (20, 6))
     rows[:, 3:] -= 0.05
-
     assert split_half_test(nights(rows)) == SplitHalfTest(20, 20, 20)
 
 
@@ -127,19 +125,15 @@ def test_false_call_rates_are_nominal() -> None:
     assert found.night_sd < 0.005
 
 
-def test_slower_second_night_is_detected() -> None:
+def test_repeated_night_differs_if_it_is_slower_by_more_than_min_effect() -> None:
     found = count_repeated_nights(pairs(10, by=-0.1))
 
     assert (found.screened, found.retested) == (10, 10)
     assert found.night_sd == pytest.approx(0.1 / np.sqrt(2), rel=0.1)
-
-
-def test_difference_below_min_effect_is_not_counted() -> None:
     *levels, first = history(1, (21, 0.0), boot=0.0005)
-    found = compare_repeated_night(levels, first, again(first, 2, by=-MIN_EFFECT / 2, boot=0.0005))
-
-    assert abs(found.ln_ratio) > 0.4 * MIN_EFFECT
-    assert not found.retested
+    small = compare_repeated_night(levels, first, again(first, 2, by=-MIN_EFFECT / 2, boot=0.0005))
+    assert abs(small.ln_ratio) > 0.4 * MIN_EFFECT
+    assert not small.retested
 
 
 def test_p_values() -> None:

@@ -121,19 +121,17 @@ def test_problems(run: RunRecord, sentence: str) -> None:
     assert all(problem == sentence or sentence.startswith("net.inet") for problem in problems)
 
 
-SIZES = {"the generator (60 bytes)": 7 / 12, "the generator (1514 bytes)": 5 / 12}
-
-
 def test_each_size_of_a_mix_has_its_share() -> None:
     """Missing large packets are reported even if the sum of the rates is right."""
+    sizes = {"the generator (60 bytes)": 7 / 12, "the generator (1514 bytes)": 5 / 12}
     found = []
     for factors in ((1.0, 1.0), (1.01, 0.985)):
         rates = {
             name: LINE_RATE * share * factor
-            for (name, share), factor in zip(SIZES.items(), factors, strict=True)
+            for (name, share), factor in zip(sizes.items(), factors, strict=True)
         }
         offered = {name: 30 * [rate] for name, rate in rates.items()}
-        run = replace(GOOD, offered_pps=rates, offered=offered, shares=SIZES)
+        run = replace(GOOD, offered_pps=rates, offered=offered, shares=sizes)
         found.append(sample_validity.problems(run))
     good, problems = found
     assert good == []

@@ -193,7 +193,6 @@ RANGE_SPACE = build_search_space(
 @given(st.lists(st.floats(-4, 0), min_size=9, max_size=9))
 def test_credible_range_is_the_shortest_with_95_percent(powers: list[float]) -> None:
     """A credible range has two to five candidates."""
-    space = RANGE_SPACE
     chances = np.zeros(41)
     chances[15:24] = np.power(10.0, powers)
     chances /= chances.sum()
@@ -203,11 +202,11 @@ def test_credible_range_is_the_shortest_with_95_percent(powers: list[float]) -> 
         for stop in range(start + 2, 42)
     }
     shortest = min(stop - start for (start, stop), mass in masses.items() if mass >= 0.95)
-    found = credible_range(space, chances, Posterior({}, 0.0))
+    found = credible_range(RANGE_SPACE, chances, Posterior({}, 0.0))
 
     assert (found is None) == (shortest > 5)
     if found is not None:
-        positions = [space.revisions.index(name) for name in found.revisions]
+        positions = [RANGE_SPACE.revisions.index(name) for name in found.revisions]
         assert positions == list(range(positions[0], positions[0] + shortest))
         assert masses[positions[0], positions[-1] + 1] >= 0.95 - 1e-9
 

@@ -15,15 +15,14 @@ from netbisect.bisect.model.results import Posterior
 from netbisect.bisect.search.kernel_comparison import KernelComparison, max_boots
 from netbisect.bisect.search.search_space import SearchSpace, build_search_space
 
-WHY = "verifies r3 against its parent r2"
-
 
 def comparison(job: BisectJob, evidence: Evidence) -> tuple[SearchSpace, KernelComparison]:
     space = build_search_space(job, evidence)
     good, bad = space.target_at[2], space.target_at[3]
     assert good is not None
     assert bad is not None
-    return space, KernelComparison(good, bad, WHY, abs(job.effect) / 2)
+    why = "verifies r3 against its parent r2"
+    return space, KernelComparison(good, bad, why, abs(job.effect) / 2)
 
 
 def runs(noise: Noise, prices: Prices) -> int:

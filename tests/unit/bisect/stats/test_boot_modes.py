@@ -17,8 +17,6 @@ from netbisect.bisect.stats.boot_modes import (
 )
 from netbisect.bisect.stats.changepoints import boot_matrix
 
-KNOWN = BootModes(share=0.3, gap=0.12, boot=0.005)
-
 
 def two_modes(seed: int, images: int = 40, *, boots: int = 5, share: float = 0.3) -> Floats:
     return boot_matrix(
@@ -78,7 +76,8 @@ def test_single_mode_is_rarely_split(stray: float, most: int) -> None:
 
 
 def test_modes_of_a_noise() -> None:
-    assert modes_of(Noise(0.005, slow_share=0.3, slow_gap=0.12)) == KNOWN
+    known = BootModes(share=0.3, gap=0.12, boot=0.005)
+    assert modes_of(Noise(0.005, slow_share=0.3, slow_gap=0.12)) == known
     assert modes_of(Noise(0.005)) is None
     assert modes_of(Noise(0.005, slow_share=0.3)) is None
     assert modes_of(Noise(0.005, slow_gap=0.12)) is None

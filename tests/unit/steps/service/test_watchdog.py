@@ -70,8 +70,7 @@ def test_damaged_record_is_read_as_empty(tmp_path: Path, text: str) -> None:
 
 
 _PROGRAM = """
-import fcntl, os, sys, threading, time
-from collections.abc import Iterator
+import os, sys, threading, time
 from pathlib import Path
 from netbisect.steps.service.watchdog import WatchedWait, Watchdog
 
