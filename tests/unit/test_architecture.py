@@ -15,8 +15,7 @@ from programs import captured
 
 ROOT = Path(__file__).resolve().parents[2]
 LINKED = ("bisect", "store", "workers", "steps", "reports")
-OWN = ("src/netbisect/cli", "src/netbisect/localbisect", "src/netbisect/demo")
-FOLDERS = (*LINKED, *OWN)
+FOLDERS = (*LINKED, "src/netbisect/cli", "src/netbisect/localbisect", "src/netbisect/demo")
 
 LIBRARIES = {
     "numpy": "bisect",

@@ -7,12 +7,7 @@ import math
 import pytest
 from histories import history, measured
 
-from netbisect.bisect.detection.histories import (
-    SeriesKey,
-    analyze,
-    analyze_jointly,
-    estimate_noise,
-)
+from netbisect.bisect.detection.histories import SeriesKey, analyze, analyze_jointly, estimate_noise
 from netbisect.bisect.model.detection_results import LevelStep
 from netbisect.bisect.model.entities import Level
 

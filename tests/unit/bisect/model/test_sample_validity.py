@@ -170,14 +170,13 @@ def two_generators(late: int = 0, lost: int = 0, ends: int = 0) -> RunRecord:
 
 
 def test_each_of_several_generators_offers_its_share_all_the_time() -> None:
-    assert sample_validity.problems(two_generators()) == []
-    slow = replace(two_generators(), offered_pps={"generator 1 on a": 8e5, "generator 2 on b": 7e5})
+    run = two_generators()
+    assert sample_validity.problems(run) == []
+    slow = replace(run, offered_pps={"generator 1 on a": 8e5, "generator 2 on b": 7e5})
     assert sample_validity.problems(slow) == [
         "generator 2 on b offered 700,000 pps, less than 99 % of 744,048"
     ]
-    unknown = replace(
-        two_generators(), offered_pps={"generator 1 on a": 8e5, "generator 2 on b": 0.0}
-    )
+    unknown = replace(run, offered_pps={"generator 1 on a": 8e5, "generator 2 on b": 0.0})
     assert sample_validity.problems(unknown) == [], "unknown rates are reported elsewhere"
     assert sample_validity.problems(two_generators(lost=2)) == [
         f"packets were missing for 2 seconds, and links went down: {DOWN}"

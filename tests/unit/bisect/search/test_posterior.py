@@ -97,9 +97,8 @@ def test_boots_of_one_kernel_form_one_image() -> None:
     places = (("r0", "a"), ("r1", "a"), ("r3", "b"), ("elsewhere", "b"))
     spread = tuple(Observation(name, name, image, {LEAD: 14.0}) for name, image in places)
 
-    assert posterior_of(bisection(4), replace(once, observations=spread)) == posterior_of(
-        bisection(4), once
-    )
+    again = posterior_of(bisection(4), replace(once, observations=spread))
+    assert again == posterior_of(bisection(4), once)
 
 
 def test_boots_do_not_average_image_noise_out() -> None:

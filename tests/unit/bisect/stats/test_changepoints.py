@@ -11,13 +11,9 @@ from netbisect.bisect.stats import partition
 from netbisect.bisect.stats.changepoints import boot_matrix, boot_sd, merge_levels, segment
 
 
-def level(identity: str, *ln_pps: float, saturated: bool = False) -> Level:
-    return Level(f"r of {identity}", identity, 1.0, ln_pps, saturated)
-
-
 def test_merged_level_is_saturated_by_majority() -> None:
-    assert merge_levels([level("a", 14.0, saturated=True)]).saturated
-    assert merge_levels([level("a", 14.0, 14.0, saturated=True)] * 2).saturated
+    assert merge_levels([Level("r", "a", 1.0, (14.0,), saturated=True)]).saturated
+    assert merge_levels([Level("r", "a", 1.0, (14.0, 14.0), saturated=True)] * 2).saturated
 
 
 def test_boot_sd_is_robust() -> None:

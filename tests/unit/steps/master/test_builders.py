@@ -40,10 +40,8 @@ def test_worker_runs_one_build_per_host(running_lab: RunningLab, tmp_path: Path)
     build: Any = SimpleNamespace(currentStep=trial.buildStep(), builder=SimpleNamespace(name="b"))
     heartbeat, bench = Heartbeat(settings=settings), SimpleNamespace(building=[build])
     botmaster = SimpleNamespace(builders={"b": bench})
-    heartbeat.parent, heartbeat._steps = (
-        SimpleNamespace(master=SimpleNamespace(botmaster=botmaster)),
-        {},
-    )
+    heartbeat.parent = SimpleNamespace(master=SimpleNamespace(botmaster=botmaster))
+    heartbeat._steps = {}
     heartbeat._watch_steps()
     assert watchdog.overdue(watchdog._waits, 0.0, 1.0) is None
     build.currentStep.maxTime = 60.0

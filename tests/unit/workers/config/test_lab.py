@@ -59,10 +59,9 @@ def test_testbeds_of_a_group_must_be_equal(
     assert key in second
     with pytest.raises(FileError) as caught:
         load(tmp_path, before + mark + first + mark + second.replace(key, other))
-    assert f"testbeds 'c2558' and 'c2558-2' of group 'atoms' differ in {named}: " in str(
-        caught.value
-    )
-    assert str(caught.value).endswith("; expected the same of all testbeds of a group")
+    message = str(caught.value)
+    assert f"testbeds 'c2558' and 'c2558-2' of group 'atoms' differ in {named}: " in message
+    assert message.endswith("; expected the same of all testbeds of a group")
     with pytest.raises(FileError, match=r"differ in the number of generators: 2 and 1; expected"):
         load(tmp_path, with_generators(before + mark + first + mark + second))
 
