@@ -22,7 +22,13 @@ from netbisect.bisect.model.metric import metric_of
 from netbisect.store.db.records import Action, ActionStage, JobRecord, MarkRow, Outcome, RequestJob
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, KernelRow, SampleRow, kernel_of, one_of, record_of
-from netbisect.store.repositories.skipped_revisions import BuildVariants, Scope, ordered_at, skipped
+from netbisect.store.repositories.skipped_revisions import (
+    BuildVariants,
+    Scope,
+    ordered_at,
+    ordered_by_the_end,
+    skipped,
+)
 
 _AHEAD = 3600.0
 """Tolerated lead of the clock of a worker over that of the master, seconds."""
@@ -208,9 +214,8 @@ def _observations(session: Session, scope: Scope) -> tuple[Observation, ...]:
     )
     if scope.only_fresh:
         query = query.where(Action.job == scope.job)
-    elif scope.until < math.inf:
-        by_then = ordered_at(BootRow.at) <= scope.until
-        query = query.where(or_(Action.job == scope.job, by_then))
+    else:
+        query = query.where(*ordered_by_the_end(scope, BootRow.at))
     if scope.shared_since is not None:
         query = query.where(_counted(scope.job, scope.shared_since))
     # All runs of a boot are one observation.

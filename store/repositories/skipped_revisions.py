@@ -72,10 +72,10 @@ def ordered_at(measured_at: InstrumentedAttribute[float]) -> ColumnElement[float
     return func.coalesce(Action.intended_at, measured_at)
 
 
-def _by_the_end(
+def ordered_by_the_end(
     scope: Scope, measured_at: InstrumentedAttribute[float]
 ) -> tuple[ColumnElement[bool], ...]:
-    """The condition on facts that they are of the job, or ordered before its end; none if open."""
+    """Condition for facts of the job, or ordered before its end; empty while the job is open."""
     if math.isinf(scope.until):
         return ()
     return (or_(Action.job == scope.job, ordered_at(measured_at) <= scope.until),)
@@ -181,7 +181,7 @@ def _failures(
                 & (FailureRow.testbed == testbed)
                 & (FailureRow.decision_id.is_(None) | of_config),
             ),
-            *_by_the_end(scope, FailureRow.at),
+            *ordered_by_the_end(scope, FailureRow.at),
         )
         .order_by(FailureRow.at, FailureRow.id)
     )
@@ -198,7 +198,7 @@ def _successes(
         .where(
             builds.among(scope.revisions, KernelRow.revision, KernelRow.config),
             KernelRow.arch == builds.arch,
-            *_by_the_end(scope, KernelRow.at),
+            *ordered_by_the_end(scope, KernelRow.at),
         )
     )
     for revision, at in session.execute(kernels):
@@ -213,7 +213,7 @@ def _successes(
             SampleRow.scenario.in_(scope.deciding),
             SampleRow.valid,
             one_of(BootRow.revision, scope.revisions),
-            *_by_the_end(scope, SampleRow.at),
+            *ordered_by_the_end(scope, SampleRow.at),
         )
         .order_by(SampleRow.at)
     )
