@@ -22,6 +22,7 @@ import click
 from netbisect.localbisect.repository import LOCATION
 from netbisect.reports.render.ministat import LARGEST
 from netbisect.reports.render.words import clean
+from netbisect.workers.transport.lifetime import signal_group
 
 SKIP = 125
 """Exit status that skips a revision, as in `git bisect run`."""
@@ -143,8 +144,7 @@ def run(
             raise
         took = time.monotonic() - began
         if end_children:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            signal_group(process, signal.SIGKILL)
         texts = []
         for stream in (output, errors):
             # Fails on a full disk, on which the output may be incomplete.
@@ -192,8 +192,7 @@ def _start_error(program: str, error: OSError | ValueError) -> str:
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:
     for how in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # of another user: sudo(8)
-            os.killpg(process.pid, how)
+        signal_group(process, how)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_TERM_SECONDS)
 

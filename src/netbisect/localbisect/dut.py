@@ -141,7 +141,13 @@ class LocalDut:
         tree = kernel_name(self._worktree.tree() if applied else tree, layout)
         if spec.setup:
             try:
-                self._run(("sh", "-c", spec.setup), (revision, layout), math.inf, "--setup")
+                self._run(
+                    ("sh", "-c", spec.setup),
+                    (revision, layout),
+                    math.inf,
+                    "--setup",
+                    end_children=False,
+                )
             except MeasurementError as error:
                 self._record_failure(revision, Stage.BUILD, error, layout, again=False)
                 return None
@@ -192,7 +198,13 @@ class LocalDut:
         return boot
 
     def _run(
-        self, words_of: tuple[str, ...], what: tuple[str, int], most: float, name: str
+        self,
+        words_of: tuple[str, ...],
+        what: tuple[str, int],
+        most: float,
+        name: str,
+        *,
+        end_children: bool = True,
     ) -> command.CompletedCommand:
         """Runs a command for a revision in a layout; it must succeed.
 
@@ -216,7 +228,7 @@ class LocalDut:
                 variables,
                 None if least == math.inf else least,
                 self._session.stop,
-                end_children=name != "--setup",
+                end_children=end_children,
             )
         except subprocess.TimeoutExpired as error:
             if left <= most:
