@@ -45,7 +45,7 @@ def as_text(health: types.HealthDocument) -> str:
 
 
 def with_warnings(health: types.HealthDocument, mails_given_up: int) -> types.HealthDocument:
-    """The same with warnings, a sentence each."""
+    """The document with its warnings, one sentence each."""
     return replace(health, warnings=tuple(_warnings(health, mails_given_up)))
 
 

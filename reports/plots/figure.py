@@ -104,7 +104,7 @@ def draw(
             figure.subplots_adjust(
                 left / WIDTH, bottom / height, 1 - right / WIDTH, 1 - top / height
             )
-        else:  # Here, because `savefig` would draw the figure once more to lay it out.
+        else:  # `savefig` would draw the figure twice for it
             ConstrainedLayoutEngine().execute(figure)
         attributes, content = _body(_saved(figure, "svg", {}).decode(), name)
     content = content.replace("</svg>", f"{overlay}</svg>")

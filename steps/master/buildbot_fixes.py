@@ -70,7 +70,7 @@ def clean_up(
 
 
 def on_leave(self: connector.MasterService, details: Any) -> None:
-    """Ends the process without a router; Buildbot ends all services, and the process waits."""
+    """Ends the process when the router is lost; Buildbot stops only its services."""
     if not self.leaving:
         exit_for_restart(f"the router of the masters is lost ({details.reason})")
 

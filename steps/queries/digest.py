@@ -29,9 +29,9 @@ _LONGEST = 7 * _DAY
 
 
 def last_due(now: float, hour: int) -> float:
-    """The latest time at which a digest was due, in seconds since the epoch as `now`.
+    """The latest time at which a digest was due; like `now`, in seconds since the epoch.
 
-    `hour` is one of this machine's clock, 0 to 23.
+    `hour` is 0 to 23, in local time.
     """
     here = datetime.fromtimestamp(now).astimezone()
     due = here.replace(hour=hour, minute=0, second=0, microsecond=0, tzinfo=None)

@@ -43,7 +43,7 @@ def known_commit(ledger: Ledger, revision: str) -> Commit:
 
 
 def known_commits(ledger: Ledger, revisions: Collection[str]) -> list[Commit]:
-    """As `known_commit`, for any number of hashes with one query."""
+    """Like `known_commit` for any number of hashes, with one query."""
     found = ledger.commits.find(revisions)
     return [found.get(one) or Commit(one, 0, "", "", "", "", 0.0) for one in revisions]
 

@@ -338,7 +338,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
                 if (one.revision, one.config, one.arch, one.outcome)
                 == (wanted, config, testbed.arch, Outcome.OK)
             ]
-            # A kernel that was measured since may have been removed for want of space.
+            # A kernel that has been measured since may have been removed to free disk space.
             builds = len(list(takewhile(lambda one: one.stage is stage, reversed(done))))
             if builds >= MOST_TRIES:
                 return Unfinished(

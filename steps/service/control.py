@@ -122,7 +122,7 @@ def _database(settings: Settings) -> Iterator[StartCheck]:
 
 
 def _router(url: str) -> StartCheck:
-    """Whether the router accepts connections; a master would wait for it without end."""
+    """Whether the router accepts connections; a master waits for it indefinitely."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "wss" else 80)
     try:
@@ -274,7 +274,7 @@ def prepare_start(
 def _is_upgraded(folder: Path, settings: Settings) -> bool:
     """Whether Buildbot's database has the schema of the installed Buildbot.
 
-    `buildbot upgrade-master` takes seconds, as does importing Buildbot.
+    Both `buildbot upgrade-master` and importing Buildbot take seconds.
     """
     url, state = settings.masters.database, folder / private_files.BUILDBOTS
     if not url and not state.is_file():

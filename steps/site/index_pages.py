@@ -56,7 +56,7 @@ class IndexPages:
         yield FEED, self.builder.documents.atom()
 
     def makers(self) -> dict[str, Callable[[], Page]]:
-        """Makers of the pages by name, without those of revisions and pairs."""
+        """Functions that make the pages, by file name, except those of revisions and pairs."""
         view = self.overview
         testbeds = _grouped((testbed_page(one.testbed), one) for one in view.series)
         branches = _grouped((revisions_page(one.testbed, one.branch), one) for one in view.series)

@@ -36,10 +36,18 @@ def write(
     pair: Pair | None = None,
     processes: int | None = None,
 ) -> tuple[Pair, ...]:
-    """Writes all pages of a database, which is migrated first, to an empty folder.
+    """Writes all pages of a site.
 
-    Of `pairs`, those that were measured have a page; `pair` is one more, by names of users. Without
-    `processes`, their maximum number depends on that of the series. Returns the pairs on pages.
+    Args:
+        database: Address of the database, which is migrated first.
+        lab: Its lab.
+        folder: Empty folder.
+        pairs: Revisions to compare, each pair on a page if both were measured.
+        pair: One more pair, by names of users.
+        processes: Maximum number of processes; None to choose by the number of series.
+
+    Returns:
+        The pairs on pages.
 
     Raises:
         SiteRevisionError: A revision of the pair was not measured.

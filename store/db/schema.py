@@ -80,9 +80,9 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 
 def has_all_migrations(url: str, migrations: Path) -> bool:
-    """Whether a database has the schema of another program; False if it cannot be read.
+    """Whether the database of another program has its newest schema; False if unreadable.
 
-    `migrations` is the folder of its migrations by Alembic.
+    `migrations` is the folder of the Alembic migrations of that program.
     """
     from alembic.runtime.migration import MigrationContext  # noqa: PLC0415 - slow
     from alembic.script import ScriptDirectory  # noqa: PLC0415 - slow

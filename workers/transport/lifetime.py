@@ -16,7 +16,7 @@ from pathlib import Path
 _GRACE = 3.0
 """Seconds to clean up after Ctrl-C, which also ends the reader of the output."""
 KILL_SECONDS = 5.0
-"""Maximal wait for a process after SIGKILL."""
+"""Maximum wait for a process after SIGKILL."""
 _GUARD = """
 trap '' HUP INT TERM
 read -r _
@@ -65,7 +65,7 @@ def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> No
 def await_killed(process: subprocess.Popen[bytes]) -> None:
     """Waits for the end of a killed process, for a limited time.
 
-    One in a system call that hangs does not end, nor does one of another user, as of sudo(8).
+    It may not end if a system call hangs, or if it belongs to another user, as with sudo(8).
     """
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(KILL_SECONDS)

@@ -282,7 +282,7 @@ class Machine:
 
         Raises:
             UnreachableError, HostKeyError, CommandError: the command cannot be started.
-            MachineError: this host cannot keep its output, as on a full disk.
+            MachineError: the output cannot be written on this host, as on a full disk.
         """
         line, deadline = shlex.join(command), time.monotonic() + self._limit
         with log.open("wb", buffering=0) as stream:
@@ -297,7 +297,7 @@ class Machine:
                 await_killed(process)
                 try:
                     reader.finish()
-                except OSError as error:  # else a cut output would look like a fault of the command
+                except OSError as error:  # incomplete output looks like a fault of the command
                     if not isinstance(error.__context__, KeyboardInterrupt):
                         why = f"its output cannot be kept in {log}: {error.strerror}"
                         raise MachineError(f"{self.address}: `{line}`: {why}") from error
@@ -318,7 +318,7 @@ def escape_tokens(text: str) -> str:
 
 
 def _end(process: Process) -> None:
-    """Kills a process whose output nobody reads any more."""
+    """Kills a process and closes its output."""
     process.kill()
     for pipe in (process.stdout, process.stderr):
         assert pipe is not None

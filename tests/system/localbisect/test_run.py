@@ -270,7 +270,7 @@ def test_interruption_removes_worktree_and_processes(slower: Repository) -> None
 def test_interruption_before_the_search_has_status_130(
     slower: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a large repository, git needs time to read the range; before, modules are imported."""
+    """In a large repository, git needs time to read the range. Modules are imported before."""
     alternates = slower.place / ".git" / "objects" / "info" / "alternates"
     alternates.parent.mkdir(exist_ok=True)
     os.mkfifo(alternates)  # git waits for its end

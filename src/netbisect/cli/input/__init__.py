@@ -17,7 +17,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def without_number(name: str, known: Iterable[str]) -> str:
-    """The revision of a label, such as n302145-0a1b2c3d4e5f; names that begin a known one as is."""
+    """The revision in a label such as n302145-0a1b2c3d4e5f; known names and prefixes unchanged."""
     if any(one.startswith(name) for one in known):
         return name
     return re.sub(r"^n\d+-", "", name)
