@@ -31,18 +31,18 @@ def with_mix(*sizes: int) -> Scenario:
     return replace(IMIX, traffic=replace(IMIX.traffic, mix=mix))
 
 
-running = module_lab("c2558", compression=10)  # slow, as in test_several_hosts.py
+# Packets of all sizes must begin within a second of the lab, also on a busy host.
+running = module_lab("c2558", compression=2)
 pytestmark = pytest.mark.xdist_group("mix")  # one process runs the lab
 
 
 @pytest.mark.long
 def test_every_size_has_its_share_of_the_line_rate(lab: RunningLab, tmp_path: Path) -> None:
     """The rate of the sample includes all sizes."""
-    sample = lab.measure(tmp_path, IMIX)["inet4-imix"]
+    sample = lab.measure_valid(tmp_path, IMIX)["inet4-imix"]
     sent = {size: (tmp_path / f"inet4-imix.sender-{size}-bytes").read_text() for size in SHARES}
     received = (tmp_path / "inet4-imix.receiver").read_text()
 
-    assert sample.valid, sample.problems
     assert sample.offered_pps == pytest.approx(MIXED_RATE, rel=0.01)
     assert sample.pps == pytest.approx(MIXED_RATE, rel=0.01) == pktgen.median_rate(received)
     for ring, (size, text) in enumerate(sent.items()):
@@ -56,9 +56,8 @@ def test_every_size_has_its_share_of_the_line_rate(lab: RunningLab, tmp_path: Pa
 @pytest.mark.long
 def test_forwarding_rate_does_not_depend_on_the_size(lab: RunningLab, tmp_path: Path) -> None:
     """The router is limited in packets per second."""
-    small = lab.measure(tmp_path, load_scenario("inet4-forwarding"))["inet4-forwarding"]
-    mixed = lab.measure(tmp_path, with_mix(60, 61))["inet4-imix"]
-    assert mixed.valid, mixed.problems
+    small = lab.measure_valid(tmp_path, load_scenario("inet4-forwarding"))["inet4-forwarding"]
+    mixed = lab.measure_valid(tmp_path, with_mix(60, 61))["inet4-imix"]
     assert mixed.pps < 0.9 * mixed.offered_pps
     assert mixed.pps == pytest.approx(small.pps, rel=0.02)
 
