@@ -124,7 +124,7 @@ def test_image_noise_gives_ranges_instead_of_wrong_culprits() -> None:
     """With 1 % image noise, drops of 5 % are narrowed down to at most five commits."""
     noise = Noise(0.009, 0.01)
     played = [
-        (f"r{1 + seed}", simulated(seed, culprit=1 + seed, noise=noise).result) for seed in range(8)
+        (f"r{1 + seed}", simulated(seed, 16, 1 + seed, noise=noise).result) for seed in range(8)
     ]
     named = [(culprit, one) for culprit, one in played if isinstance(one, Culprit)]
     ranges = [(culprit, one) for culprit, one in played if isinstance(one, Suspects)]
