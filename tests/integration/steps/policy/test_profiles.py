@@ -14,7 +14,7 @@ from netbisect.steps.policy import profiles
 from netbisect.steps.site.live import LivePages
 from netbisect.store.db.records import ActionStage, JobRecord
 
-OTHER, THIRD = "b" * 40, "c" * 40
+OTHER, THIRD, FOURTH = "b" * 40, "c" * 40, "d" * 40
 
 
 class ProfilesTest(RealMaster):
@@ -43,8 +43,9 @@ class ProfilesTest(RealMaster):
 
     @pytest.mark.long
     @case
-    async def test_both_revisions_are_profiled_and_their_files_stored(self) -> None:
-        """The ledger gets boots and no samples."""
+    async def test_revisions_are_profiled_until_one_fails(self) -> None:
+        """The ledger gets boots and no samples; a crashed profile is retried."""
+        self.script({THIRD: {"profile": "fail"}, FOURTH: {"profile": "crash"}})
         await self.start()
         record = await self.closed(self.profile(REVISION, OTHER))
 
@@ -72,6 +73,16 @@ class ProfilesTest(RealMaster):
         ]
         assert own == 2 * [[("profile", True), ("upload profile", True)]]
 
+        failed = await self.closed(self.profile(THIRD, OTHER))
+        assert isinstance(failed.result, Unfinished)
+        assert "no event" in failed.result.why
+        assert self.calls()[-1] == f"profile {THIRD}"
+        assert "no event" in self.page(failed)
+        assert self.ledger.series.rates("c2558", "inet4-forwarding", [THIRD]) == {}
+        crashed = await self.closed(self.profile(FOURTH))
+        assert isinstance(crashed.result, Unfinished)
+        assert self.calls().count(f"profile {FOURTH}") == 3
+
     @pytest.mark.long
     @case
     async def test_a_profile_waits_for_jobs_of_higher_priority(self) -> None:
@@ -96,20 +107,3 @@ class ProfilesTest(RealMaster):
         assert letters[-2:] == ["build b", "profile b"]
         booted = [call for call in letters if not call.startswith("build")]
         assert booted == ["trial a", "profile c", "trial a", "profile b"]
-
-    @pytest.mark.long
-    @case
-    async def test_a_failed_profile_ends_its_job(self) -> None:
-        """The other revision is not booted; a crashed profile is retried."""
-        self.script({REVISION: {"profile": "fail"}, OTHER: {"profile": "crash"}})
-        await self.start()
-        record = await self.closed(self.profile(REVISION, OTHER))
-
-        assert isinstance(record.result, Unfinished)
-        assert "no event" in record.result.why
-        assert [call for call in self.calls() if "profile" in call] == [f"profile {REVISION}"]
-        assert "no event" in self.page(record)
-        assert self.ledger.series.rates("c2558", "inet4-forwarding", [REVISION]) == {}
-        record = await self.closed(self.profile(OTHER))
-        assert isinstance(record.result, Unfinished)
-        assert self.calls().count(f"profile {OTHER}") == 3

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -178,26 +180,9 @@ class RequestsTest(RealMaster):
 
     @pytest.mark.long
     @case
-    async def test_a_repeated_comparison_has_its_own_boots(self) -> None:
-        self.script({NEW: {"pps": 900_000}})
-        await self.start()
-        request = await self.ended(self.request(OLD, NEW, boots=2, runs=2))
-
-        assert len(self.boots()) == 8
-        first, second = self.ledger.requests.jobs(request.id)
-        assert (first.run, second.run) == (1, 2)
-        boots = [
-            {fact.id for fact in self.ledger.facts.of_job(part.id) if hasattr(fact, "kernel")}
-            for part in (first, second)
-        ]
-        assert len(boots[0]) == len(boots[1]) == 4
-        assert not boots[0] & boots[1]
-        assert "The two runs agree" in self.ledger.mails.waiting()[-1].body
-
-    @pytest.mark.long
-    @case
     async def test_requests_share_builds_and_boots(self) -> None:
-        """Requests with `fresh` share no boots."""
+        """Requests with `fresh` share no boots, nor do the runs of a repeated one."""
+        self.script({NEW: {"pps": 900_000}})
         await self.start()
         first = self.request(OLD, NEW, boots=2)
         second = self.request(OLD, OTHER, boots=2, who="bob")
@@ -208,9 +193,18 @@ class RequestsTest(RealMaster):
         assert calls.count(f"build {OLD}") == 1
         assert calls.count(f"trial {OLD}") == 2
         assert calls.count(f"trial {NEW}") == calls.count(f"trial {OTHER}") == 2
-        for since, boots in ((float("inf"), 4), (0.0, 4)):
-            await self.ended(self.request(OLD, NEW, boots=2, shared_since=since))
-            assert self.calls().count(f"trial {OLD}") == self.calls().count(f"trial {NEW}") == boots
+        fresh = await self.ended(self.request(OLD, NEW, boots=2, runs=2, shared_since=math.inf))
+        own, repeated = self.ledger.requests.jobs(fresh.id)
+        assert (own.run, repeated.run) == (1, 2)
+        boots = [
+            {fact.id for fact in self.ledger.facts.of_job(part.id) if hasattr(fact, "kernel")}
+            for part in (own, repeated)
+        ]
+        assert len(boots[0]) == len(boots[1]) == 4
+        assert not boots[0] & boots[1]
+        assert "The two runs agree" in self.ledger.mails.waiting()[-1].body
+        await self.ended(self.request(OLD, NEW, boots=2))
+        assert self.calls().count(f"trial {OLD}") == self.calls().count(f"trial {NEW}") == 6
 
     @pytest.mark.long
     @case
@@ -234,62 +228,49 @@ class RequestsTest(RealMaster):
 
     @pytest.mark.long
     @case
-    async def test_a_request_is_cancelled_and_resumed(self) -> None:
+    async def test_requests_are_cancelled_and_resumed(self) -> None:
+        """Queued work of a cancelled request never runs; a running trial is stopped.
+
+        A further request of the first user leaves the testbed to the second user.
+        """
         self.script({NEW: {"trial": "wait"}})
         await self.start()
-        request = self.request(OLD, NEW, boots=2)
+        first = self.request(OLD, NEW, boots=2)
         await self.until((self.folder / "waiting").exists)
+        second = self.request(OTHER, "d" * 40, who="bob")
+        [record] = self.ledger.requests.jobs(second.id)
+        work = partial(self.ledger.actions.of_job, record.id)
+        await self.until(lambda: any(one.stage == "trial" and one.buildset for one in work()))
+        third = self.request(OLD, "e" * 40)
+        [part] = self.queries().of(third.id).parts
+        assert part.now == "waits: another request of ann is on c2558"
         service = self.service()
-        service.cancel(ANN, request.id, api.CancelBody())
-        [record] = self.ledger.requests.jobs(request.id)
+        for request in (second, third):
+            service.cancel(ANN, request.id, api.CancelBody("no longer wanted"))
+        await self.until(lambda: not self.ledger.actions.held())
+        assert self.ledger.requests.get(second.id).why == "no longer wanted"
+
+        service.cancel(ANN, first.id, api.CancelBody())
+        [record] = self.ledger.requests.jobs(first.id)
         with pytest.raises(StoreError, match="still has to cancel"):
-            service.resume(ANN, request.id, api.ResumeBody())
+            service.resume(ANN, first.id, api.ResumeBody())
         await self.until(lambda: not self.ledger.actions.held())
 
         assert self.ledger.actions.of_job(record.id)[-1].outcome is Outcome.CANCELLED
         await self.until(lambda: "recover c2558" in self.places())
         assert self.ledger.jobs.all_open() == []
         self.script({})
-        service.resume(ANN, request.id, api.ResumeBody())
-        request = await self.ended(request)
+        service.resume(ANN, first.id, api.ResumeBody())
+        first = await self.ended(first)
 
-        assert request.state is RequestState.ANSWERED
+        assert first.state is RequestState.ANSWERED
         assert self.boots().count(OLD) == 2
-        assert [entry.what for entry in self.ledger.requests.audit()] == [
-            "ask",
-            "cancel",
-            "resume",
-            "answer",
-        ]
-        assert len(self.ledger.mails.waiting()) == 2  # none about changes by the user
-
-    @pytest.mark.long
-    @case
-    async def test_queued_work_of_a_cancelled_request_never_runs(self) -> None:
-        """A further request of the first user leaves the testbed to the second user."""
-        self.script({OLD: {"trial": "wait"}})
-        await self.start()
-        first = self.request(OLD, NEW)
-        await self.until((self.folder / "waiting").exists)
-        second = self.request(OTHER, "d" * 40, who="bob")
-        [record] = self.ledger.requests.jobs(second.id)
-        await self.until(
-            lambda: any(
-                action.stage.value == "trial" and action.buildset
-                for action in self.ledger.actions.of_job(record.id)
-            )
-        )
-        third = self.request(OLD, "e" * 40)
-        [part] = self.queries().of(third.id).parts
-        assert part.now == "waits: another request of ann is on c2558"
-        for request in (second, third):  # no build of the third runs when the master stops
-            self.service().cancel(ANN, request.id, api.CancelBody("no longer wanted"))
-        await self.until(lambda: not self.ledger.actions.held())
-        (self.folder / "go").touch()
-        await self.ended(first)
-
-        assert f"trial {OTHER}" not in self.calls()
-        assert self.ledger.requests.get(second.id).why == "no longer wanted"
+        assert OTHER not in self.boots()
+        whats = [entry.what for entry in self.ledger.requests.audit(request=first.id)]
+        assert whats == ["ask", "cancel", "resume", "answer"]
+        opening, *mails = self.ledger.mails.waiting()
+        replies = [mail for mail in mails if mail.in_reply_to == opening.message_id]
+        assert len(replies) == 1  # none about changes by the user
 
     @pytest.mark.long
     @case

@@ -304,15 +304,7 @@ class BisectSchedulerTest(RealMaster):
         overlaid = intend(self.ledger, old, "b" * 40, config="GENERIC+fix")
         self.ledger.actions.retry(overlaid.id, "cancelled (Master Shutdown)")
         record = self.add_night(boots=1)
-        decision = self.ledger.actions.intend(
-            record.id,
-            ActionStage.KERNEL,
-            REVISION,
-            "kernel-amd64",
-            config="GENERIC",
-            arch="amd64",
-            why="before the kill",
-        )
+        decision = intend(self.ledger, record, REVISION, stage=ActionStage.KERNEL)
         self.patch(BisectScheduler, "activate", lambda _: defer.succeed(None))
         await self.start()
         orphan = await self.scheduler.decisions._submit(record, decision)
@@ -359,13 +351,15 @@ class BisectSchedulerTest(RealMaster):
 
     @pytest.mark.long
     @case
-    async def test_stops_of_the_master_do_not_count_as_tries(self) -> None:
+    async def test_work_stopped_with_the_master_is_repeated(self) -> None:
+        """Such stops do not count as tries; a build cancelled by a user ends its job."""
+        cancelled, stopped, waits = "b" * 40, "c" * 40, {"build": "wait"}
         self.script({REVISION: {"trial": "wait"}})
         await self.start()
         record = self.add_night(boots=1)
         await self.stop_builds(MOST_TRIES)
         await self.until((self.folder / "waiting").exists)
-        self.script({REVISION: {"trial": "crash"}})
+        self.script({REVISION: {"trial": "crash"}, cancelled: waits, stopped: waits})
         await self.stop_builds(1)
         record = await self.closed(record)
 
@@ -373,21 +367,14 @@ class BisectSchedulerTest(RealMaster):
         assert f"has no result in {MOST_TRIES} tries: ended without a result" in (record.result.why)
         assert self.calls().count(f"trial {REVISION}") == MOST_TRIES + 1 + MOST_TRIES
 
-    @pytest.mark.long
-    @case
-    async def test_a_build_is_repeated_after_a_stop_of_the_master_only(self) -> None:
-        """It is repeated on the same host; a build cancelled by a user ends its job."""
-        other = "b" * 40
-        self.script({REVISION: {"build": "wait"}, other: {"build": "wait"}})
-        await self.start()
-        record = self.add_night()
+        record = self.add_night(cancelled)
         await self.stop_builds(1, "wrong tree")
         record = await self.closed(record)
         assert isinstance(record.result, Unfinished)
         assert "cancelled by a user" in record.result.why
-        assert self.calls() == [f"build {REVISION}"]
+        assert self.calls().count(f"build {cancelled}") == 1
 
-        record = self.add_night(other, boots=1)
+        record = self.add_night(stopped, boots=1)
         await self.stop_builds(1)
         await self.until((self.folder / "waiting").exists)
         (self.folder / "go").touch()
