@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeAlias
 
 from sqlalchemy import ColumnElement, func, select, text
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from netbisect.store.db.records import Alert, JobRecord, JobState, MailState, OutboxMail, Request
+from netbisect.bisect.model.alert_state import AlertState
+from netbisect.store.db.records import (
+    Alert,
+    JobRecord,
+    JobState,
+    MailState,
+    OutboxMail,
+    Request,
+    RequestState,
+)
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow
 
@@ -20,64 +28,51 @@ _SIZE = {
 _DONE = '{"is":"nightdone"'
 """Prefix of the results of complete nightly jobs."""
 
-
-@dataclass(frozen=True, slots=True)
-class LedgerCounts:
-    """Counts of a ledger; times are seconds since the epoch."""
-
-    open_jobs: Mapping[tuple[str, ...], int]
-    """By kind and testbed."""
-    requests: Mapping[str, int]
-    """By state."""
-    nights: Mapping[tuple[str, ...], int]
-    """Completed ones, by testbed and branch."""
-    last_night: Mapping[tuple[str, ...], float]
-    """Completion of the last one."""
-    last_boot: Mapping[str, float]
-    """Last successful boot, by testbed."""
-    alerts: Mapping[str, int]
-    """By state."""
-    mails_waiting: int
-    mails_failed: int
-    """Given up."""
-    oldest_mail: float | None
-    """Creation of the oldest waiting mail."""
-    database_bytes: int
+Values: TypeAlias = dict[tuple[str, ...], float]
+"""By the values of labels, such as testbed and branch."""
 
 
 class MetricsRepository(LedgerRepository):
     """Counts rows."""
 
-    def census(self) -> LedgerCounts:
-        """All counts, in one transaction."""
-        job, alert = JobRecord, Alert
-        is_open = job.state == JobState.OPEN
+    def census(self) -> dict[str, Values]:
+        """All counts and times, by name, in one transaction; times are seconds since the epoch."""
+        job, mail = JobRecord, OutboxMail
         done = (job.kind == "night") & job.result_json.startswith(_DONE, autoescape=True)
         place = (job.testbed, job.branch)
-        waiting = OutboxMail.state == MailState.WAITING
-        failed = OutboxMail.state == MailState.FAILED
+        unsent = (MailState.WAITING, MailState.FAILED)
+        # All states, also those with the value 0: a missing metric cannot be monitored.
         with self.reading() as session:
-            return LedgerCounts(
-                open_jobs=_by(session, func.count(), job.kind, job.testbed, where=is_open),
-                requests=_by(session, func.count(), Request.state),
-                nights=_by(session, func.count(), *place, where=done),
-                last_night=_by(session, func.max(job.closed_at), *place, where=done),
-                last_boot=_by(session, func.max(BootRow.at), BootRow.testbed),
-                alerts=_by(session, func.count(), alert.state),
-                mails_waiting=session.scalar(select(func.count()).where(waiting)) or 0,
-                mails_failed=session.scalar(select(func.count()).where(failed)) or 0,
-                oldest_mail=session.scalar(select(func.min(OutboxMail.created_at)).where(waiting)),
-                database_bytes=int(session.scalar(text(_SIZE[session.get_bind().dialect.name]))),
-            )
+            size = session.scalar(text(_SIZE[session.get_bind().dialect.name]))
+            return {
+                "jobs_open": _by(
+                    session, func.count(), job.kind, job.testbed, where=job.state == JobState.OPEN
+                ),
+                "requests": _zeros(*RequestState) | _by(session, func.count(), Request.state),
+                "nights_completed": _by(session, func.count(), *place, where=done),
+                "last_night": _by(session, func.max(job.closed_at), *place, where=done),
+                "last_boot": _by(session, func.max(BootRow.at), BootRow.testbed),
+                "alerts": _zeros(*AlertState) | _by(session, func.count(), Alert.state),
+                "mails": _zeros(*unsent)
+                | _by(session, func.count(), mail.state, where=mail.state.in_(unsent)),
+                "oldest_mail": _by(
+                    session, func.min(mail.created_at), where=mail.state == MailState.WAITING
+                ),
+                "database_bytes": {(): float(size)},
+            }
+
+
+def _zeros(*states: StrEnum) -> Values:
+    return {(state.value,): 0 for state in states}
 
 
 def _by(
     session: Session,
     what: ColumnElement[Any],
-    *keys: InstrumentedAttribute[str],
+    *keys: InstrumentedAttribute[Any],
     where: ColumnElement[bool] | None = None,
-) -> dict[Any, Any]:
-    """A number per combination of columns; the key is a tuple if there are several columns."""
+) -> Values:
+    """A number per combination of columns; none for NULL."""
     query = select(what, *keys).group_by(*keys).order_by(*keys)
     rows = session.execute(query if where is None else query.where(where))
-    return {(key[0] if len(key) == 1 else tuple(key)): number for number, *key in rows}
+    return {tuple(key): number for number, *key in rows if number is not None}

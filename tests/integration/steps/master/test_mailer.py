@@ -212,7 +212,7 @@ class MailerTest(IdleMaster):
         assert partly.recipients == (refused,)
         assert {mail.attempts for mail in (*given_up, last, partly)} == {3}
         assert all("Error(" in mail.last_error for mail in given_up)
-        assert self.ledger.metrics.census().mails_failed == 5
+        assert self.ledger.metrics.census()["mails"]["failed",] == 5
 
     @case
     async def test_an_endless_answer_of_the_server_times_out(self) -> None:
