@@ -116,11 +116,8 @@ class LabContext:
         ]
         if not found_on:
             return ()
-        ends = {job.good}
-        if isinstance(job, CompareJob):
-            ends.add(job.bad)
-        else:
-            ends.update(one.revision for one in job.candidates)
+        candidates = job.candidates if isinstance(job, BisectJob) else ()
+        ends = {job.good, job.bad, *(one.revision for one in candidates)}
         latest_first = [epoch.levels for epoch in reversed(found_on[0].epochs)]
         levels = max(latest_first, key=lambda one: sum(level.revision in ends for level in one))
         found = [i for i, level in enumerate(levels) if level.revision in ends]

@@ -75,5 +75,6 @@ def _of_ledger(ledger: Ledger) -> Iterator[Metric]:
     for name, unit, about, labels in named:
         kind = "counter" if unit == "_total" else "gauge"
         yield Metric(f"netbisect_{name}{unit}", about, census[name], labels, kind)
-    built = {(version("netbisect"),): 1}
-    yield Metric("netbisect_build_info", "1, for the version.", built, ("version",))
+    yield Metric(
+        "netbisect_build_info", "1, for the version.", {(version("netbisect"),): 1}, ("version",)
+    )

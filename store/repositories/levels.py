@@ -6,14 +6,14 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model import sample_validity
 from netbisect.bisect.model.entities import Level
 from netbisect.bisect.model.metric import metric_of
-from netbisect.store.db.tables import BootRow, KernelRow, SampleRow
-from netbisect.store.repositories.evidence import comparable
+from netbisect.store.db.tables import BootRow, SampleRow
+from netbisect.store.repositories.evidence import comparable, image_of_boot
 
 ByConditions = Mapping[str, tuple[Level, ...]]
 """By digest of the conditions, that of the newest sample last: at least one level, of any branch.
@@ -45,20 +45,9 @@ def images_of(
     session: Session, testbed: str, *where: ColumnElement[bool]
 ) -> dict[str, tuple[str, str]]:
     """By boot of a testbed: revision, and identity of the kernel."""
-    of_testbed = BootRow.testbed == testbed
-    identity = {
-        (key, revision): name
-        for key, revision, name in session.execute(
-            select(KernelRow.key, KernelRow.revision, func.max(KernelRow.identity))
-            .where(KernelRow.key.in_(select(BootRow.kernel).where(of_testbed, *where)))
-            .group_by(KernelRow.key, KernelRow.revision)
-        )
-    }
-    boots = select(BootRow.id, BootRow.revision, BootRow.kernel).where(of_testbed, *where)
-    return {
-        boot: (revision, identity.get((kernel, revision), kernel))
-        for boot, revision, kernel in session.execute(boots)
-    }
+    boots = select(BootRow.id, BootRow.revision, image_of_boot())
+    found = session.execute(boots.where(BootRow.testbed == testbed, *where))
+    return {boot: (revision, identity) for boot, revision, identity in found}
 
 
 def samples(session: Session, *where: ColumnElement[bool]) -> Sequence[Any]:

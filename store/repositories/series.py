@@ -6,10 +6,10 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
-from sqlalchemy import case, func, select
+from sqlalchemy import ColumnElement, case, func, select
 from sqlalchemy.orm import Session, aliased
 
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
@@ -146,16 +146,13 @@ class SeriesRepository(LedgerRepository):
             .order_by(*columns, func.max(SampleRow.at))
         )
         with self.reading() as session:
-            values = {
-                (row.testbed, row.scenario, row.digest): dict(row.values)
-                for row in session.scalars(select(ConditionsRow))
-            }
+            values = _conditions(session)
             return [
                 NewEpoch(
                     SeriesName(*new[:3]),
                     new.since,
-                    values.get((old.testbed, old.scenario, old.conditions), {}),
-                    values.get((new.testbed, new.scenario, new.conditions), {}),
+                    values.get((*old[:2], old.conditions), {}),
+                    values.get((*new[:2], new.conditions), {}),
                 )
                 for old, new in pairwise(session.execute(query).all())
                 if old[:3] == new[:3] and new.since >= after
@@ -188,7 +185,7 @@ class SeriesRepository(LedgerRepository):
         """As `histories`, for several scenarios; rows that they share are read once."""
         with self.reading() as session:
             booted = booted_numbers(session, BootRow.testbed == testbed)
-            values = _conditions(session, testbed, scenarios)
+            values = _conditions(session, ConditionsRow.testbed == testbed)
             known = baselines(session, testbed, scenarios)
             for scenario, found in measured(session, testbed, scenarios):
                 yield [
@@ -217,34 +214,22 @@ def in_order(levels: Iterable[Level], numbers: Mapping[str, int]) -> list[tuple[
     return sorted(placed, key=lambda item: (item[0], item[1].at))
 
 
-@dataclass(frozen=True, slots=True)
-class EndedChange:
-    """A change that has ended, with the range in which levels include it."""
-
-    start: int
-    """Number of the commit that introduced it."""
-    end: int | None
-    """Number of the commit that ended it, or None if unknown."""
-    closed_at: float
-    """Without `end`, all levels measured before this time include the change."""
-
-    def is_in(self, number: int, level: Level) -> bool:
-        """Whether a level includes the change."""
-        over = level.at >= self.closed_at if self.end is None else number >= self.end
-        return number >= self.start and not over
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Baseline:
     """Selects the levels of a series since its last confirmed change; see `Levels`."""
 
     start: int = 0
     """Number of the commit of the last open change, or 0."""
-    ended: tuple[EndedChange, ...] = ()
+    ended: list[tuple[int, int | None, float]] = field(default_factory=list)
+    """Ended changes: numbers of the commits that began and ended each, and the time of its end,
+    which counts if the second number is unknown."""
 
     def has(self, number: int, level: Level) -> bool:
         """Whether a level belongs to the baseline."""
-        return self.start <= number and not any(one.is_in(number, level) for one in self.ended)
+        return number >= self.start and all(
+            number < begin or (level.at >= closed_at if end is None else number >= end)
+            for begin, end, closed_at in self.ended
+        )
 
 
 def baselines(
@@ -260,14 +245,9 @@ def baselines(
     ignored, end = before
     came, went = aliased(CommitRow), aliased(CommitRow)
     first = case((Alert.culprit != "", Alert.culprit), else_=AlertSeries.bad)
+    place = AlertSeries.scenario, AlertSeries.branch
     alerts = (
-        select(
-            AlertSeries.scenario,
-            AlertSeries.branch,
-            Alert.closed_at,
-            came.number,
-            went.number,
-        )
+        select(*place, Alert.closed_at, came.number, went.number)
         .join(AlertSeries, AlertSeries.alert == Alert.id)
         .join(came, came.revision == first)
         .outerjoin(went, went.revision == Alert.recovery)
@@ -286,11 +266,9 @@ def baselines(
             continue
         known = found[scenario, branch]
         if closed_at is None:
-            known = replace(known, start=max(known.start, number))
+            known.start = max(known.start, number)
         else:
-            gap = EndedChange(number, back, closed_at)
-            known = replace(known, ended=(*known.ended, gap))
-        found[scenario, branch] = known
+            known.ended.append((number, back, closed_at))
     return found
 
 
@@ -325,12 +303,12 @@ class SeriesHistory:
 def _history(
     name: SeriesName,
     found: ByConditions,
-    values: Mapping[tuple[str, str], Mapping[str, str]],
+    values: Mapping[tuple[str, ...], Mapping[str, str]],
     numbers: Mapping[str, int],
     baseline: Baseline,
 ) -> SeriesHistory:
     epochs = tuple(
-        ConditionsEpoch(digest, values.get((name.scenario, digest), {}), levels)
+        ConditionsEpoch(digest, values.get((name.testbed, name.scenario, digest), {}), levels)
         for digest, all_levels in found.items()
         if (levels := tuple([level for _, level in in_order(all_levels, numbers)]))
     )
@@ -341,10 +319,8 @@ def _history(
 
 
 def _conditions(
-    session: Session, testbed: str, scenarios: Sequence[str]
-) -> dict[tuple[str, str], Mapping[str, str]]:
-    """By scenario and digest."""
-    query = select(ConditionsRow).where(
-        ConditionsRow.testbed == testbed, ConditionsRow.scenario.in_(scenarios)
-    )
-    return {(row.scenario, row.digest): dict(row.values) for row in session.scalars(query)}
+    session: Session, *where: ColumnElement[bool]
+) -> dict[tuple[str, ...], Mapping[str, str]]:
+    """By testbed, scenario and digest."""
+    rows = session.scalars(select(ConditionsRow).where(*where))
+    return {(row.testbed, row.scenario, row.digest): dict(row.values) for row in rows}
