@@ -26,7 +26,7 @@ _SHORTEST = 4
 _COUNTED = re.compile(r"(?:(.+)-)?n([0-9]{1,9})(?:-([0-9a-fA-F]{4,40}))?(-dirty)?")
 _DATE = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:T([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)(.*))?")
 _ZONE = re.compile(r"Z|[+-][0-9]{2}:[0-9]{2}")
-_REVIEW = re.compile(r"D([1-9][0-9]{0,6})(?:@(.*))?")
+_REVIEW = re.compile(r"D[1-9][0-9]{0,6}(@.*)?")
 _PLAIN = re.compile(r"[A-Za-z0-9._/+@:~-]+")
 _BACK = re.compile(r"[0-9]{1,6}")
 
@@ -115,17 +115,7 @@ class Moment:
         return f"{self.branch}@{self.text}" if self.branch else self.text
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A branch or a tag: `stable/14`, `release/14.2.0`, `origin/main`, `refs/tags/main`."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-
-Reading: TypeAlias = Hash | Subversion | CountedName | Moment | Reference
+Reading: TypeAlias = Hash | Subversion | CountedName | Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +125,7 @@ class Single:
     text: str
     """Without `~` and the steps."""
     readings: tuple[Reading, ...]
-    """All possible meanings; the last one is a reference."""
+    """All possible meanings, beside that of a branch or a tag, such as `origin/main`."""
     back: int | None = None
     """Steps along first parents, as in `main~3`, or None."""
 
@@ -182,14 +172,12 @@ def parse(text: str) -> Name:
         )
     if ".." in name:
         return _range(name)
-    review = _REVIEW.fullmatch(name)
-    if review is None:
+    if not _REVIEW.fullmatch(name):
         return _single(name)
-    if review[2] is None:
-        return ReviewName(f"D{review[1]}")
-    if not review[2] or _REVIEW.fullmatch(review[2]):
+    review, at, base = name.partition("@")
+    if at and (not base or _REVIEW.fullmatch(base)):
         raise RevisionError(f"{name}: expected the base of the patch, a revision, after @")
-    return ReviewName(f"D{review[1]}", _single(review[2]))
+    return ReviewName(review, _single(base) if at else None)
 
 
 def _check(name: str) -> None:
@@ -238,11 +226,11 @@ def _single(name: str) -> Single:
     readings = tuple(_readings(what, branch if at else ""))
     if ":" in text and not readings:
         raise RevisionError(f"{name!r}: expected a revision without a path; remove : and the rest")
-    return Single(text, (*readings, Reference(text)), int(steps) if tilde else None)
+    return Single(text, readings, int(steps) if tilde else None)
 
 
 def _readings(text: str, branch: str) -> Iterator[Reading]:
-    """Readings other than a reference; `branch` is the text before @."""
+    """Possible meanings of a text behind a branch and @, or of a whole name."""
     subversion = _SUBVERSION.fullmatch(text)
     if subversion and (branch or subversion[1] or len(subversion[2]) >= _SHORTEST):
         yield Subversion(int(subversion[2]), branch)

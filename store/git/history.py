@@ -59,11 +59,7 @@ class History(Mirror):
         return frozenset(one.rpartition("/")[2] for one in listed.split("\0") if one)
 
     def resolve(self, name: str) -> str:
-        """Full hash of a branch, a tag or a short hash.
-
-        Raises:
-            NoCommitError: there is no such commit.
-        """
+        """Full hash of a branch, a tag or a short hash. Raises NoCommitError if there is none."""
         for reference in (f"refs/heads/{name}", f"refs/tags/{name}", name):
             revision = self.commit_of(reference)
             if revision is not None:
@@ -133,9 +129,7 @@ class History(Mirror):
         `good` is left out and `bad` is the last one; a merge counts as one commit, with what it
         changed against its first parent. Reading `paths` and lines takes most of the time.
 
-        Raises:
-            HistoryError: one of them is unknown, or `good` is not on the first-parent line
-                that leads to `bad`.
+        Raises HistoryError also if `good` is not on the first-parent line that leads to `bad`.
         """
         first, last = self.resolve(good), self.resolve(bad)
         if first == last:
@@ -166,17 +160,13 @@ class History(Mirror):
     def stretch(self, first: str, last: str) -> list[str]:
         """Full hashes from `first` to `last` on the first-parent line, newest first.
 
-        Raises:
-            HistoryError: one of them is unknown, or `first` is not on the first-parent line
-                that leads to `last`.
+        Raises HistoryError also if `first` is not on the first-parent line that leads to `last`.
         """
         begin, end = self.resolve(first), self.resolve(last)
         walked = self.line(f"{begin}..{end}")
         if (walked[-1][1] if walked else end) != begin:
             raise HistoryError(f"{first} does not lead to {last} in {self.url}")
         return [*(revision for revision, _ in walked), begin]
-
-    # -------------------------------------------------------------------------------- internal
 
     def _read(
         self, line: Sequence[tuple[str, str]], numbers: Iterable[int], *, paths: bool = True
@@ -231,13 +221,10 @@ class History(Mirror):
 def merge_status_of(
     history: History, revision: str, branch: str, stable: Iterable[str]
 ) -> MergeStatus:
-    """Merges and fixes of a commit of `branch` in the clone.
+    """Merges and fixes of a commit of `branch`, also on branches such as `stable/14`.
 
-    `stable` are the branches to search, such as `stable/14`.
-
-    Raises:
-        HistoryError: the commit is not on the first-parent line of `branch`, a branch does not
-            exist, or the clone cannot be read.
+    Raises HistoryError if the commit is not on the first-parent line of `branch`, a branch does not
+    exist, or the clone cannot be read.
     """
     commit = history.commit(revision)
     later = history.between(commit.revision, history.head(branch), paths=False)

@@ -111,8 +111,6 @@ class Mirror:
         for revision, raw in zip(revisions, self._objects(revisions), strict=True):
             yield parse(revision, raw)
 
-    # -------------------------------------------------------------------------------- internal
-
     def _check_directory(self) -> None:
         """Raises HistoryError if the directory holds neither a clone nor the beginning of one."""
         begun = (self.directory / "refs").is_dir()  # without a template, git makes it first
@@ -211,13 +209,9 @@ class Mirror:
         given: bytes = b"",
         seconds: float | None = None,
     ) -> bytes:
-        """Standard output of a git command.
+        """Standard output of a git command; exit status 1 is an empty answer if `ask`.
 
-        Args:
-            arguments: Of git.
-            ask: Whether exit status 1 is an answer: no output.
-            given: Standard input.
-            seconds: Time limit; `read_seconds` if None.
+        `given` is its standard input, `seconds` its time limit instead of `read_seconds`.
         """
         with self._started(seconds or self.read_seconds, *arguments) as process:
             output, errors = process.communicate(given)

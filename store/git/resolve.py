@@ -20,7 +20,6 @@ from netbisect.store.git.grammar import (
     Moment,
     RangeName,
     Reading,
-    Reference,
     RevisionCandidate,
     RevisionError,
     Single,
@@ -64,16 +63,13 @@ class Whereabouts:
 def resolve(history: History, name: str, *, default_branch: str) -> Commit | Review | Range:
     """Resolves a name in the clone, without fetching.
 
-    Args:
-        history: Of the tree under watch, fetched at least once.
-        name: A hash or the beginning of one, `r311849`, `stable/10@295802`, `n302145`,
-            `main-n302145-0a1b2c3d`, a branch, a tag, `2026-11-01`, `2026-11-01T12:00Z`, any of
-            them with `~3` behind it; `D5180`, `D5180@stable/14`; `r311848..r313448`.
-        default_branch: Where numbers and days are counted when the name has no branch.
+    `name` is a hash or the beginning of one, `r311849`, `stable/10@295802`, `n302145`,
+    `main-n302145-0a1b2c3d`, a branch, a tag, `2026-11-01`, `2026-11-01T12:00Z`, any of them with
+    `~3` behind it; `D5180`, `D5180@stable/14`; `r311848..r313448`. Numbers and days without a
+    branch are of `default_branch`.
 
-    Raises:
-        RevisionError: the name is wrong, unknown, ambiguous or contradictory; no other input
-            causes another error.
+    Raises RevisionError if the name is wrong, unknown, ambiguous or contradictory, HistoryError if
+    the clone cannot be read.
     """
     parsed = parse(name)
     finder = RevisionFinder(history, default_branch)
@@ -129,8 +125,6 @@ class RevisionFinder:
         )
         self.subversion = SubversionNumbers(history, self.branches)
 
-    # ----------------------------------------------------------------------------- whole names
-
     def commit(self, name: Single) -> Commit:
         """The commit with this name. Raises RevisionError if there is none, or several."""
         [commit] = self._commits(self.find(name))
@@ -140,9 +134,9 @@ class RevisionFinder:
         """Full hash of `commit`; raises the same errors."""
         meant: dict[str, str] = {}
         missed: list[RevisionError] = []
-        for reading in name.readings:
+        for found in (*map(self._lookup, name.readings), self._of_reference(name.text)):
             try:
-                for revision, full_name in self._lookup(reading):
+                for revision, full_name in found:
                     meant.setdefault(revision, full_name)
             except RevisionError as error:
                 missed.append(error)
@@ -218,8 +212,6 @@ class RevisionFinder:
             (RevisionCandidate(f"{fork[:12]}..{name.bad}", commit),),
         )
 
-    # -------------------------------------------------------------------------------- readings
-
     def _lookup(self, reading: Reading) -> Iterator[tuple[str, str]]:
         """Hashes of possible commits, each with an unambiguous name."""
         if isinstance(reading, Hash):
@@ -228,13 +220,10 @@ class RevisionFinder:
             return self._of_subversion(reading)
         if isinstance(reading, CountedName):
             return self._of_count(reading)
-        if isinstance(reading, Moment):
-            return self._of_moment(reading)
-        return self._of_reference(reading)
+        return self._of_moment(reading)
 
-    def _of_reference(self, reading: Reference) -> Iterator[tuple[str, str]]:
-        """Without an error if there is none: another reading may be right."""
-        name = reading.name
+    def _of_reference(self, name: str) -> Iterator[tuple[str, str]]:
+        """Branches and tags, without an error if there is none: a reading may be right."""
         for prefix in ("", "origin/", "heads/", _HEADS):
             branch = name.removeprefix(prefix)
             if name.startswith(prefix) and branch in self.branches:
@@ -289,7 +278,6 @@ class RevisionFinder:
             yield revision, _label(reading.number, revision)
             return
         others = [] if reading.branch else self._numbered_anywhere(reading.number)
-        yield from ((one, _label(reading.number, one)) for one in others)
         if not others:
             raise RevisionError(
                 f"{reading}: {reading.branch or self._default} has "
@@ -297,6 +285,7 @@ class RevisionFinder:
                 "not have been fetched yet",
                 unknown=True,
             )
+        yield from ((one, _label(reading.number, one)) for one in others)
 
     def _of_label(self, reading: CountedName, head: str) -> Iterator[tuple[str, str]]:
         begun = {one: self._history.number(one) for one in self._with_prefix(reading.prefix)}
@@ -328,8 +317,6 @@ class RevisionFinder:
         if not revision:
             raise RevisionError(f"{reading}: {branch} has no commit so early")
         yield revision, str(Moment(reading.text, reading.until, branch))
-
-    # ------------------------------------------------------------------------------------- git
 
     def _head_of(self, branch: str) -> str:
         for name in (branch, branch.removeprefix("origin/"), branch.removeprefix(_HEADS)):

@@ -15,7 +15,6 @@ from netbisect.store.git.grammar import (
     Moment,
     Name,
     Reading,
-    Reference,
     RevisionError,
     Single,
     Subversion,
@@ -70,7 +69,7 @@ def parsed_or_error(text: str) -> Name | RevisionError:
 )
 def test_all_readings_of_a_name(text: str, expected: list[Reading]) -> None:
     """Every name may also be a branch or a tag."""
-    assert list(readings(text)) == [*expected, Reference(text)]
+    assert list(readings(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -137,7 +136,6 @@ def test_any_text_is_parsed_or_rejected(text: str) -> None:
     | st.builds(Subversion, NUMBERS, st.just(""))
     | st.builds(Subversion, NUMBERS, BRANCHES)
     | st.builds(CountedName, NUMBERS, st.just("") | BRANCHES, st.just("") | DIGITS)
-    | st.builds(Reference, BRANCHES)
 )
 def test_text_of_a_reading_is_parsed_to_the_reading(reading: Reading) -> None:
     """Users can type the candidates that an error message lists."""
