@@ -35,7 +35,7 @@ from sqlalchemy.orm import (
 )
 from sqlalchemy.types import TypeDecorator
 
-from netbisect.bisect.model.entities import Failure, Kernel, Reaction, Stage
+from netbisect.bisect.model.entities import Reaction, Stage
 from netbisect.bisect.model.evidence import split_kernel_name
 
 T = TypeVar("T")
@@ -135,7 +135,18 @@ class PlaceRow(Base, kw_only=True):
     revision: Mapped[str] = mapped_column(ForeignKey(CommitRow.revision), index=True)
 
 
-class KernelRow(Base, kw_only=True):
+class _OfKernel:
+    """A row about a kernel, whose revision may name a layout."""
+
+    revision: Any
+
+    @property
+    def layout(self) -> int:
+        """The layout of the kernel."""
+        return split_kernel_name(self.revision)[1]
+
+
+class KernelRow(Base, _OfKernel, kw_only=True):
     """A finished build; the newest one per revision, config and arch counts."""
 
     __tablename__ = "kernels"
@@ -211,7 +222,7 @@ class SampleRow(Base, kw_only=True):
     decision_id: Mapped[int | None] = mapped_column(ForeignKey("decisions.id"), index=True)
 
 
-class FailureRow(Base, kw_only=True):
+class FailureRow(Base, _OfKernel, kw_only=True):
     """A failed build or trial."""
 
     __tablename__ = "duds"
@@ -247,13 +258,3 @@ def record_of(kind: type[T], row: object, /, **more: object) -> T:
     fields: Any = kind
     names = {one.name for one in dataclasses.fields(fields)} - more.keys()
     return kind(**{name: getattr(row, name) for name in names if hasattr(row, name)}, **more)
-
-
-def kernel_of(row: KernelRow) -> Kernel:
-    """The kernel of a row."""
-    return record_of(Kernel, row, layout=split_kernel_name(row.revision)[1])
-
-
-def failure_of(row: FailureRow) -> Failure:
-    """The failure of a row."""
-    return record_of(Failure, row, layout=split_kernel_name(row.revision)[1])

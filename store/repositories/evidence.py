@@ -21,7 +21,7 @@ from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.metric import metric_of
 from netbisect.store.db.records import Action, ActionStage, JobRecord, MarkRow, Outcome, RequestJob
 from netbisect.store.db.sessions import LedgerRepository
-from netbisect.store.db.tables import BootRow, KernelRow, SampleRow, kernel_of, one_of, record_of
+from netbisect.store.db.tables import BootRow, KernelRow, SampleRow, one_of, record_of
 from netbisect.store.repositories.skipped_revisions import (
     BuildVariants,
     Scope,
@@ -274,6 +274,6 @@ def _kernels(
         .order_by(KernelRow.id)  # not by the clocks of builders
     )
     return {
-        row.revision: replace(kernel_of(row), revision=split_kernel_name(row.revision)[0])
+        row.revision: record_of(Kernel, row, revision=split_kernel_name(row.revision)[0])
         for row in session.scalars(query)
     }

@@ -23,8 +23,6 @@ from netbisect.store.db.tables import (
     KernelRow,
     SampleRow,
     clean,
-    failure_of,
-    kernel_of,
     record_of,
 )
 
@@ -35,9 +33,8 @@ class FactRepository(LedgerRepository):
     def record(self, fact: Fact, decision: int | None = None) -> None:
         """Stores a fact, optionally of an action with this id; a duplicate is ignored.
 
-        Raises:
-            StoreError: there is no such action, the boot of a Sample is not recorded, or a
-                number is not finite.
+        Raises StoreError if there is no such action, the boot of a Sample is not recorded, or a
+        number is not finite.
         """
         with self.writing() as writing:
             job = None if decision is None else get_row(writing.session, Action, decision).job
@@ -85,29 +82,21 @@ class FactRepository(LedgerRepository):
 
 def facts_where(session: Session, decisions: Sequence[int]) -> list[Fact]:
     """Facts of these actions, oldest first; conditions before their first sample."""
-    kernels = session.scalars(select(KernelRow).where(KernelRow.decision_id.in_(decisions))).all()
-    boots = session.scalars(select(BootRow).where(BootRow.decision_id.in_(decisions))).all()
-    samples = session.scalars(select(SampleRow).where(SampleRow.decision_id.in_(decisions))).all()
-    failures = session.scalars(
-        select(FailureRow).where(FailureRow.decision_id.in_(decisions))
-    ).all()
+    dated: list[tuple[float, Fact]] = []
     first: dict[tuple[str, str, str], float] = {}
-    for row in samples:
-        key = (row.testbed, row.scenario, row.conditions)
-        first[key] = min(row.at, first.get(key, row.at))
-    conditions = [
-        (at, held)
-        for key, at in first.items()
-        if (held := session.get(ConditionsRow, key)) is not None
-    ]
-    dated: list[tuple[float, Fact]] = [
-        *((row.at, kernel_of(row)) for row in kernels),
-        *((row.at, record_of(Boot, row)) for row in boots),
-        *((at, record_of(Conditions, row)) for at, row in conditions),
-        *((row.at, record_of(Sample, row)) for row in samples),
-        *((row.at, failure_of(row)) for row in failures),
-    ]
-    return [fact for _, fact in sorted(dated, key=lambda item: item[0])]
+    kinds: tuple[type[Kernel | Boot | Sample | Failure], ...] = (Kernel, Boot, Sample, Failure)
+    for kind in kinds:
+        table: Any = _TABLES[kind][0]
+        for row in session.scalars(select(table).where(table.decision_id.in_(decisions))):
+            dated.append((row.at, record_of(kind, row)))
+            if kind is Sample:
+                key = (row.testbed, row.scenario, row.conditions)
+                first[key] = min(row.at, first.get(key, row.at))
+    for key, at in first.items():
+        if held := session.get(ConditionsRow, key):
+            dated.append((at, record_of(Conditions, held)))
+    dated.sort(key=lambda item: (item[0], isinstance(item[1], Sample | Failure)))
+    return [fact for _, fact in dated]
 
 
 _TABLES: dict[type[Fact], tuple[type[Base], tuple[str, ...]]] = {

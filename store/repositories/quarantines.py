@@ -12,7 +12,7 @@ from netbisect.bisect.model.mail import Mail
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Action, ActionStage, Outcome, Quarantine
 from netbisect.store.db.sessions import LedgerRepository, WriteTransaction, get_row
-from netbisect.store.db.tables import BootRow, FailureRow, SampleRow, failure_of
+from netbisect.store.db.tables import BootRow, FailureRow, SampleRow, record_of
 from netbisect.store.repositories.outbox import post_mail
 
 _LOOKED_BACK = 20
@@ -124,7 +124,7 @@ class QuarantineRepository(LedgerRepository):
                 ).first()
                 if failure is None:
                     break
-                found.append(failure_of(failure))
+                found.append(record_of(Failure, failure))
             return found
 
     def failed_trials(self, job: int, testbed: str) -> int:
