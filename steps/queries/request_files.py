@@ -15,6 +15,7 @@ from netbisect.reports.render import words
 from netbisect.reports.render.ministat import POINTS_MIN
 from netbisect.steps.queries import request_answer
 from netbisect.steps.queries.lab_context import LabContext
+from netbisect.steps.queries.progress import measured_sides
 from netbisect.steps.queries.request_answer import Names
 from netbisect.steps.queries.request_status import RequestQueries
 from netbisect.steps.service.numeric import measurement, netbenches
@@ -98,12 +99,8 @@ def _study(
     names, evidence = queries.names, queries.evidence(queries.ledger, record)
     scenarios = []
     for name in job.scenarios:
-        numbers = measurement.counted_numbers(job, evidence, name)
-        sets = [
-            Set(names.label(revision), own)
-            for revision, own in numbers.items()
-            if len(own) >= POINTS_MIN
-        ]
+        measured = measured_sides(queries.ledger, job, evidence, name)
+        sets = [one for one in measured if len(one.pps) >= POINTS_MIN]
         if len(sets) > 1:
             scenarios.append(ComparedScenario(names.title(name), sets, series=name))
     scenarios += _by_setting(names, job, evidence)
