@@ -106,8 +106,7 @@ def read(
 
     `parser` reads receivers' files; `skip` gets messages about skipped and doubtful data.
 
-    Raises:
-        NetbenchesError: the file or folder does not exist, or a line is invalid.
+    Raises NetbenchesError if the file or folder does not exist, or a line is invalid.
     """
     try:
         if path.is_dir():
@@ -168,8 +167,7 @@ def images_of(
     `skip` gets messages about images without the number of a revision, `fault` those about invalid
     points and boots, which are left out. Without `fault`, they are errors.
 
-    Raises:
-        NetbenchesError: it is no history; the message starts with `where`.
+    Raises NetbenchesError, whose message starts with `where`, if it is no history.
     """
     refusal = f"{where}: not a netbenches history: "
     record, points = _checked(line, refusal)
@@ -290,9 +288,6 @@ def _runs_in_file_order(values: list[float]) -> tuple[NetbenchesRun, ...]:
 def _run(iteration: int, pps: float, received: tuple[float, ...] = ()) -> NetbenchesRun:
     problems = () if pps > 0 else ("no packet was received",)
     return NetbenchesRun(iteration, pps, received, problems)
-
-
-# ------------------------------------------------------------------------------------- folders
 
 
 @dataclass(slots=True)

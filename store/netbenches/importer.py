@@ -46,9 +46,7 @@ def import_into(ledger: Ledger, path: Path, *, parser: Parser) -> ImportSummary:
     All files are read before the ledger is changed. Variants of a revision are imported to a
     branch such as `head+mbuf`. `parser` reads receivers' files.
 
-    Raises:
-        NetbenchesError: there is nothing to import, or a line is invalid.
-        StoreError: the database failed.
+    Raises NetbenchesError if there is nothing to import or a line is invalid, and StoreError.
     """
     skipped: list[str] = []
     found = list(_distinct(read(path, parser=parser, skip=skipped.append), skipped))

@@ -135,23 +135,13 @@ def change_alert(
     """Changes what is given, and records the author and the reason `what`.
 
     The result of a search leaves the state as it is if a person has decided, or the alert has
-    ended.
+    ended. bisect/model/alert_state.py has the transitions. `culprit` is a revision, and `bisection`
+    the job that searches for it; `until` is the end of MUTED, and `recovery` the first revision
+    with the old level. `tell` makes the text of a mail from the changed alert, for the recipients
+    of its last mail.
 
-    Args:
-        writing: The transaction.
-        identifier: Of the alert.
-        what: Reason.
-        who: Author.
-        state: New state; bisect/model/alert_state.py has the transitions.
-        culprit: Revision.
-        bisection: Job that searches for the culprit.
-        until: End of MUTED.
-        recovery: With FIXED, the first revision with the old level, if known.
-        tell: Makes the text of a mail from the changed alert, for the recipients of its last mail.
-
-    Raises:
-        StoreError: there is no such alert, the transition is not allowed, or the author or the
-            reason is missing; nothing is changed then.
+    Raises StoreError if there is no such alert, the transition is not allowed, or the author or the
+    reason is missing; nothing is changed then.
     """
     row = get_row(writing.session, Alert, identifier)
     before = row.state
@@ -193,7 +183,7 @@ def join_same_culprit(writing: WriteTransaction, identifier: int) -> Alert:
     same = [
         other
         for other in writing.session.scalars(known)
-        if alert_lifecycle.same_event(status_of(other), status_of(row))
+        if alert_lifecycle.same_event(record_of(AlertStatus, other), record_of(AlertStatus, row))
     ]
     root, *later = sorted([row, *same], key=lambda one: (one.announced_at or 0.0, one.id))
     for one in later:
@@ -274,7 +264,7 @@ def _apply(
 ) -> None:
     change = alert_lifecycle.StatusChange(action, writing.now, who, why, **more)
     try:
-        status = alert_lifecycle.apply_change(row.id, status_of(row), change)
+        status = alert_lifecycle.apply_change(row.id, record_of(AlertStatus, row), change)
     except AlertTransitionError as error:
         raise NotAllowedError(str(error)) from error
     for name, value in dataclasses.asdict(status).items():
@@ -289,11 +279,6 @@ def _record(writing: WriteTransaction, row: Alert, who: str, what: str) -> None:
     )
     writing.note("alert", row.bisection or row.comparison, alert=row.id, state=row.state)
     writing.session.refresh(row, ["search", "merged"])
-
-
-def status_of(row: Alert) -> AlertStatus:
-    """The status of the alert of a row."""
-    return record_of(AlertStatus, row)
 
 
 def _overlaps(session: Session, seen: Alert, good: str, bad: str) -> bool:
@@ -328,7 +313,7 @@ def _find_returned(
         .order_by(Alert.closed_at.desc(), Alert.id.desc())
     )
     for row in writing.session.scalars(over):
-        if recurs(status_of(row), kind, writing.now) and (
+        if recurs(record_of(AlertStatus, row), kind, writing.now) and (
             row.lead == job.lead or _overlaps(writing.session, row, *ends)
         ):
             return row

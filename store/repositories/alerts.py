@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection
 
 from sqlalchemy import ColumnElement, func, select
 
-from netbisect.bisect.alert_lifecycle import mute_expired
+from netbisect.bisect.alert_lifecycle import AlertStatus, mute_expired
 from netbisect.bisect.model.alert_state import AlertState, HistoryEntry
 from netbisect.store.db.records import Alert, AlertChangeRow, AlertSeries, JobRecord
 from netbisect.store.db.sessions import LedgerRepository, transaction
 from netbisect.store.db.tables import record_of
-from netbisect.store.repositories.alert_changes import change_alert, status_of
+from netbisect.store.repositories.alert_changes import change_alert
 
 STANDING = tuple(state for state in AlertState if state.standing)
 """States of open alerts, as in the database."""
@@ -78,13 +78,8 @@ class AlertRepository(LedgerRepository):
 
     def changes(self, identifier: int) -> list[HistoryEntry]:
         """The history of an alert, oldest first."""
-        changes = (
-            select(AlertChangeRow)
-            .where(AlertChangeRow.alert == identifier)
-            .order_by(AlertChangeRow.id)
-        )
-        with self.reading() as session:
-            return [record_of(HistoryEntry, row) for row in session.scalars(changes)]
+        rows = select(AlertChangeRow).where(AlertChangeRow.alert == identifier)
+        return [record_of(HistoryEntry, row) for row in self._all(rows.order_by(AlertChangeRow.id))]
 
     def end_mutes(self, *, who: str, what: str, tell: Callable[[Alert], str]) -> list[Alert]:
         """Reopens the muted alerts whose time is over, and returns them.
@@ -98,7 +93,7 @@ class AlertRepository(LedgerRepository):
                     writing, row.id, who=who, what=what, state=AlertState.REOPENED, tell=tell
                 )
                 for row in writing.session.scalars(muted.order_by(Alert.id)).all()
-                if mute_expired(status_of(row), writing.now)
+                if mute_expired(record_of(AlertStatus, row), writing.now)
             ]
 
     change = transaction(change_alert)
