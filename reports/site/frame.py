@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -11,26 +12,7 @@ from netbisect.bisect.model.results import Effect
 from netbisect.reports.model.types import HASH_LENGTH, AlertSummary
 from netbisect.reports.render import words
 from netbisect.reports.render.templating import environment
-from netbisect.reports.site.files import (
-    alert_page,
-    document_file,
-    job_page,
-    revision_page,
-    revisions_page,
-    series_file,
-    series_page,
-    testbed_page,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class AlternateForm:
-    """The content of a page in another format."""
-
-    type: str
-    """Media type."""
-    title: str
-    href: str
+from netbisect.reports.site import files
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +44,16 @@ class Page:
 
 File: TypeAlias = Page | str
 """A page, or the text of another file."""
+AlternateForm: TypeAlias = tuple[str, str, str]
+"""The content of a page in another format: media type, title and address."""
 FEED = "feed.atom"
 """The file of the feed of alerts."""
-FEEDS = (AlternateForm("application/atom+xml", "Alerts", FEED),)
+FEEDS: tuple[AlternateForm] = (("application/atom+xml", "Alerts", FEED),)
 
 
 def as_document(page: str) -> AlternateForm:
     """The JSON document of a page."""
-    return AlternateForm("application/json", "For programs", document_file(page))
+    return "application/json", "For programs", files.document_file(page)
 
 
 def culprit_or_range(alert: AlertSummary) -> str:
@@ -95,24 +79,10 @@ def short_distance(distance: LevelDifference | None, series: str) -> str:
     return text if distance.clear else f"~ {text}"
 
 
+_names_of_files = inspect.getmembers(files, inspect.isfunction)
+environment.globals.update(_names_of_files)
 environment.filters.update(
-    alert_page=alert_page,
-    boots=words.boots,
-    change=words.change,
-    culprit_or_range=culprit_or_range,
-    distance=distance_text,
-    document_file=document_file,
-    drop=words.drop,
-    level=words.level,
-    revision_page=revision_page,
-    series_file=series_file,
-    spread=words.spread,
-    testbed_page=testbed_page,
-    when=words.when,
-)
-
-environment.globals.update(
-    job_page=job_page, revisions_page=revisions_page, series_page=series_page
+    _names_of_files, culprit_or_range=culprit_or_range, distance=distance_text
 )
 
 

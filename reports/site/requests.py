@@ -23,7 +23,7 @@ from netbisect.reports.render import progress, words
 from netbisect.reports.render.palette import BAD, BOOT, INK
 from netbisect.reports.render.words import Name
 from netbisect.reports.site.files import revision_page
-from netbisect.reports.site.frame import AlternateForm, Page, make_page
+from netbisect.reports.site.frame import Page, make_page
 
 _MOODS = {"regression": "sure", "no regression": "calm"}
 """Classes of the verdict's box."""
@@ -57,14 +57,13 @@ class PartView:
 
 def page(found: RequestDocument, parts: Sequence[PartView], files: Sequence[str]) -> Page:
     """The page of a request, with the addresses of its values."""
-    document = f"api/v1/requests/{found.number}"
     pictures = [*_factors(found), *_pictures(parts)]
     return make_page(
         "request.html",
         f"Request {found.number}: {found.kind} {requests.revisions(found.kind, found.labels)}",
         current="requests.html",
         trail=_TRAIL,
-        alternates=[AlternateForm("application/json", "For programs", document)],
+        alternates=[("application/json", "For programs", f"api/v1/requests/{found.number}")],
         changing=found.state == "open",
         found=found,
         mood=_MOODS.get(found.verdict, "open"),
