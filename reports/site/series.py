@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from statistics import stdev
 from typing import Any
@@ -14,11 +15,11 @@ from netbisect.bisect.detection.level_difference import LevelDifference
 from netbisect.bisect.model.detection_results import LevelStep
 from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.model.series import EpochDocument, LevelDocument, SeriesDocument
-from netbisect.reports.model.types import HASH_LENGTH
+from netbisect.reports.model.types import HASH_LENGTH, AlertSummary
 from netbisect.reports.render import words
 from netbisect.reports.site import plots
 from netbisect.reports.site.files import LISTED, RECENT, revisions_page, series_file, testbed_page
-from netbisect.reports.site.frame import Page, as_document, distance_text, make_page
+from netbisect.reports.site.frame import Page, as_document, make_page
 from netbisect.reports.site.plots import MarkedAlert
 
 _DAY = 86400.0
@@ -39,11 +40,10 @@ def page(view: SeriesDocument, alerts: Sequence[MarkedAlert] = ()) -> Page:
         revisions_page=revisions_page(view.testbed, view.branch),
         open=[one for one, _ in alerts if one.state.standing],
         past=[one for one, _ in alerts if not one.state.standing],
-        facts=list(_facts(view)),
+        label=partial(_label, view),
         ranges=list(_ranges(view, alerts)),
         history=plots.history(view, alerts),
         steps=[_step(view, one, places, alerts) for one in reversed(view.steps)],
-        least=words.drop(view.least),
         epochs=epochs,
         changed=[
             "",
@@ -73,46 +73,6 @@ def _ranges(
         yield name, drawing, name == shown[-1]
 
 
-def _facts(view: SeriesDocument) -> Iterator[tuple[str, str, str]]:
-    """Name, value and remark."""
-    latest, level, health = view.latest, view.estimates[-1], view.health
-    boots = words.count(len(latest.boots), "boot")
-    yield (
-        "Latest level",
-        words.level(level.mean, view.scenario),
-        f"{words.clean(latest.label)}, {boots}, {words.when(latest.at)}",
-    )
-    if view.baseline:
-        before = [one for one in view.levels[:-1] if one.baseline]
-        images = words.count(len(before), "kernel")
-        distance = distance_text(view.against, view.scenario)
-        since = words.clean(before[0].label)
-        yield (
-            "Against baseline",
-            distance,
-            f"{words.level(view.baseline.mean, view.scenario)}, {images} since {since}",
-        )
-    else:
-        yield "Against baseline", "learning", "no earlier level since the last change"
-    if health.smallest_drop is not None:
-        lasting = words.drop(health.smallest_lasting_drop)
-        more = f"{lasting} by five nights together" if lasting else ""
-        yield "Smallest drop detected in one night", words.drop(health.smallest_drop), more
-    elif health.saturated:
-        yield "Smallest drop detected in one night", "none", "the generator sends no more"
-    noise = f"images: {words.spread(health.image_noise)}" if health.image_noise is not None else ""
-    yield "Noise between boots", words.spread(health.boot_noise), noise
-    if health.modes:
-        share = f"{100 * health.modes.share:.0f} % of the boots"
-        yield "Slow mode", f"{words.drop(health.modes.gap)} slower", share
-    else:
-        yield "Modes", "one", "no slow mode is seen"
-    if health.drift:
-        since = f"since {_label(view, health.drift.best)}"
-        yield "Drift", words.percent(health.drift.ln_ratio, view.scenario), since
-    yield "Measured", words.count(view.kernels, "kernel"), words.count(view.boots, "boot")
-
-
 def _label(view: SeriesDocument, revision: str) -> str:
     """Short name of a level."""
     labels = {one.revision: one.label for one in view.levels}
@@ -121,22 +81,19 @@ def _label(view: SeriesDocument, revision: str) -> str:
 
 def _step(
     view: SeriesDocument, step: LevelStep, places: dict[str, int], alerts: Sequence[MarkedAlert]
-) -> dict[str, Any]:
-    start, stop = places[step.earliest], places[step.latest]
-    shift = LevelDifference(step.ln_ratio, step.low, step.high)
-    return {
-        "its": step,
-        "before_label": _label(view, step.before),
-        "at_label": _label(view, step.at),
-        "when": words.when(view.levels[places[step.at]].at),
-        "change": distance_text(shift, view.scenario),
-        "score": f"{step.score:.1f}",
-        "alerts": [
+) -> tuple[LevelStep, LevelDocument, LevelDifference, list[AlertSummary]]:
+    """The step, its first level, its size, and the alerts that it may belong to."""
+    between = range(places[step.earliest], places[step.latest] + 1)
+    return (
+        step,
+        view.levels[places[step.at]],
+        LevelDifference(step.ln_ratio, step.low, step.high),
+        [
             one
             for one, culprit in alerts
-            if plots.first_changed(one, view.levels, culprit) in range(start, stop + 1)
+            if plots.first_changed(one, view.levels, culprit) in between
         ],
-    }
+    )
 
 
 def _scatter(level: LevelDocument, scenario: str) -> float | None:
