@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from statistics import geometric_mean
 
 from netbisect.bisect.commit_trailers import parse_trailers
@@ -295,6 +296,17 @@ def _stop(
 def marks(document: ChangeDocument) -> dict[str, str]:
     """By revision: its latest mark by a user."""
     return {one.revision: str(one) for one in document.marks}
+
+
+def labelled(document: ChangeDocument, texts: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """Rows of label and text, from texts by revision."""
+    return words.cleaned((document.label(name), text) for name, text in texts.items())
+
+
+def subjects(document: ChangeDocument) -> dict[str, str]:
+    """By revision: subject of each remaining candidate; "" if unknown."""
+    found = {name: document.commit(name) for name in document.suspects}
+    return {name: commit.subject if commit else "" for name, commit in found.items()}
 
 
 def crashes(document: ChangeDocument) -> list[tuple[str, str, str]]:
