@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
-from netbisect.reports.model.types import Hash, Seconds, Time
+from netbisect.reports.model.types import Hash, RequestKind, Seconds, Time
 
 Names: TypeAlias = tuple[str, ...]
+RequestState: TypeAlias = Literal["open", "answered", "cancelled", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class PatchBody:
 class AskBody:
     """A new request."""
 
-    kind: Literal["compare", "bisect", "series"]
+    kind: RequestKind
     subjects: Annotated[
         Names,
         "Revisions; REV+D5180 with the patch of a review, D5180 for the first revision with it; "
@@ -111,8 +112,8 @@ class RequestLine:
     """A request in a list."""
 
     number: int
-    kind: Literal["compare", "bisect", "series"]
-    state: Literal["open", "answered", "cancelled", "failed"]
+    kind: RequestKind
+    state: RequestState
     verdict: str
     who: str
     via: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, get_args
 
 from netbisect.reports.documents import api, json_schema
 from netbisect.reports.model import types
@@ -36,22 +36,20 @@ _WRITES = {
     "422": "Invalid fields, with a message for each.",
     **_SHARED,
 }
-_NONE = {"404": "Unknown request."}
-_STATE = {"409": "Not possible in the state of the request."}
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One operation of the API."""
+    """One operation of the API: a post if it has a body, otherwise a get."""
 
-    method: str
     path: str
     summary: str
     right: str
     answers: Mapping[str, type]
-    refusals: Mapping[str, str]
     body: type | None = None
-    parameters: tuple[dict[str, Any], ...] = ()
+    parameters: Sequence[Mapping[str, Any]] = ()
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    """Besides those of all calls."""
 
 
 def _parameter(name: str, description: str, **kind: object) -> dict[str, Any]:
@@ -75,60 +73,51 @@ _NAME = {
     "schema": {"type": "string", "minLength": 1, "maxLength": MOST_LETTERS},
 }
 _LETTERS: dict[str, object] = {"type": "string", "maxLength": MOST_LETTERS}
+_ONE = {"200": types.RequestDocument}
+_UNKNOWN = {"404": "Unknown request."}
 _CALLS = (
-    _Call("get", "/caller", "The caller and its rights.", "", {"200": api.Caller}, _READS),
+    _Call("/caller", "The caller and its rights.", "", {"200": api.Caller}),
     _Call(
-        "get",
         "/requests",
         "Requests, newest first.",
         "read",
         {"200": api.RequestList},
-        _READS,
         parameters=(
             _parameter("who", "Only requests of this user.", **_LETTERS),
-            _parameter(
-                "state",
-                "Only requests in this state.",
-                enum=["open", "answered", "cancelled", "failed"],
-            ),
+            _parameter("state", "Only requests in this state.", enum=get_args(api.RequestState)),
             _LIMIT,
         ),
     ),
     _Call(
-        "post",
         "/requests",
         "Submit a request or, with dry_run, estimate its cost. Patches need the right `patch`, "
         "the priority high the right `priority`.",
         "ask",
         {"200": api.CostEstimate, "201": types.RequestDocument},
-        _WRITES,
         api.AskBody,
     ),
     _Call(
-        "get",
         "/requests/{number}",
         "State, place in the queue and time left of a request, or its result.",
         "read",
-        {"200": types.RequestDocument},
-        {**_READS, **_NONE},
+        _ONE,
+        refusals=_UNKNOWN,
     ),
     _Call(
-        "get",
         "/requests/{number}/log",
         "All changes of a request.",
         "read",
         {"200": api.RequestLog},
-        {**_READS, **_NONE},
+        refusals=_UNKNOWN,
     ),
     *(
         _Call(
-            "post",
             f"/requests/{{number}}/{verb}",
             f"{summary} Requests of other users need the right `admin`.",
             "ask",
-            {"200": types.RequestDocument},
-            {**_WRITES, **_NONE, **_STATE},
+            _ONE,
             body,
+            refusals={**_UNKNOWN, "409": "Not possible in the state of the request."},
         )
         for verb, summary, body in (
             (
@@ -142,21 +131,18 @@ _CALLS = (
         )
     ),
     _Call(
-        "get",
         "/revisions",
         "Meaning of a revision name.",
         "read",
         {"200": api.RevisionMatches},
-        {**_READS, "422": "Unknown or ambiguous name; the candidates are listed."},
         parameters=(_NAME,),
+        refusals={"422": "Unknown or ambiguous name; the candidates are listed."},
     ),
     _Call(
-        "get",
         "/audit",
         "Accepted and refused actions of users, oldest first.",
         "admin",
         {"200": api.Audit},
-        _READS,
         parameters=(
             _parameter("after", "Only later entries.", type="integer", minimum=0),
             _LIMIT,
@@ -178,7 +164,8 @@ def description() -> dict[str, Any]:
         place = paths.setdefault(call.path, {})
         if "{number}" in call.path:
             place["parameters"] = [_NUMBER]
-        place[call.method] = _operation(call, found)
+        method = "post" if call.body else "get"
+        place[method] = _operation(call, method, found)
     document = {
         "openapi": "3.1.0",
         "info": {
@@ -206,15 +193,16 @@ def description() -> dict[str, Any]:
     return placed
 
 
-def _operation(call: _Call, found: dict[str, Any]) -> dict[str, Any]:
+def _operation(call: _Call, method: str, found: dict[str, Any]) -> dict[str, Any]:
     answers = {
         code: _answer(text.__doc__ or "", text, found) for code, text in call.answers.items()
     }
-    refusals = {code: _answer(text, api.Refusal, found) for code, text in call.refusals.items()}
+    texts = {**(_WRITES if call.body else _READS), **call.refusals}
+    refusals = {code: _answer(text, api.Refusal, found) for code, text in texts.items()}
     name = call.path.replace("/{number}", "").strip("/").replace("/", "-")
     one = "-one" if call.path.endswith("{number}") else ""
     operation: dict[str, Any] = {
-        "operationId": f"{call.method}-{name}{one}",
+        "operationId": f"{method}-{name}{one}",
         "summary": call.summary,
         "responses": dict(sorted({**answers, **refusals}.items())),
     }
@@ -226,11 +214,8 @@ def _operation(call: _Call, found: dict[str, Any]) -> dict[str, Any]:
         operation["security"] = [{"token": []}]
         operation["description"] = f"Needs the right `{call.right}`."
     if call.body is not None:
-        reference = _body(call.body, found)
-        operation["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": reference}},
-        }
+        content = {"application/json": {"schema": _body(call.body, found)}}
+        operation["requestBody"] = {"required": True, "content": content}
     return operation
 
 
