@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from markupsafe import Markup
 
@@ -28,7 +29,7 @@ class Picture:
     """A drawing with title and caption."""
 
     title: str
-    drawing: Markup
+    drawing: Callable[[], Markup]
     caption: str
     file: str = ""
     """File of the full graph; "" if none."""
@@ -57,13 +58,17 @@ def sections(
     return [_section(one, label, i, share, stem) for i, one in enumerate(found)]
 
 
-def files(found: tuple[ProfilePair, ...], label: Name, stem: str) -> dict[str, str]:
+def files(found: tuple[ProfilePair, ...], label: Name, stem: str) -> dict[str, Callable[[], str]]:
     """The same drawings as separate files in full size; `stem` is the prefix of their names."""
     return {
-        picture.file: flamegraph.document(picture.drawing).decode()
+        picture.file: partial(_document, picture)
         for i, one in enumerate(found)
         for picture in _pictures(one, label, i, flamegraph.MOST_BYTES, stem)
     }
+
+
+def _document(picture: Picture) -> str:
+    return flamegraph.document(picture.drawing()).decode()
 
 
 def grown(before: StoredProfile, after: StoredProfile) -> list[StackShift]:
@@ -81,7 +86,9 @@ def _pictures(
         name: str, heading: str, caption: str, title: str, *profiles: StoredProfile
     ) -> Picture:
         stacks = [one.stacks for one in profiles]
-        drawing = flamegraph.draw(stacks, name=f"profile{place}-{name}", title=title, most=most)
+        drawing = partial(
+            flamegraph.draw, stacks, name=f"profile{place}-{name}", title=title, most=most
+        )
         file = f"{stem}.flames-{place + 1}-{name}.svg" if stem else ""
         return Picture(heading, drawing, caption, file)
 

@@ -21,7 +21,7 @@ from netbisect.reports.plots import chart
 from netbisect.reports.render import summary, words
 from netbisect.reports.site import plots
 from netbisect.reports.site.files import JOB_KINDS, alert_page, job_page
-from netbisect.reports.site.frame import FEEDS, Page, as_document, make_page
+from netbisect.reports.site.frame import FEEDS, File, Page, as_document, make_page
 
 _PICTURED = 4
 """Scenarios of a comparison whose boots are drawn."""
@@ -106,9 +106,9 @@ def _trail(alert: AlertSummary | None) -> list[tuple[str, str]]:
     return [("alerts.html", "Alerts"), (alert_page(alert.id), f"Alert {alert.id}")]
 
 
-def drawings(taken: tuple[ProfilePair, ...], change: ChangeDocument, alert: int) -> dict[str, str]:
+def drawings(taken: tuple[ProfilePair, ...], change: ChangeDocument, alert: int) -> dict[str, File]:
     """Full flame graphs of an alert, by file name."""
-    return profiles.files(taken, change.label, _stem(alert))
+    return {**profiles.files(taken, change.label, _stem(alert))}
 
 
 def _stem(alert: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -42,8 +42,8 @@ class Page:
         return environment.get_template(f"site/{self.template}").render(self.values, live=live)
 
 
-File: TypeAlias = Page | str
-"""A page, or the text of another file."""
+File: TypeAlias = Callable[[], Page | str]
+"""A function that makes a page, or the text of another file."""
 AlternateForm: TypeAlias = tuple[str, str, str]
 """The content of a page in another format: media type, title and address."""
 FEED = "feed.atom"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -18,7 +19,7 @@ from netbisect.reports.model.types import AlertSummary
 from netbisect.reports.site import changes
 from netbisect.reports.site import series as series_pages
 from netbisect.reports.site.files import LISTED, alert_page, document_file, job_page, series_file
-from netbisect.reports.site.frame import File, Page
+from netbisect.reports.site.frame import File
 from netbisect.steps.policy.alert_actions import ACTIONS
 from netbisect.steps.queries import documents, progress
 from netbisect.steps.queries.changes import of_alert, of_job
@@ -116,8 +117,8 @@ class PageBuilder:
         marked = [(one, numbers.get(one.culprit)) for one in alerts]
         file = series_file(document)
         return {
-            file: series_pages.page(document, marked),
-            document_file(file): f"{json_schema.as_line(document)}\n",
+            file: partial(series_pages.page, document, marked),
+            document_file(file): lambda: f"{json_schema.as_line(document)}\n",
         }
 
     def alert(self, number: int) -> dict[str, File]:
@@ -127,7 +128,8 @@ class PageBuilder:
         last = alert.bisection or alert.comparison
         found = of_alert(self.lab, self.ledger, alert, self.alerts.now)
         taken = self.lab.profiles(self.ledger, self.ledger.jobs.get(last)) if last else ()
-        page = changes.alert(
+        page = partial(
+            changes.alert,
             document,
             found,
             title=self.lab.title,
@@ -142,18 +144,18 @@ class PageBuilder:
         alert = self._by_job.get(number)
         document = of_job(self.lab, self.ledger, self.ledger.jobs.get(number))
         if isinstance(document, BisectionDocument):
-            page = changes.bisection(document, alert)
+            page = partial(changes.bisection, document, alert)
             return _files(job_page("bisection", number), page, document)
         following = [
             ("bisection" if isinstance(one.job, BisectJob) else "comparison", one.id)
             for one in self.ledger.jobs.children(number)
         ]
-        page = changes.comparison(document, alert, next(iter(following), None))
+        page = partial(changes.comparison, document, alert, next(iter(following), None))
         return _files(job_page("comparison", number), page, document)
 
 
-def _files(file: str, page: Page, document: Document) -> dict[str, File]:
-    return {file: page, document_file(file): f"{json_schema.as_text(document)}\n"}
+def _files(file: str, page: File, document: Document) -> dict[str, File]:
+    return {file: page, document_file(file): lambda: f"{json_schema.as_text(document)}\n"}
 
 
 def _latest(ledger: Ledger, changes: Collection[float]) -> float:

@@ -38,7 +38,8 @@ class Manifest:
 
 def put(folder: Path, files: Iterable[tuple[str, File]]) -> None:
     """Writes files, each with its name."""
-    for name, file in files:
+    for name, make in files:
+        file = make()
         text = file.html() if isinstance(file, Page) else file
         (folder / name).write_bytes(text.encode("utf-8", "replace"))
 
@@ -46,7 +47,7 @@ def put(folder: Path, files: Iterable[tuple[str, File]]) -> None:
 def finish(folder: Path, pairs: tuple[Pair, ...]) -> None:
     """Marks a new folder as a site: the last file that is written."""
     files = sorted(one.name for one in folder.iterdir())
-    put(folder, [(_MANIFEST, json.dumps({"files": files, "pairs": pairs}))])
+    (folder / _MANIFEST).write_text(json.dumps({"files": files, "pairs": pairs}))
 
 
 @contextmanager

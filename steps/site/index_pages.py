@@ -44,16 +44,15 @@ class IndexPages:
     def files(self, pairs: Sequence[Pair]) -> Iterator[tuple[str, File]]:
         """All of them by name, and a page for each pair of revisions. Raises SiteRevisionError."""
         for ends in pairs:
-            yield pair_page(*ends), self.pair(*ends)
-        for page, make in self.makers().items():
-            yield page, make()
+            yield pair_page(*ends), partial(self.pair, *ends)
+        yield from self.makers().items()
         named = self.revisions()
         commits = known_commits(self.builder.ledger, named.values())
         for page, commit in zip(named, commits, strict=True):
-            yield page, self.revision(commit)
+            yield page, partial(self.revision, commit)
         for place, condition in badges.conditions(self.builder.ledger).items():
-            yield badge_file(*place), badge.badge(badges.title(place), condition)
-        yield FEED, self.builder.documents.atom()
+            yield badge_file(*place), partial(badge.badge, badges.title(place), condition)
+        yield FEED, self.builder.documents.atom
 
     def makers(self) -> dict[str, Callable[[], Page]]:
         """Functions that make the pages, by file name, except those of revisions and pairs."""

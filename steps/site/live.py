@@ -60,17 +60,19 @@ class LivePages:
         found = self._file(name)
         return found.html(_serving(self.settings)) if isinstance(found, Page) else found
 
-    def _file(self, name: str) -> File | None:
+    def _file(self, name: str) -> Page | str | None:
         self._refresh()
-        if found := _NUMBERED.match(name):
-            return self._numbered(found[1], int(found[2])).get(name)
         if name == "requests.html":
             return pages.requests(self.ledger.requests.all())
         if name == "new-request.html":
             return _new_request(self.settings, self.lab)
-        if name.startswith("series-"):
-            return self._one_series(name)
-        return self._of_many(name)
+        if found := _NUMBERED.match(name):
+            make = self._numbered(found[1], int(found[2])).get(name)
+        elif name.startswith("series-"):
+            make = self._one_series(name)
+        else:
+            return self._of_many(name)
+        return make() if make else None
 
     def _numbered(self, kind: str, number: int) -> Mapping[str, File]:
         """The files about an alert, a job or a request; none if there is none of this number."""

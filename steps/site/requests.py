@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from netbisect.bisect.model.evidence import Evidence
 from netbisect.bisect.model.jobs import BisectJob, MeasureJob, ProfileJob
 from netbisect.reports.model.compared import ComparedScenario
@@ -28,7 +30,8 @@ def request_files(
     ledger = builder.ledger
     records = ledger.requests.jobs(number)
     found = RequestQueries(ledger, settings, lab, open_history(settings, lab)).of(number)
-    page = request_pages.page(
+    page = partial(
+        request_pages.page,
         found,
         [_part(builder, one, part) for one, part in zip(records, found.parts, strict=True)],
         addresses(settings, number),
@@ -79,7 +82,8 @@ def profile_files(builder: PageBuilder, settings: Settings, number: int) -> dict
     job = record.job
     if not isinstance(job, ProfileJob):
         return {}
-    page = request_pages.profile(
+    page = partial(
+        request_pages.profile,
         number,
         f"{builder.lab.title(job.scenarios[0])} on {job.testbed}",
         profiles.compared(ledger, settings.trial_logs, record) if record.result else None,

@@ -24,6 +24,7 @@ from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Unfinished
 from netbisect.reports.console import status
 from netbisect.reports.mail import alerts, digest
+from netbisect.reports.plots import chart
 from netbisect.reports.site import changes, pages
 from netbisect.steps.policy.alert_actions import change_mail
 from netbisect.steps.queries import progress
@@ -95,8 +96,11 @@ def live(service_folder: Path, filled: Path, tmp_path: Path) -> LiveCase:
     return LiveCase(service_folder, Path(shutil.copy(filled, tmp_path)))
 
 
-def test_overview_shows_the_night_and_open_alerts(live: LiveCase) -> None:
-    """Text of other programs is escaped."""
+def test_overview_shows_the_night_and_open_alerts(
+    live: LiveCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Text of other programs is escaped; documents are made without pictures."""
+    monkeypatch.setattr(chart, "draw", None)
     live.night("testbed-00", why="the generator does not answer")
     live.night("testbed-01", why=HOSTILE)
     live.ledger.quarantines.start(HOSTILE, why=HOSTILE)
@@ -115,6 +119,7 @@ def test_overview_shows_the_night_and_open_alerts(live: LiveCase) -> None:
         assert f"alert-{alert.id}.html" in links
         document = json.loads(live.page(f"alert-{alert.id}.json"))
         assert document["address"] == live.settings.report_address(alert.id)
+        assert json.loads(live.page(f"bisection-{alert.bisection}.json"))["alert"] == alert.id
         assert alert.culprit[:12] in page.text
     assert f"{len(alerts)} open alert" in page.text
     assert "main: latest level against baseline" in page.text

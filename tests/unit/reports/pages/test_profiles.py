@@ -40,7 +40,7 @@ def test_flame_graphs_of_several_culprits_share_the_page_size() -> None:
         for i in range(5000)
     }
     found = sections((compared(many, many), compared(many, many)), label)
-    drawings = [picture.drawing for section in found for picture in section.pictures]
+    drawings = [picture.drawing() for section in found for picture in section.pictures]
 
     assert len(drawings) == 6
     assert sum(map(len, drawings)) < 130_000
