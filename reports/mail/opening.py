@@ -13,6 +13,12 @@ _COMMIT_MAX, _SUBJECT_MAX = 60, 160
 """Longest subject of a commit in the subject of a mail, and longest subject of a mail."""
 _VALUE_MAX = 60
 """Columns of a line beside the longest name."""
+_TO_DO = {
+    "suspects": "look at these commits; the measurements cannot separate them",
+    "drift": "look at the trend; there is no commit to revert",
+    "not-reproduced": "nothing; the alert is withdrawn",
+    "unfinished": "look at the lab; the alert stays open",
+}
 
 
 def subject(document: ChangeDocument) -> str:
@@ -59,19 +65,16 @@ def first_lines(document: ChangeDocument) -> list[tuple[str, str]]:
 
 
 def _what(document: ChangeDocument) -> str:
-    match document.outcome:
-        case "culprit" | "several":
-            return f"commit {_commits(document)}"
-        case "suspects":
-            return f"narrowed to {words.count(len(document.suspects), 'commit')}"
-        case "drift":
-            return "a gradual change; no single commit"
-        case "not-reproduced":
-            return "not reproduced"
-        case "unfinished":
-            return "the search ended without a result"
-        case _:
-            return f"a drop on {document.branch}; the search for its commit begins"
+    texts = {
+        "culprit": f"commit {_commits(document)}",
+        "several": f"commit {_commits(document)}",
+        "suspects": f"narrowed to {words.count(len(document.suspects), 'commit')}",
+        "drift": "a gradual change; no single commit",
+        "not-reproduced": "not reproduced",
+        "unfinished": "the search ended without a result",
+    }
+    begun = f"a drop on {document.branch}; the search for its commit begins"
+    return texts.get(document.outcome, begun)
 
 
 def _certainty(document: ChangeDocument) -> str:
@@ -113,20 +116,9 @@ def _committer(document: ChangeDocument) -> str:
 
 
 def _to_do(document: ChangeDocument) -> str:
-    match document.outcome:
-        case "culprit" | "several":
-            page = "; test a fix from its page" if document.alert else ""
-            return f"fix, revert or accept it{page}"
-        case "suspects":
-            return "look at these commits; the measurements cannot separate them"
-        case "drift":
-            return "look at the trend; there is no commit to revert"
-        case "not-reproduced":
-            return "nothing; the alert is withdrawn"
-        case "unfinished":
-            return "look at the lab; the alert stays open"
-        case _:
-            return "nothing yet; the commit follows as a reply"
+    if document.outcome in {"culprit", "several"}:
+        return "fix, revert or accept it" + ("; test a fix from its page" if document.alert else "")
+    return _TO_DO.get(document.outcome, "nothing yet; the commit follows as a reply")
 
 
 def _cut(text: str, length: int) -> str:

@@ -20,6 +20,7 @@ from markupsafe import Markup
 
 from netbisect.bisect.model.profile_stacks import Stack, Stacks, ranges, share_shifts, total
 from netbisect.reports.render import words
+from netbisect.reports.render.templating import environment
 
 _WIDTH = 900.0
 """Width of the drawing, in pixels of a page."""
@@ -39,25 +40,10 @@ _MARKED = 0.003
 """Least change of a share that a box shows."""
 _STRENGTHS = 5
 
-_FORM = """\
-.fg{font:11px ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace}
-.fg text{fill:var(--ink,#1b1b1f);pointer-events:none}
-.fg rect{fill:var(--flame,#d08a00);stroke:var(--paper,#fff);stroke-width:.6}
-.fg g:hover rect{stroke:var(--ink,#1b1b1f)}
-.fg .h1,.fg .h2,.fg .h3,.fg .h4,.fg .h5{fill:var(--bad,#d55e00)}
-.fg .c1,.fg .c2,.fg .c3,.fg .c4,.fg .c5{fill:var(--good,#0072b2)}
-.fg .n{fill:var(--soft,#55555f);fill-opacity:.16}
-.fg .h1,.fg .c1,.fg .f0{fill-opacity:.22}.fg .h2,.fg .c2,.fg .f1{fill-opacity:.3}
-.fg .h3,.fg .c3,.fg .f2{fill-opacity:.38}.fg .h4,.fg .c4,.fg .f3{fill-opacity:.46}
-.fg .h5,.fg .c5{fill-opacity:.56}
-"""
-_ALONE = """\
-svg{color-scheme:light dark;background:var(--paper);--paper:#fff;--ink:#1b1b1f;--soft:#55555f;\
---flame:#d08a00;--good:#0072b2;--bad:#d55e00}
-@media(prefers-color-scheme:dark){svg{--paper:#16171b;--ink:#e8e8ec;--soft:#a5a6b0;\
---flame:#e0a040;--good:#56b4e9;--bad:#ff9a4d}}
-@media print{svg{--paper:#fff;--ink:#000;--soft:#333;--flame:#d08a00;--good:#0072b2;--bad:#d55e00}}
-"""
+_FORM, _ALONE = (
+    environment.get_template(name).render() for name in ("flamegraph.css", "flamegraph-alone.css")
+)
+"""Style of every drawing, and of one that is a file of its own."""
 
 
 @dataclass(frozen=True, slots=True)

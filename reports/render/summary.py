@@ -78,13 +78,11 @@ def culprit(document: ChangeDocument) -> RevisionDocument | None:
 
 def heading(document: ChangeDocument) -> str:
     """Heading of the table of effects."""
-    match document.outcome:
-        case "culprit":
-            return "Changes by this commit"
-        case "not-reproduced":
-            return "Changes reported by the alert"
-        case _:
-            return "Changes between the two ends"
+    texts = {
+        "culprit": "Changes by this commit",
+        "not-reproduced": "Changes reported by the alert",
+    }
+    return texts.get(document.outcome, "Changes between the two ends")
 
 
 def headline(document: ChangeDocument) -> str:
