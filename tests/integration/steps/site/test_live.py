@@ -96,9 +96,7 @@ def live(service_folder: Path, filled: Path, tmp_path: Path) -> LiveCase:
     return LiveCase(service_folder, Path(shutil.copy(filled, tmp_path)))
 
 
-def test_overview_shows_the_night_and_open_alerts(
-    live: LiveCase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overview_shows_night_and_alerts(live: LiveCase, monkeypatch: pytest.MonkeyPatch) -> None:
     """Text of other programs is escaped; documents are made without pictures."""
     monkeypatch.setattr(chart, "draw", None)
     live.night("testbed-00", why="the generator does not answer")

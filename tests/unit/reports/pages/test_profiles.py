@@ -48,9 +48,8 @@ def test_flame_graphs_of_several_culprits_share_the_page_size() -> None:
 
 
 def test_single_kernel_has_a_flame_graph_and_no_table() -> None:
-    text = profile(
-        1, "Alone", ProfilePair(("r1",), (stored_profile({("a",): 1234}, lost=5),)), label
-    ).html()
+    pair = ProfilePair(("r1",), (stored_profile({("a",): 1234}, lost=5),))
+    text = profile(1, "Alone", pair, label).html()
 
     assert text.count('class="fg"') == 1
     assert "1,234 samples (5 lost) by cycles in 30 s at 600 kpps" in text
@@ -58,16 +57,14 @@ def test_single_kernel_has_a_flame_graph_and_no_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pair", "sentence"),
+    ("why", "sentence"),
     [
-        (
-            ProfilePair(("r1", "r2"), (), "pmcstat <failed>"),
-            "No profile of n-r1 and n-r2: pmcstat &lt;failed&gt;.",
-        ),
-        (None, "The profiles are being taken."),
+        ("pmcstat <failed>", "No profile of n-r1 and n-r2: pmcstat &lt;failed&gt;."),
+        ("", "The profiles are being taken."),
     ],
 )
-def test_missing_profile_has_a_reason(pair: ProfilePair | None, sentence: str) -> None:
+def test_missing_profile_has_a_reason(why: str, sentence: str) -> None:
+    pair = ProfilePair(("r1", "r2"), (), why) if why else None
     text = profile(1, "None", pair, label).html()
 
     assert sentence in text
