@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import re
 import signal
@@ -55,7 +54,9 @@ _GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?(e[-+]?\d+)?", re.IGNORECAS
 class MeasurementError(Exception):
     """The command produced no number."""
 
-    def __init__(self, why: str, *, again: bool, log: str = "", seconds: float = 0.0) -> None:
+    def __init__(
+        self, why: str, *, again: bool = False, log: str = "", seconds: float = 0.0
+    ) -> None:
         """Takes the reason as the end of a sentence, whether to retry, and the end of output."""
         super().__init__(why)
         self.again = again
@@ -106,15 +107,15 @@ def run(
     command: Sequence[str],
     folder: Path,
     variables: Mapping[str, str],
-    seconds: float | None,
+    seconds: float,
     stop: threading.Event,
     *,
     end_children: bool,
 ) -> CompletedCommand:
     """Runs a command in a process group of its own.
 
-    `variables` are added to its environment, `seconds` is its timeout, or None, and `stop` aborts
-    it. With `end_children` the processes that it leaves in its group are killed.
+    `variables` are added to its environment, `seconds` is its timeout, and `stop` aborts it. With
+    `end_children` the processes that it leaves in its group are killed.
 
     Raises:
         MeasurementError: It cannot be started, or prints too much.
@@ -136,7 +137,7 @@ def run(
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise MeasurementError(_start_error(command[0], error), again=False) from error
+            raise MeasurementError(_start_error(command[0], error)) from error
         try:
             status = _wait(process, seconds, (output, errors), stop)
         except BaseException:
@@ -158,12 +159,12 @@ def run(
 
 def _wait(
     process: subprocess.Popen[bytes],
-    seconds: float | None,
+    seconds: float,
     streams: Sequence[IO[bytes]],
     stop: threading.Event,
 ) -> int:
     """Waits for the exit status; limits the output."""
-    deadline = time.monotonic() + (math.inf if seconds is None else seconds)
+    deadline = time.monotonic() + seconds
     while True:
         left = deadline - time.monotonic()
         try:
@@ -174,9 +175,7 @@ def _wait(
         if stop.is_set():
             raise SearchStoppedError
         if any(os.fstat(stream.fileno()).st_size > _MAX_OUTPUT_BYTES for stream in streams):
-            raise MeasurementError(
-                f"the command printed more than {_MAX_OUTPUT_BYTES >> 20} MB", again=False
-            )
+            raise MeasurementError(f"the command printed more than {_MAX_OUTPUT_BYTES >> 20} MB")
 
 
 def _start_error(program: str, error: OSError | ValueError) -> str:
@@ -198,11 +197,7 @@ def _terminate(process: subprocess.Popen[bytes]) -> None:
 
 
 def measured_value(ended: CompletedCommand, metric: str) -> float:
-    """The number that a command printed.
-
-    Raises:
-        MeasurementError: There is no number above 0.
-    """
+    """The number that a command printed. Raises MeasurementError if there is none above 0."""
     try:
         return parse_value(ended.output, metric)
     except ValueError as error:

@@ -55,23 +55,14 @@ class SearchSession:
         self.deadline = time.monotonic() + left / self.log.spec.duts
 
     def write(self, *facts: Entry) -> None:
-        """Appends facts to the log.
-
-        Raises:
-            SearchStoppedError: The search has stopped.
-            LogError: The log cannot be written.
-        """
+        """Appends facts to the log. Raises SearchStoppedError and LogError."""
         with self.lock:
             if self.stop.is_set():
                 raise SearchStoppedError
             self.log.append(*facts)
 
     def time_left(self) -> float:
-        """Remaining seconds of the budget.
-
-        Raises:
-            BudgetError: The budget is spent.
-        """
+        """Remaining seconds of the budget. Raises BudgetError if it is spent."""
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise BudgetError
@@ -90,23 +81,14 @@ class LocalDut:
         """The revision that is checked out and set up."""
 
     def run_trial(self, trial: Trial, done: int = 0) -> None:
-        """Runs a trial: checks out the revision if needed, and runs the command.
+        """Checks out the revision of a trial if needed, and runs the command.
 
-        Args:
-            trial: The trial.
-            done: Runs completed before an interruption.
-
-        Raises:
-            EndpointError: An end cannot be measured.
-            BudgetError: The budget is spent.
-            SearchStoppedError: The search has stopped.
-            LogError: The log cannot be written.
-            RepositoryError: The revision cannot be checked out.
+        `done` runs were completed before an interruption. Raises EndpointError, BudgetError,
+        SearchStoppedError, LogError and RepositoryError.
         """
         kernel = self._current
-        wanted = trial.revision, trial.layout
-        if kernel is None or (kernel.revision, kernel.layout) != wanted:
-            kernel = self._set_up(*wanted)
+        if kernel is None or (kernel.revision, kernel.layout) != (trial.revision, trial.layout):
+            kernel = self._set_up(trial)
         run, boot, failures = done, "", 0
         while kernel is not None and run < trial.runs:
             try:
@@ -115,7 +97,7 @@ class LocalDut:
             except MeasurementError as error:
                 failures += 1
                 again = error.again and failures <= self._retries(kernel)
-                self._record_failure(trial.revision, Stage.BENCH, error, trial.layout, again=again)
+                self._record_failure(trial, Stage.BENCH, error, again=again)
                 if not again:
                     return
 
@@ -125,9 +107,10 @@ class LocalDut:
         works = any(isinstance(entry, Boot) and entry.kernel == kernel.key for entry in entries)
         return _RETRIES_IF_MEASURED if works else _RETRIES
 
-    def _set_up(self, revision: str, layout: int) -> Kernel | None:
-        """Checks out and sets up a revision; None on failure."""
+    def _set_up(self, trial: Trial) -> Kernel | None:
+        """Checks out and sets up the revision of a trial; None on failure."""
         session, spec = self._session, self._session.log.spec
+        revision, layout = trial.revision, trial.layout
         self._current = None
         began = time.monotonic()
         with session.lock:  # git fails on a lock of another worktree instead of waiting
@@ -135,21 +118,15 @@ class LocalDut:
         try:
             applied = overlay.apply_overlays(self._worktree, session.patches, spec, revision)
         except overlay.OverlayError as error:
-            failed = MeasurementError(str(error), again=False, seconds=time.monotonic() - began)
-            self._record_failure(revision, Stage.CHECKOUT, failed, layout, again=False)
+            failed = MeasurementError(str(error), seconds=time.monotonic() - began)
+            self._record_failure(trial, Stage.CHECKOUT, failed)
             return None
         tree = kernel_name(self._worktree.tree() if applied else tree, layout)
         if spec.setup:
             try:
-                self._run(
-                    ("sh", "-c", spec.setup),
-                    (revision, layout),
-                    math.inf,
-                    "--setup",
-                    end_children=False,
-                )
+                self._run(trial, "--setup", ("sh", "-c", spec.setup), end_children=False)
             except MeasurementError as error:
-                self._record_failure(revision, Stage.BUILD, error, layout, again=False)
+                self._record_failure(trial, Stage.BUILD, error)
                 return None
         took = time.monotonic() - began
         config = "\n".join(applied)
@@ -169,16 +146,10 @@ class LocalDut:
         return f"; DUT {self.name}" if self.name else ""
 
     def _measure(self, trial: Trial, kernel: Kernel, run: int, boot: str) -> str:
-        """Runs the command and logs its sample, with a new boot for the first run of a trial.
-
-        Returns:
-            The boot of the run; a new one if `boot` is empty.
-        """
+        """Runs the command and logs its sample; returns its boot, a new one if `boot` is empty."""
         session, spec = self._session, self._session.log.spec
         at = time.time()
-        ended = self._run(
-            spec.command, (trial.revision, trial.layout), session.timeout, "the command"
-        )
+        ended = self._run(trial, "the command", spec.command, session.timeout)
         value = command.measured_value(ended, spec.metric)
         with session.lock:
             entries = session.log.entries
@@ -199,26 +170,22 @@ class LocalDut:
 
     def _run(
         self,
-        words_of: tuple[str, ...],
-        what: tuple[str, int],
-        most: float,
+        trial: Trial,
         name: str,
+        words_of: tuple[str, ...],
+        most: float = math.inf,
         *,
         end_children: bool = True,
     ) -> command.CompletedCommand:
-        """Runs a command for a revision in a layout; it must succeed.
+        """Runs a command for a trial; it must succeed within `most` seconds.
 
-        Raises:
-            MeasurementError: It failed.
-            BudgetError: The budget was spent first.
-            SearchStoppedError: The search has stopped.
+        Raises MeasurementError, BudgetError and SearchStoppedError.
         """
         left = self._session.time_left()
-        least = min(left, most)
         began = time.monotonic()
         variables = {
-            "NETBISECT_REVISION": what[0],
-            "NETBISECT_LAYOUT": str(what[1]),
+            "NETBISECT_REVISION": trial.revision,
+            "NETBISECT_LAYOUT": str(trial.layout),
             "NETBISECT_DUT": self.name or "1",
         }
         try:
@@ -226,7 +193,7 @@ class LocalDut:
                 words_of,
                 self._worktree.folder,
                 variables,
-                None if least == math.inf else least,
+                min(left, most),
                 self._session.stop,
                 end_children=end_children,
             )
@@ -248,15 +215,15 @@ class LocalDut:
         )
 
     def _record_failure(
-        self, revision: str, stage: Stage, error: MeasurementError, layout: int, *, again: bool
+        self, trial: Trial, stage: Stage, error: MeasurementError, *, again: bool = False
     ) -> None:
         """Logs that a revision in a layout could not be measured.
 
-        Raises:
-            EndpointError: It is an end of the range. The skip is not logged, so that the search
-                resumes here once the command is fixed.
+        Raises EndpointError for an end of the range. The skip is not logged, so that the search
+        resumes here once the command is fixed.
         """
         session, spec = self._session, self._session.log.spec
+        revision, layout = trial.revision, trial.layout
         ends = (spec.good, spec.line[-1].revision)
         if not again and not layout and revision in ends:
             end = "good" if revision == spec.good else "bad"
@@ -267,16 +234,8 @@ class LocalDut:
         reaction = Reaction.RETRY if again else Reaction.SKIP
         with session.lock:
             number = 1 + sum(isinstance(entry, Failure) for entry in session.log.entries)
-            session.write(
-                Failure(
-                    *(f"dud-{number}", revision, stage, reaction, str(error)),
-                    time.time(),
-                    error.seconds,
-                    testbed=self.name,
-                    log=error.log,
-                    layout=layout,
-                )
-            )
+            failed = (f"dud-{number}", revision, stage, reaction, str(error), time.time())
+            session.write(Failure(*failed, error.seconds, self.name, log=error.log, layout=layout))
         then = "retrying" if again else "skipped"
         then = f"layout {layout}, {then}" if layout else then
         session.report(f"{'':>5}  {revision[:12]}  {then}: {error}{self._dut_suffix}")

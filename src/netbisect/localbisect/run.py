@@ -36,14 +36,7 @@ class SearchRunner:
         self._duts = duts
 
     def go(self) -> Result:
-        """Runs until the search ends.
-
-        Raises:
-            EndpointError: An end cannot be measured.
-            BudgetError: The budget is spent.
-            LogError: The log cannot be written.
-            RepositoryError: A revision cannot be checked out.
-        """
+        """Runs until the search ends. Raises as `LocalDut.run_trial`."""
         while True:
             finding = self._complete_job()
             follows = search.next_job(self._log.spec, finding, self._log.entries)
@@ -107,10 +100,8 @@ class SearchRunner:
 
     def _read_marks(self) -> None:
         """Logs new marks, so that decisions depend on the log alone."""
-        new = unread_marks(self._log)
-        if new:
-            self._log.append(*new)
-        for mark in new:
+        for mark in unread_marks(self._log):
+            self._log.append(mark)
             self._session.report(f"{label(self._log.spec, mark.revision)} was {mark}.")
 
     def _report_start(self, job: BisectJob) -> None:
