@@ -217,12 +217,8 @@ def bisection_for(spec: SearchSpec, effect: float, entries: Sequence[Entry]) -> 
 def _noise(spec: SearchSpec, scatter: float, *, several_runs: bool) -> Noise:
     """The noise between trials, and between the runs of a trial if it may have several.
 
-    With short set-ups, single runs are better: a decision follows each.
-
-    Args:
-        spec: The search.
-        scatter: Standard deviation of ln between runs of different trials.
-        several_runs: Whether trials may have several runs.
+    With short set-ups, single runs are better: a decision follows each. `scatter` is the standard
+    deviation of ln between runs of different trials.
     """
     share = _TRIAL_SHARE if several_runs else 1.0
     noise = Noise(math.sqrt(share) * scatter, run=math.sqrt(1 - share) * scatter)
@@ -241,16 +237,8 @@ def _image_noise(spec: SearchSpec, effect: float) -> dict[str, float]:
 def _scatter(spec: SearchSpec, entries: Sequence[Entry]) -> float:
     """Standard deviation of ln between runs of one revision: prior and measured, pooled."""
     seen: dict[tuple[str, str], list[float]] = {}
-    kernels: dict[str, str] = {}
-    for entry in entries:
-        match entry:
-            case Boot():
-                kernels[entry.id] = entry.kernel
-            case Sample():
-                alike = kernels[entry.boot], entry.testbed
-                seen.setdefault(alike, []).append(math.log(entry.pps))
-            case _:
-                pass
+    for boot, numbers in measured_boots(entries):
+        seen.setdefault((boot.kernel, boot.testbed), []).extend(map(math.log, numbers))
     given = spec.noise is not None
     weight = _GIVEN_WEIGHT if given else _NOISE_WEIGHT
     freedom = sum(len(values) - 1 for values in seen.values())
@@ -259,7 +247,14 @@ def _scatter(spec: SearchSpec, entries: Sequence[Entry]) -> float:
     return math.sqrt(squares / (weight + freedom))
 
 
-# -------------------------------------------------------------------------------- the evidence
+def measured_boots(entries: Sequence[Entry]) -> list[tuple[Boot, list[float]]]:
+    """All boots with runs, and the numbers of their runs."""
+    boots = {entry.id: entry for entry in entries if isinstance(entry, Boot)}
+    numbers: dict[str, list[float]] = {}
+    for entry in entries:
+        if isinstance(entry, Sample):
+            numbers.setdefault(entry.boot, []).append(entry.pps)
+    return [(boots[boot], found) for boot, found in numbers.items()]
 
 
 def evidence(spec: SearchSpec, entries: Sequence[Entry], dut: str = "") -> Evidence:
@@ -269,46 +264,40 @@ def evidence(spec: SearchSpec, entries: Sequence[Entry], dut: str = "") -> Evide
     are not fresh. The runs of a trial form one observation. Where the effect was measured, the runs
     of the bad end behind it are no evidence of the search too.
     """
-    last_job_index = max(
-        (i for i, entry in enumerate(entries) if isinstance(entry, CompareJob | BisectJob)),
-        default=0,
-    )
-    boots: dict[str, tuple[Boot, bool]] = {}
+    reasons: dict[str, str] = {}
     orders: dict[str, str] = {}
-    trials: dict[str, Trial] = {}
+    """By fresh boot."""
     kernels: dict[str, Kernel] = {}
     layouts: dict[str, int] = {}
     skipped: dict[str, str] = {}
-    values: dict[str, list[float]] = {}
-    for place, entry in enumerate(entries):
+    for entry in entries:
         match entry:
+            case CompareJob() | BisectJob():
+                orders.clear()
             case Kernel():
                 layouts[entry.key] = entry.layout
                 if entry.arch == dut:
                     kernels = {kernel_name(entry.revision, entry.layout): entry}
             case Boot():
-                boots[entry.id] = entry, place > last_job_index
-                orders[entry.id] = trials[entry.testbed].why if entry.testbed in trials else ""
+                orders[entry.id] = reasons.get(entry.testbed, "")
             case Trial():
-                trials[entry.testbed] = entry
+                reasons[entry.testbed] = entry.why
             case Failure(reaction=Reaction.SKIP):
                 skipped[kernel_name(entry.revision, entry.layout)] = entry.why
-            case Sample():
-                values.setdefault(entry.boot, []).append(spec.sign * math.log(entry.pps))
             case _:
                 pass
     readings = []
     job = last_job(entries)
     measured = isinstance(job, BisectJob) and job.effect != spec.expected
-    for name, found in values.items():
-        boot, fresh = boots[name]
+    for boot, numbers in measured_boots(entries):
+        fresh = boot.id in orders
         if measured and not fresh and boot.revision == spec.line[-1].revision:
             continue
-        layout = layouts.get(boot.kernel, 0)
         # After an interruption there may be fewer runs than planned.
-        means = {job.lead if job else spec.series: fmean(found)}
-        of_boot = (boot.id, boot.revision, boot.kernel, means, fresh, len(found), boot.testbed)
-        order = orders[name] if fresh else ""
+        mean = fmean(spec.sign * math.log(number) for number in numbers)
+        means = {job.lead if job else spec.series: mean}
+        of_boot = (boot.id, boot.revision, boot.kernel, means, fresh, len(numbers), boot.testbed)
+        layout, order = layouts.get(boot.kernel, 0), orders.get(boot.id, "")
         readings.append(Observation(*of_boot, layout, order))
     marks = [entry for entry in entries if isinstance(entry, CommitMark)]
     return Evidence(tuple(readings), kernels, skipped).with_marks(marks)

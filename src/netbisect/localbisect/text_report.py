@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from netbisect.bisect.model.entities import Boot, Failure, Kernel, Reaction, Sample
+from netbisect.bisect.model.entities import Failure, Kernel, Reaction
 from netbisect.bisect.model.results import (
     Culprit,
     Drift,
@@ -51,8 +51,8 @@ def as_text(result: SearchResult) -> str:
         blocks.append(wrap(" ".join(overlaid)))
     if marks := mark_sentences(result.entries):
         blocks.append("\n".join(map(wrap, marks)))
-    if path := _measurements(result):
-        blocks.append(f"Measurements, in commit order:\n\n{path}")
+    if rows := _measurements(result):
+        blocks.append(f"Measurements, in commit order:\n\n{table(rows)}")
     if reasons := _skipped(result.entries):
         blocks.append(f"Skipped:\n\n{reasons}")
     blocks.append(f"{wrap(_cost(result))}\nLog: {result.log}")  # a path is not wrapped
@@ -95,7 +95,7 @@ def _ministat(result: SearchResult, good: str, bad: str, effects: Sequence[Effec
     """Both sides as by ministat, or nothing if there are too few runs."""
     if not effects or result.spec.duts > 1:  # the levels of devices differ
         return []
-    numbers = trial_means(result.entries)
+    numbers = _trial_means(result.entries)
     sides = [
         (good[:12], numbers.get(good, [])[-effects[0].good_boots :]),
         (bad[:12], numbers.get(bad, [])[-effects[0].bad_boots :]),
@@ -108,19 +108,14 @@ def _ministat(result: SearchResult, good: str, bad: str, effects: Sequence[Effec
 
 def values_by_revision(entries: Sequence[Entry], dut: str | None = None) -> dict[str, list[float]]:
     """The measured numbers by revision, of one device or of all."""
-    boots = {
-        entry.id: entry.revision
-        for entry in entries
-        if isinstance(entry, Boot) and dut in (None, entry.testbed)
-    }
     found: dict[str, list[float]] = {}
-    for entry in entries:
-        if isinstance(entry, Sample) and entry.boot in boots:
-            found.setdefault(boots[entry.boot], []).append(entry.pps)
+    for boot, numbers in search.measured_boots(entries):
+        if dut in (None, boot.testbed):
+            found.setdefault(boot.revision, []).extend(numbers)
     return found
 
 
-def trial_means(entries: Sequence[Entry]) -> dict[str, list[float]]:
+def _trial_means(entries: Sequence[Entry]) -> dict[str, list[float]]:
     """The means of trials by revision."""
     spec = search.spec_of(entries)
     found: dict[str, list[float]] = {}
@@ -134,13 +129,10 @@ def trial_means(entries: Sequence[Entry]) -> dict[str, list[float]]:
 def overlaid_revisions(entries: Sequence[Entry]) -> dict[str, list[str]]:
     """The revisions that each patch was applied to, by its name."""
     spec = search.spec_of(entries)
-    with_it = {entry.revision: entry.config for entry in entries if isinstance(entry, Kernel)}
+    kernels = (entry for entry in entries if isinstance(entry, Kernel))
+    with_it = {kernel.revision: kernel.config.split("\n") for kernel in kernels}
     return {
-        overlay.name: [
-            revision
-            for revision in spec.subjects
-            if overlay.name in with_it.get(revision, "").split("\n")
-        ]
+        overlay.name: [one for one in spec.subjects if overlay.name in with_it.get(one, ())]
         for overlay in spec.overlays
     }
 
@@ -150,13 +142,12 @@ def overlay_sentences(entries: Sequence[Entry]) -> list[str]:
     measured = len({entry.revision for entry in entries if isinstance(entry, Kernel)})
     if not measured:
         return []
-    whole = words.count(measured, "revision")
+    whole = f"of the {words.count(measured, 'revision')} measured"
     found = []
     for name, revisions in overlaid_revisions(entries).items():
         where = words.listing([revision[:12] for revision in revisions])
-        number = f"{len(revisions)} of the {whole} measured: {where}"
-        none = f"none of the {whole} measured"
-        found.append(f"{name} was applied to {number if revisions else none}.")
+        where = f"{len(revisions)} {whole}: {where}" if revisions else f"none {whole}"
+        found.append(f"{name} was applied to {where}.")
     return found
 
 
@@ -176,7 +167,7 @@ def layout_counts(entries: Sequence[Entry]) -> dict[str, int]:
     return dict(Counter(revision for revision, _ in seen))
 
 
-def _measurements(result: SearchResult) -> str:
+def _measurements(result: SearchResult) -> list[tuple[str, str, str, str]]:
     spec = result.spec
     every = {name: values_by_revision(result.entries, name) for name in spec.names}
     skipped, layouts = skipped_revisions(result.entries), layout_counts(result.entries)
@@ -194,7 +185,7 @@ def _measurements(result: SearchResult) -> str:
             rows.append((label(spec, revision), count, f"{level:.6g}", against))
         if not found and revision in skipped:
             rows.append((label(spec, revision), "skipped", "", ""))
-    return table(rows) if rows else ""
+    return rows
 
 
 def _skipped(entries: Sequence[Entry]) -> str:
