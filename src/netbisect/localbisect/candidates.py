@@ -22,10 +22,7 @@ def resolve_search(
     """The search in a repository, and its overlay patches.
 
     Revisions and overlays are as given by the user; `options` are the other fields of the search.
-
-    Raises:
-        RepositoryError: The revisions do not form a range.
-        OverlayError: A patch cannot be used.
+    Raises RepositoryError and OverlayError.
     """
     first = repository.resolve(good, "--good")
     last = repository.resolve(bad, "--bad")
@@ -51,10 +48,7 @@ def without_repeated_trees(
 ) -> list[Commit]:
     """Drops commits that repeat an earlier tree, and the commits undone by them.
 
-    Args:
-        good: The revision before the first commit.
-        commits: Oldest first.
-        trees: By revision.
+    `good` is the revision before the first commit, the oldest; trees are by revision.
     """
     kept: list[Commit] = []
     places = {trees[good]: 0}
@@ -71,17 +65,10 @@ def without_repeated_trees(
 
 
 def prior_weights(commits: Sequence[Commit], patterns: Sequence[str]) -> list[float]:
-    """Normalized prior weights by size and by path.
-
-    Args:
-        commits: Commits with paths and numbers of lines.
-        patterns: Shell patterns; `*` matches `/` too.
-    """
+    """Normalized prior weights by size and by path; `*` of the shell patterns matches `/` too."""
     return prior.normalized([_relevance(one, patterns) * prior.size(one) for one in commits])
 
 
 def _relevance(commit: Commit, patterns: Sequence[str]) -> float:
-    if not patterns:
-        return 1.0
     hit = any(fnmatchcase(path, pattern) for path in commit.paths for pattern in patterns)
-    return 1.0 if hit else _ELSEWHERE
+    return 1.0 if hit or not patterns else _ELSEWHERE

@@ -10,14 +10,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from netbisect.bisect.model.marks import CommitMark, MarkVerdict
-from netbisect.bisect.model.results import Result
+from netbisect.bisect.model.results import Result, culprits_of
 from netbisect.errors import UserError
 from netbisect.localbisect import explain, json_report, replay, run, search, text_report
 from netbisect.localbisect.candidates import resolve_search
@@ -179,12 +178,12 @@ def run_command(
     try:
         with _interruptible(), SearchLog(path, spec, reset=reset) as log:
             session = SearchSession(log, timeout, budget or math.inf, _log, patches)
-            result = SearchResult(log.entries, _search(session, repository, worktree), path)
+            found = _search(session, repository, worktree)
     except KeyboardInterrupt:
         _log(f"Interrupted. The same call resumes; the measurements are in {path}.")
         sys.exit(ExitStatus.INTERRUPTED)
-    known = {one.revision: repository.commit(one.revision) for one in result.culprits}
-    result = replace(result, commits=known)
+    commits = {one.revision: repository.commit(one.revision) for one in culprits_of(found)}
+    result = SearchResult(log.entries, found, path, commits)
     _print(json_report.as_data(result) if as_json else text_report.as_text(result))
     sys.exit(result.status)
 

@@ -51,11 +51,11 @@ class SearchStatus:
     """
 
     move: Move
-    posterior: Posterior | None
+    posterior: Posterior | None = None
     """None during the comparison of the ends."""
-    setups: float
-    runs: float
-    seconds: float
+    setups: float = 0.0
+    runs: float = 0.0
+    seconds: float = 0.0
     """Expected remaining time of all devices together."""
 
 
@@ -83,21 +83,24 @@ def result_without_budget(entries: Sequence[Entry], why: str) -> Result:
 def search_status(entries: Sequence[Entry], trial: Trial | None = None) -> SearchStatus:
     """The state of a search, from its log, and its next trial with its posterior, if known."""
     if not search.spec_of(entries).line:
-        return SearchStatus(search.EQUAL_ENDS, None, 0.0, 0.0, 0.0)
+        return SearchStatus(search.EQUAL_ENDS)
     spec, job, evidence, prices = _state(entries)
     if isinstance(job, BisectJob):
         return _searching(job, evidence, prices, trial)
     move = plan.next_move(job, evidence, prices)
     assert not isinstance(move, Wait), "no trial to wait for"
     if not isinstance(move, Trial):
-        return SearchStatus(move, None, 0.0, 0.0, 0.0)
-    follows = search.bisection_for(spec, _expected(job, evidence), entries)
-    known = replace(
-        evidence, observations=tuple(replace(r, fresh=False) for r in evidence.observations)
+        return SearchStatus(move)
+    good, bad = (
+        [one.ln_pps[job.lead] for one in evidence.of(revision)] for revision in (job.good, job.bad)
     )
-    after = _searching(follows, known, prices)
-    done = sum(len(evidence.of(revision)) for revision in (job.good, job.bad))
-    trials = BLOCK - done % BLOCK  # until the next look at the two ends
+    effect = job.suspected  # or as measured at the ends, if that is larger
+    if good and bad:
+        effect = min(effect, fmean(bad) - fmean(good))
+    follows = search.bisection_for(spec, effect, entries)
+    known = tuple(replace(one, fresh=False) for one in evidence.observations)
+    after = _searching(follows, replace(evidence, observations=known), prices)
+    trials = BLOCK - (len(good) + len(bad)) % BLOCK  # until the next look at the two ends
     setups, runs = math.ceil(trials / 2), float(trials * move.runs)
     return SearchStatus(
         move,
@@ -108,23 +111,12 @@ def search_status(entries: Sequence[Entry], trial: Trial | None = None) -> Searc
     )
 
 
-def _expected(job: CompareJob, evidence: Evidence) -> float:
-    """The ln ratio to search for: measured at the ends, or the smallest relevant one."""
-    good, bad = (
-        [reading.ln_pps[job.lead] for reading in evidence.of(revision)]
-        for revision in (job.good, job.bad)
-    )
-    if not good or not bad:
-        return job.suspected
-    return min(job.suspected, fmean(bad) - fmean(good))
-
-
 def _searching(
     job: BisectJob, evidence: Evidence, prices: Prices, trial: Trial | None = None
 ) -> SearchStatus:
     seen = plan.forecast(job, evidence, prices, trial)
     if not isinstance(seen.move, Trial):
-        return SearchStatus(seen.move, seen.posterior, 0.0, 0.0, 0.0)
+        return SearchStatus(seen.move, seen.posterior)
     again = max(0.0, seen.boots_left - seen.builds_left) / 2
     return SearchStatus(
         seen.move,
@@ -145,18 +137,18 @@ def decision_line(entries: Sequence[Entry], trial: Trial) -> str:
     done = search.runs_done(entries)
     parts = [
         f"Next {trial.revision[:12]}{dut}: {in_user_terms(trial.why)}",
-        *([f"best {leader(trial.posterior)}"] if trial.posterior else []),
+        f"best {_leader(trial.posterior)}" if trial.posterior else "",
         f"{words.count(done, 'run')}, {words.elapsed(search.seconds_spent(entries))} so far",
-        *([f"about {words.elapsed(seconds)} left"] if seconds and done else []),
+        f"about {words.elapsed(seconds)} left" if seconds and done else "",
     ]
-    return "; ".join(parts)
+    return "; ".join(filter(None, parts))
 
 
-def leader(posterior: Posterior) -> str:
+def _leader(posterior: Posterior) -> str:
     """The most probable explanation with its probability."""
     known = {revision[:12]: chance for revision, chance in posterior.chances.items()}
     known |= {"no change": posterior.none, "two commits": posterior.two, "a drift": posterior.drift}
-    best = max(known, key=lambda name: known[name])
+    best = max(known, key=known.__getitem__)
     return f"{best} {words.certainty(known[best])}"
 
 

@@ -10,6 +10,7 @@ from netbisect.bisect.model import serialization
 from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.results import Culprit, Effect, NotConfirmed, Posterior, Suspects
 from netbisect.localbisect.result import SearchResult, headline, user_effect
+from netbisect.localbisect.search import SearchSpec
 from netbisect.localbisect.text_report import (
     layout_counts,
     overlaid_revisions,
@@ -29,7 +30,7 @@ def as_data(result: SearchResult) -> dict[str, Any]:
         "sentence": headline(result),
         "good": spec.good,
         "bad": spec.bad,
-        "effects": [effect_data(user_effect(effect, spec)) for effect in effects],
+        "effects": [_effect_data(effect, spec) for effect in effects],
         "measured": values_by_revision(result.entries),
         "skipped": skipped_revisions(result.entries),
         "marks": [asdict(entry) for entry in result.entries if isinstance(entry, CommitMark)],
@@ -57,32 +58,21 @@ def _culprit_data(result: SearchResult, culprit: Culprit) -> dict[str, Any]:
         "culprit": culprit.revision,
         "parent": culprit.parent,
         "certainty": culprit.chance,
-        "effects": [effect_data(user_effect(effect, result.spec)) for effect in culprit.effects],
+        "effects": [_effect_data(effect, result.spec) for effect in culprit.effects],
     }
-    commit = result.commits.get(culprit.revision)
-    if commit is not None:
-        found["commit"] = {
-            "subject": commit.subject,
-            "author": commit.author,
-            "email": commit.email,
-            "at": commit.at,
-        }
+    if commit := result.commits.get(culprit.revision):
+        fields = ("subject", "author", "email", "at")
+        found["commit"] = {name: getattr(commit, name) for name in fields}
     return found
 
 
 def posterior_data(posterior: Posterior) -> dict[str, Any]:
     """A posterior as JSON."""
-    return {
-        "chances": posterior.chances,
-        "none": posterior.none,
-        "two": posterior.two,
-        "drift": posterior.drift,
-        "credible": posterior.credible(),
-    }
+    return asdict(posterior) | {"credible": posterior.credible()}
 
 
-def effect_data(effect: Effect) -> dict[str, Any]:
-    """An effect as JSON."""
+def _effect_data(given: Effect, spec: SearchSpec) -> dict[str, Any]:
+    effect = user_effect(given, spec)
     return {
         "percent": effect.percent,
         "low": 100 * math.expm1(effect.low),

@@ -27,17 +27,10 @@ class OverlayPatch:
 def read_overlays(
     given: Sequence[str], repository: Repository, line: Sequence[str], run: Sequence[str]
 ) -> list[OverlayPatch]:
-    """Reads patches given as FILE or FILE@FIRST..LAST.
+    """Reads patches given as FILE or FILE@FIRST..LAST, the values of --overlay.
 
-    Args:
-        given: Values of --overlay.
-        repository: Resolves FIRST and LAST.
-        line: All revisions from the good to the bad end, oldest first.
-        run: The revisions that the search may measure.
-
-    Raises:
-        OverlayError: A file cannot be read or is not a patch, or the range is invalid.
-        RepositoryError: FIRST or LAST is not a commit.
+    `line` are all revisions from the good to the bad end, oldest first, and `run` those that the
+    search may measure. Raises OverlayError and RepositoryError.
     """
     found: list[OverlayPatch] = []
     for text in given:
@@ -86,8 +79,8 @@ def _restrict(
             raise OverlayError(f"{option}: {name} is not between the good and the bad end")
     if line.index(first) > line.index(last):
         raise OverlayError(f"{option}: {ends[0]} comes after {ends[1]}, expected first..last")
-    range_ = set(line[line.index(first) : line.index(last) + 1])
-    inside = [revision for revision in run if revision in range_]
+    covered = set(line[line.index(first) : line.index(last) + 1])
+    inside = [revision for revision in run if revision in covered]
     if not inside:
         raise OverlayError(f"{option}: the range has only repeated trees")
     return replace(overlay, first=inside[0], last=inside[-1])
@@ -96,18 +89,12 @@ def _restrict(
 def apply_overlays(
     worktree: Worktree, patches: Sequence[OverlayPatch], spec: SearchSpec, revision: str
 ) -> tuple[str, ...]:
-    """Applies the patches that a checked-out revision needs and lacks.
+    """Applies the patches that a checked-out revision needs and lacks; returns their names.
 
-    Returns:
-        The names of the applied patches.
-
-    Raises:
-        OverlayError: A patch does not apply.
+    Raises OverlayError if a patch does not apply.
     """
     applied: list[str] = []
-    for patch in patches:
-        if not spec.is_for(patch.overlay, revision):
-            continue
+    for patch in (one for one in patches if spec.is_for(one.overlay, revision)):
         name = patch.overlay.name
         try:
             if worktree.apply(patch.content):

@@ -77,11 +77,7 @@ class Repository:
 
     @classmethod
     def containing(cls, folder: Path) -> Repository:
-        """The repository that contains a folder.
-
-        Raises:
-            RepositoryError: The folder is not in a repository, or git refuses to read it.
-        """
+        """The repository that contains a folder. Raises RepositoryError."""
         done = _called(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")
         if not done.returncode:
             return cls(folder, Path(os.fsdecode(done.stdout.rstrip(b"\n"))))
@@ -99,11 +95,7 @@ class Repository:
         return self.common / "netbisect" / "bisect.log"
 
     def resolve(self, name: str, option: str) -> str:
-        """Full hash of a named commit.
-
-        Raises:
-            RepositoryError: There is no such commit.
-        """
+        """Full hash of a named commit. Raises RepositoryError if there is none."""
         arguments = ("rev-parse", "--verify", "--quiet", "--end-of-options")
         revision = _git(self.folder, *arguments, f"{name}^{{commit}}", ask=True)
         if not revision:
@@ -115,11 +107,8 @@ class Repository:
     def commits_between(self, good: str, bad: str, *, names: tuple[str, str]) -> list[Commit]:
         """The first-parent commits after `good` up to `bad`, full hashes, oldest first.
 
-        Messages contain the names.
-
-        Raises:
-            RepositoryError: `good` is not a first-parent ancestor of `bad`.
-            HistoryError: The repository cannot be read.
+        Raises RepositoryError, with the names, if `good` is not a first-parent ancestor of `bad`,
+        and HistoryError.
         """
         first, last = f"--good {names[0]}", f"--bad {names[1]}"
         if good == bad:
@@ -144,11 +133,7 @@ class Repository:
         return self._history.between(good, bad)
 
     def check_patch(self, content: bytes) -> None:
-        """Checks that git accepts a patch.
-
-        Raises:
-            RepositoryError: It does not.
-        """
+        """Checks that git accepts a patch. Raises RepositoryError."""
         done = _called(self.common, "apply", "--numstat", "-", given=content)
         if done.returncode or not done.stdout:
             raise RepositoryError(_complaint(done) if done.returncode else "no files changed")
@@ -197,8 +182,7 @@ class Worktree:
     def __enter__(self) -> Self:
         """Prepares the folder; the first `check_out` creates the worktree.
 
-        Raises:
-            RepositoryError: The folder is not empty.
+        Raises RepositoryError if the folder is not empty.
         """
         # After a kill, the path may be incomplete; an empty one is the current folder.
         if self._note.exists() and (noted := self._note.read_bytes()).endswith(_END):
@@ -218,13 +202,9 @@ class Worktree:
         return self
 
     def check_out(self, revision: str) -> str:
-        """Checks out a revision; only ignored files of the previous one stay.
+        """Checks out a revision, and returns the hash of its tree. Raises RepositoryError.
 
-        Returns:
-            The hash of its tree.
-
-        Raises:
-            RepositoryError: The checkout failed.
+        Only ignored files of the previous one stay.
         """
         if not (self.folder / ".git").exists():
             _git(
@@ -246,11 +226,8 @@ class Worktree:
     def apply(self, patch: bytes) -> bool:
         """Applies a patch to the checkout, until the next `check_out`.
 
-        Returns:
-            False if the change is already present.
-
-        Raises:
-            RepositoryError: It does not apply; nothing has changed.
+        Returns False if the change is already present. Raises RepositoryError if it does not
+        apply; nothing has changed.
         """
         apply = ("apply", "--index", "--whitespace=nowarn")
         contained = _called(self.folder, *apply, "--check", "--reverse", "-", given=patch)
