@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,7 +26,6 @@ from netbisect.steps.service.options import database_option
 _STUDY = ".toml"
 _MAX_PROFILE_BYTES = 256 << 20
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_VARIANTS = [one.value for one in Variant]
 
 
 @click.group("report", epilog="Example: netbisect report flamegraph before.folded -o before.svg")
@@ -119,7 +119,10 @@ def _read_profile(path: Path) -> dict[profile_stacks.Stack, int]:
     help="SVG file to copy and to link from the README.",
 )
 @click.option(
-    "--variant", type=click.Choice(_VARIANTS), help="Version of ministat (default: current)."
+    "--variant",
+    type=click.Choice([one.value for one in Variant]),
+    callback=lambda _, __, value: value and Variant(value),
+    help="Version of ministat (default: current).",
 )
 @click.option(
     "--width", type=click.IntRange(2, 1000), help="Width of the plots of ministat (default: 74)."
@@ -127,6 +130,7 @@ def _read_profile(path: Path) -> dict[profile_stacks.Stack, int]:
 @click.option(
     "--confidence",
     type=click.Choice([f"{level:g}" for level in CONFIDENCES]),
+    callback=lambda _, __, value: value and float(value),
     help="In percent (default: 95).",
 )
 @click.option(
@@ -138,22 +142,16 @@ def _read_profile(path: Path) -> dict[profile_stacks.Stack, int]:
     help="Output folder.",
 )
 @click.option("--force", is_flag=True, help="Overwrite existing files.")
-def compare(  # noqa: PLR0917 - click hands over every option
+def compare(
     source: Path | None,
     sets: tuple[str, ...],
-    revisions: tuple[str, ...],
-    testbed: str,
-    branch: str,
-    scenarios: tuple[str, ...],
-    database: str,
-    title: str | None,
     conditions: tuple[str, ...],
     flame_graphs: tuple[str, ...],
-    variant: str | None,
-    width: int | None,
-    confidence: str | None,
+    database: str,
     folder: Path,
+    *,
     force: bool,
+    **options: Any,
 ) -> None:
     """Write a comparison as a folder of results, as in netbenches.
 
@@ -163,22 +161,15 @@ def compare(  # noqa: PLR0917 - click hands over every option
     lines. Without SOURCE, the values are those of --set, or of the database. Of a single revision,
     the scenarios are compared with each other, those with tunables with the scenario without.
     """
-    choice = comparison.Choice(revisions, scenarios, testbed, branch)
-    study = _study(source, sets, choice, database, title)
+    style = {name: options.pop(name) for name in ("title", "variant", "width", "confidence")}
+    study = _study(source, sets, comparison.Choice(**options), database)
+    pairs = [_pair(one, "--flame-graph") for one in flame_graphs]
+    graphs = (comparison.flame_graph_of(name, file) for name, file in pairs)
     study = replace(
         study,
-        title=study.title if title is None else title,
         conditions=(*study.conditions, *conditions),
-        flame_graphs=(
-            *study.flame_graphs,
-            *(
-                comparison.flame_graph_of(name, Path(file))
-                for name, file in (_pair(one, "--flame-graph") for one in flame_graphs)
-            ),
-        ),
-        variant=study.variant if variant is None else Variant(variant),
-        width=study.width if width is None else width,
-        confidence=study.confidence if confidence is None else float(confidence),
+        flame_graphs=(*study.flame_graphs, *graphs),
+        **{name: value for name, value in style.items() if value is not None},
     )
     try:
         files = netbenches.files(study)
@@ -189,11 +180,7 @@ def compare(  # noqa: PLR0917 - click hands over every option
 
 
 def _study(
-    source: Path | None,
-    sets: tuple[str, ...],
-    choice: comparison.Choice,
-    database: str,
-    title: str | None,
+    source: Path | None, sets: tuple[str, ...], choice: comparison.Choice, database: str
 ) -> Study:
     is_study = source is not None and source.suffix == _STUDY
     if source is not None and sets:
@@ -207,7 +194,7 @@ def _study(
             raise click.UsageError("--scenario does not apply to a study file")
         return comparison.of_study_file(source)
     if sets:
-        return Study(title or "", [_of_sets(sets, choice.scenarios)])
+        return Study("", [_of_sets(sets, choice.scenarios)])
     if source is not None:
         found = comparison.of_results(source, _warn)
     elif choice.revisions:
@@ -218,7 +205,9 @@ def _study(
             "database"
         )
     compared = comparison.chosen(found, choice, _warn)
-    return replace(compared, title=title or _title(compared.scenarios))
+    names = [one.name for scenario in compared.scenarios for one in scenario.sets]
+    first, *others = dict.fromkeys(names)
+    return replace(compared, title=f"{words.listing(others)} compared with {first}")
 
 
 def _of_sets(sets: tuple[str, ...], names: tuple[str, ...]) -> ComparedScenario:
@@ -226,19 +215,14 @@ def _of_sets(sets: tuple[str, ...], names: tuple[str, ...]) -> ComparedScenario:
         raise click.UsageError("--set makes one scenario; a study file can have several")
     pairs = [_pair(one, "--set") for one in sets]
     name = names[0] if names else "forwarding"
-    return ComparedScenario(name, [comparison.set_of(one, Path(file)) for one, file in pairs])
+    return ComparedScenario(name, [comparison.set_of(one, file) for one, file in pairs])
 
 
-def _pair(text: str, option: str) -> tuple[str, str]:
+def _pair(text: str, option: str) -> tuple[str, Path]:
     name, equals, file = text.partition("=")
     if not (name and equals and file):
         raise click.UsageError(f"{option} {text}: expected NAME=FILE")
-    return name, file
-
-
-def _title(scenarios: Sequence[ComparedScenario]) -> str:
-    names = list(dict.fromkeys(one.name for scenario in scenarios for one in scenario.sets))
-    return f"{words.listing(names[1:])} compared with {names[0]}"
+    return name, Path(file)
 
 
 def _warn(sentence: str) -> None:
