@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from netbisect.reports.documents.json_schema import as_plain
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table
 
@@ -41,8 +42,8 @@ def without_subcommand(command: Command) -> Command:
 
 
 def print_json(data: object) -> None:
-    """Prints JSON values."""
-    click.echo(json.dumps(data, indent=2))
+    """Prints JSON values, or data classes."""
+    click.echo(json.dumps(as_plain(data), indent=2))
 
 
 def print_fields(found: Iterable[object], *fields: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -26,7 +25,7 @@ def check(folder: Path, as_json: bool) -> None:
     """
     checks = list(control.check_folder(folder))
     if as_json:
-        print_json([asdict(one) for one in checks])
+        print_json(checks)
     else:
         for one in checks:
             label = "ok" if one.good else "FAIL" if one.failed else "warn"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -37,32 +39,29 @@ _INTERRUPTED = 130
 """Exit status of --wait after Ctrl-C."""
 
 
-class _RequestGroup(click.Group):
-    """Errors have exit status 3: 1 and 2 are results."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        try:
-            return super().make_context(*args, **kwargs)
-        except click.ClickException as error:
-            _fail(error)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except (UserError, ServerError, *REFUSALS) as error:
-            _fail(click.ClickException(str(error)))
-        except click.ClickException as error:
-            _fail(error)
-
-
-class _Failed(click.ClickException):
-    """Ends with the status of an error."""
-
+class _FailedError(click.ClickException):
     exit_code = request_answer.EXIT[request_answer.FAILED]
 
 
-def _fail(error: click.ClickException) -> NoReturn:
-    raise _Failed(error.format_message()) from error
+@contextmanager
+def _failing() -> Iterator[None]:
+    """Gives errors the exit status 3: 1 and 2 are results."""
+    try:
+        yield
+    except click.ClickException as error:
+        raise _FailedError(error.format_message()) from error
+    except (UserError, ServerError, *REFUSALS) as error:
+        raise _FailedError(str(error)) from error
+
+
+class _RequestGroup(click.Group):
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _failing():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _failing():
+            return super().invoke(ctx)
 
 
 @click.group("request", cls=_RequestGroup, epilog="Example: netbisect request show 7 --wait")
@@ -72,12 +71,7 @@ def request(**_: Any) -> None:
 
 
 def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
+    return lambda command: reduce(lambda made, add: add(made), reversed(options), command)
 
 
 def _several(name: str, target: str, metavar: str, text: str) -> Any:
@@ -214,21 +208,19 @@ def _submit(
     sysctls: tuple[str, ...] = (),
     **options: Any,
 ) -> None:
+    marked = (SYSCTL_MARK + one.replace(",", f",{SYSCTL_MARK}") for one in sysctls)
     body = api.AskBody(
         kind=kind,
         subjects=subjects,
         patches=_read(patches),
-        tunables=(
-            *tunables,
-            *(SYSCTL_MARK + one.replace(",", f",{SYSCTL_MARK}") for one in sysctls),
-        ),
+        tunables=(*tunables, *marked),
         dry_run=dry_run,
         **options,
     )
     if dry_run:
         cost = client.ask(body, api.CostEstimate)
         if as_json:
-            print_json(json_schema.as_plain(cost))
+            print_json(cost)
         else:
             click.echo(cost_text(cost))
         return
@@ -300,18 +292,12 @@ def list_requests(client: RequestClient, *, mine: bool, everything: bool, as_jso
     query |= {} if everything else {"state": "open"}
     found = client.get("requests", api.RequestList, query).requests
     if as_json:
-        print_json([json_schema.as_plain(one) for one in found])
+        print_json(found)
         return
-    rows = (
-        (
-            one.number,
-            day(one.opened_at),
-            one.who,
-            f"{one.kind} {', '.join(one.labels)}",
-            one.verdict or one.state,
-        )
-        for one in found
-    )
+    rows = []
+    for one in found:
+        what, state = f"{one.kind} {', '.join(one.labels)}", one.verdict or one.state
+        rows.append((one.number, day(one.opened_at), one.who, what, state))
     empty = "No requests." if everything else "No open requests."
     print_table(("number", "since", "who", "what", "state"), rows, empty, 120)
 
@@ -384,10 +370,9 @@ def priority(number: int, level: Literal["low", "normal", "high"], client: Reque
 @client_options
 def audit(client: RequestClient, after: int, limit: int, *, as_json: bool) -> None:
     """List the audit log, oldest entries first."""
-    query = {"after": str(after), "limit": str(limit)}
-    found = client.get("audit", api.Audit, query)
+    found = client.get("audit", api.Audit, {"after": str(after), "limit": str(limit)})
     if as_json:
-        print_json(json_schema.as_plain(found))
+        print_json(found)
         return
     rows = []
     for one in found.entries:
