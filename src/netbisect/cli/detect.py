@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
@@ -96,17 +96,14 @@ def detect(
 def _chosen(known: Collection[SeriesName], patterns: Sequence[str]) -> set[SeriesName]:
     found = set() if patterns else set(known)
     for pattern in patterns:
-        like = {one for one in known if _matches(one, pattern)}
+        parts = (pattern, f"{pattern}/*")
+        like = {one for one in known if any(fnmatchcase(one.title, part) for part in parts)}
         if not like:
             raise click.ClickException(
                 f"there is no series {pattern!r}{suggestion(pattern, (one.title for one in known))}"
             )
         found |= like
     return found
-
-
-def _matches(name: SeriesName, pattern: str) -> bool:
-    return fnmatchcase(name.title, pattern) or fnmatchcase(name.title, f"{pattern}/*")
 
 
 def _events(data: DetectionInput, chosen: set[SeriesName], min_effect: float) -> list[ShiftEvent]:
@@ -132,7 +129,7 @@ def _events(data: DetectionInput, chosen: set[SeriesName], min_effect: float) ->
 def _since(found: Sequence[ShiftEvent], since: str, data: DetectionInput) -> list[ShiftEvent]:
     day = _day(since)
     if day is not None:
-        return list(_from_day(found, day, since, data))
+        return _from_day(found, day, since, data)
     numbers = {
         branch: number
         for branch, order in data.order.items()
@@ -179,23 +176,19 @@ def _day(text: str) -> float | None:
 
 
 def _from_day(
-    found: Iterable[ShiftEvent], day: float, since: str, data: DetectionInput
-) -> Iterator[ShiftEvent]:
+    found: Sequence[ShiftEvent], day: float, since: str, data: DetectionInput
+) -> list[ShiftEvent]:
     measured = {
         (name.branch, level.revision): level.at
         for name, levels in data.series.items()
         for level in levels
     }
-    unknown = 0
-    for event in found:
-        at = measured[event.branch, event.at]
-        if at < words.FIRST_TIME:
-            unknown += 1
-        elif at >= day:
-            yield event
-    if unknown:
+    times = [measured[event.branch, event.at] for event in found]
+    if unknown := sum(at < words.FIRST_TIME for at in times):
         click.echo(
             f"{words.count(unknown, 'event')} without a time left out; expected a revision instead "
             f"of {since}",
             err=True,
         )
+    first = max(day, words.FIRST_TIME)
+    return [event for event, at in zip(found, times, strict=True) if at >= first]

@@ -63,7 +63,7 @@ def import_measurements(path: str, database: str) -> None:
     known = ledger.commits.numbers()
     numbers = {
         branch: _numbers(ledger, branch, order, known.get(branch, {}))
-        for branch, order in measurements.numbers().items()
+        for branch, order in measurements.order.items()
     }
     summary = importer.record(ledger, measurements.images(numbers))
     if summary.known:

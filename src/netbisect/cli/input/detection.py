@@ -41,9 +41,7 @@ class DetectionInput:
 def of_files(files: Sequence[str]) -> DetectionInput:
     """The series of files of histories, or of files of measurements; `-` is standard input."""
     histories, measurements = Histories(), Measurements()
-    kinds = set()
-    for name in files:
-        kinds.add(_read(name, measurements, histories))
+    kinds = {_read(name, measurements, histories) for name in files}
     if len(kinds) > 1:
         raise click.ClickException("histories of netbenches and measurements cannot be mixed")
     found = _of_measurements(measurements) if kinds == {True} else _of_histories(histories)
@@ -104,10 +102,10 @@ def _of_histories(histories: Histories) -> DetectionInput:
 
 def _of_measurements(measurements: Measurements) -> DetectionInput:
     series = measurements.series()
-    untimed = () if measurements.timed() else (_NO_TIMES,)
+    untimed = () if measurements.timed else (_NO_TIMES,)
     notes = [*measurements.misordered(), *few_boots(series), *untimed]
     skipped = [f"{row}; skipped" for row in measurements.refused]
-    return DetectionInput(series, measurements.numbers(), notes, skipped)
+    return DetectionInput(series, measurements.order, notes, skipped)
 
 
 def of_database(address: str) -> DetectionInput:

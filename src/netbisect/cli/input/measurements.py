@@ -44,9 +44,12 @@ class Measurements:
     def __init__(self) -> None:
         self.refused: list[str] = []
         """Messages about invalid rows."""
+        self.timed = True
+        """Whether every row has a time."""
+        self.order: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        """Positions of revisions by branch, in the order of their first rows."""
         self._metrics: dict[tuple[str, str], SeriesMetric] = {}
         self._rows: defaultdict[SeriesName, dict[str, list[_Row]]] = defaultdict(dict)
-        self._order: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self._times: defaultdict[str, list[float]] = defaultdict(list)
         """By branch, of the first rows of its revisions."""
 
@@ -81,32 +84,24 @@ class Measurements:
                 f"metric {metric.name!r} is in {metric.unit!r}, {metric.better} is better; "
                 f"expected {known.unit!r}, {known.better}, as in the rows before"
             )
-        order = self._order[row.series.branch]
-        if row.revision not in order and row.at is not None:
+        order = self.order[row.series.branch]
+        if row.at is None:
+            self.timed = False
+        elif row.revision not in order:
             self._times[row.series.branch].append(row.at)
         order.setdefault(row.revision, len(order) + 1)
         self._rows[row.series].setdefault(row.revision, []).append(row)
 
-    def numbers(self) -> Mapping[str, Mapping[str, int]]:
-        """Positions of revisions by branch, in the order of their first rows."""
-        return self._order
-
     def series(self) -> dict[SeriesName, list[Level]]:
         """Levels by series, in the order of the revisions."""
-        timed = self.timed()
         return {
             name: [
-                self._level(name, revision, revisions[revision], timed=timed)
-                for revision in self._order[name.branch]
+                self._level(name, revision, revisions[revision])
+                for revision in self.order[name.branch]
                 if revision in revisions
             ]
             for name, revisions in sorted(self._rows.items(), key=lambda item: str(item[0]))
         }
-
-    def timed(self) -> bool:
-        """Whether every row has a time."""
-        every = (rows for revisions in self._rows.values() for rows in revisions.values())
-        return all(row.at is not None for row in itertools.chain.from_iterable(every))
 
     def misordered(self) -> Iterator[str]:
         """Messages about branches whose newest revision is first, or whose series disagree."""
@@ -117,7 +112,7 @@ class Measurements:
                     "or a drop appears as an improvement"
                 )
         for name, revisions in self._rows.items():
-            order = self._order[name.branch]
+            order = self.order[name.branch]
             for one, other in itertools.pairwise(revisions):
                 if order[one] > order[other]:
                     yield (
@@ -126,9 +121,9 @@ class Measurements:
                     )
                     break
 
-    def _level(self, name: SeriesName, revision: str, rows: list[_Row], *, timed: bool) -> Level:
+    def _level(self, name: SeriesName, revision: str, rows: list[_Row]) -> Level:
         times = [row.at for row in rows if row.at is not None]
-        at = min(times) if timed else float(self._order[name.branch][revision])
+        at = min(times) if self.timed else float(self.order[name.branch][revision])
         values = tuple(metric_of(name.scenario).level(row.value) for row in rows)
         return Level(revision, f"{name.testbed} {revision}", at, values)
 
