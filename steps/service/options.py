@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -55,6 +56,20 @@ _address_option = click.option(
 def database_options(command: Command) -> Command:
     """Adds --folder and --database."""
     return folder_option(_address_option(command))
+
+
+def ledger_of(options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Adds `folder_option` or `database_options`, and passes the `ledger` that they select."""
+
+    def add(command: Command) -> Command:
+        @options
+        @functools.wraps(command)
+        def run(folder: Path | None, database: str | None = None, **given: Any) -> Any:
+            return command(ledger=open_chosen(folder, database)[0], **given)
+
+        return cast("Command", run)
+
+    return add
 
 
 def settings_file(folder: Path | None, database: str | None = None) -> Path:

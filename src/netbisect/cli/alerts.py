@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from netbisect.bisect.model.alert_state import AlertState
@@ -11,25 +9,25 @@ from netbisect.bisect.model.marks import MarkVerdict
 from netbisect.cli.listing import WIDE, json_option, print_json, print_table, without_subcommand
 from netbisect.login import login_name
 from netbisect.reports.documents import json_schema
-from netbisect.reports.model.types import AlertSummary, Difference
+from netbisect.reports.model.types import HASH_LENGTH, AlertSummary
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table
 from netbisect.steps.policy.alert_actions import ACTIONS, AlertCommand, act
 from netbisect.steps.queries.documents import DocumentQueries, alert_summaries
-from netbisect.steps.service.options import database_options, open_chosen
+from netbisect.steps.service.options import database_options, ledger_of
 from netbisect.store.db.database import NotFoundError
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
 
-_SHORT = 12
-"""Digits of an abbreviated hash."""
+_who_option = click.option("--who", metavar="NAME", help="Author (default: your login name).")
 
 
 @click.group(
     invoke_without_command=True,
     epilog="Example: netbisect alerts --state muted --folder /var/netbisect",
 )
-@database_options
+@without_subcommand
+@ledger_of(database_options)
 @click.option("--all", "everything", is_flag=True, help="Include closed and acknowledged alerts.")
 @click.option(
     "--state",
@@ -40,19 +38,11 @@ _SHORT = 12
     help="Only alerts in this state. May be repeated.",
 )
 @json_option
-@without_subcommand
-def alerts(
-    folder: Path | None,
-    database: str | None,
-    states: tuple[str, ...],
-    *,
-    everything: bool,
-    as_json: bool,
-) -> None:
+def alerts(ledger: Ledger, states: tuple[str, ...], *, everything: bool, as_json: bool) -> None:
     """List open alerts and change their state. The list leaves out acknowledged ones."""
-    found = _chosen(open_chosen(folder, database)[0], states, everything=everything)
+    found = _chosen(ledger, states, everything=everything)
     if as_json:
-        print_json([json_schema.as_plain(one) for one in found])
+        print_json(found)
         return
     head = ("alert", "state", "kind", "since", "where", "change", "commit or range")
     empty = "No such alert." if everything or states else "No open alerts."
@@ -63,12 +53,12 @@ def _chosen(
     ledger: Ledger, states: tuple[str, ...], *, everything: bool
 ) -> tuple[AlertSummary, ...]:
     if states or everything:
-        found = ledger.alerts.all(candidates=True)
-        return alert_summaries(ledger, [one for one in found if not states or one.state in states])
-    found = ledger.alerts.all_open()
-    return alert_summaries(
-        ledger, [one for one in found if one.state is not AlertState.ACKNOWLEDGED]
-    )
+        every = ledger.alerts.all(candidates=True)
+        found = [one for one in every if not states or one.state in states]
+    else:
+        every = ledger.alerts.all_open()
+        found = [one for one in every if one.state is not AlertState.ACKNOWLEDGED]
+    return alert_summaries(ledger, found)
 
 
 def _row(alert: AlertSummary) -> tuple[str, ...]:
@@ -78,8 +68,8 @@ def _row(alert: AlertSummary) -> tuple[str, ...]:
         alert.kind.value,
         words.day(alert.since),
         _where(alert),
-        _change(alert.difference),
-        alert.culprit[:_SHORT] or _range(alert.good, alert.bad),
+        _change(alert),
+        alert.culprit[:HASH_LENGTH] or _range(alert.good, alert.bad),
     )
 
 
@@ -88,21 +78,20 @@ def _where(alert: AlertSummary) -> str:
     return f"{alert.lead} on {alert.testbed}, {alert.branch}{more}"
 
 
-def _change(difference: Difference | None) -> str:
-    return words.change(difference) if difference else "not retested yet"
+def _change(alert: AlertSummary) -> str:
+    return words.change(alert.difference) if alert.difference else "not retested yet"
 
 
 def _range(good: str, bad: str) -> str:
-    return f"{good[:_SHORT]}..{bad[:_SHORT]}"
+    return f"{good[:HASH_LENGTH]}..{bad[:HASH_LENGTH]}"
 
 
 @alerts.command(epilog="Example: netbisect alerts show 7 --json --folder /var/netbisect")
 @click.argument("number", type=int)
-@database_options
+@ledger_of(database_options)
 @json_option
-def show(number: int, folder: Path | None, database: str | None, *, as_json: bool) -> None:
+def show(number: int, ledger: Ledger, *, as_json: bool) -> None:
     """Show an alert: announced numbers and history."""
-    ledger, _ = open_chosen(folder, database)
     found = _known(ledger, number)
     alert = DocumentQueries(ledger).alert(number)
     if as_json:
@@ -110,11 +99,14 @@ def show(number: int, folder: Path | None, database: str | None, *, as_json: boo
         return
     (brief,) = alert_summaries(ledger, [found])
     click.echo(f"Alert {number}: {words.kind(alert.kind)}, {words.state(alert)}")
-    facts = [("where", _where(brief)), ("change", _change(brief.difference))]
-    facts.append(("range", _range(brief.good, brief.bad)))
-    facts += [("commit", brief.culprit)] if brief.culprit else []
-    facts += [("recovered at", alert.recovery)] if alert.recovery else []
-    click.echo(table(facts, width=WIDE))
+    facts = {
+        "where": _where(brief),
+        "change": _change(brief),
+        "range": _range(brief.good, brief.bad),
+        "commit": brief.culprit,
+        "recovered at": alert.recovery,
+    }
+    click.echo(table([fact for fact in facts.items() if fact[1]], width=WIDE))
     rows = [
         (
             f"{one.scenario} on {one.testbed}, {one.branch}",
@@ -145,22 +137,13 @@ def show(number: int, folder: Path | None, database: str | None, *, as_json: boo
 @click.argument("commit")
 @click.argument("verdict", type=click.Choice([one.value for one in MarkVerdict]))
 @click.option("--why", required=True, help="Reason, shown with the result.")
-@click.option("--who", metavar="NAME", help="Author (default: your login name).")
-@database_options
-def mark(
-    number: int,
-    commit: str,
-    verdict: str,
-    why: str,
-    who: str | None,
-    folder: Path | None,
-    database: str | None,
-) -> None:
+@_who_option
+@ledger_of(database_options)
+def mark(number: int, commit: str, verdict: str, why: str, who: str | None, ledger: Ledger) -> None:
     """Mark a candidate good, bad or not to be measured (skip); none withdraws a mark."""
-    ledger, _ = open_chosen(folder, database)
     _known(ledger, number)
     made = ledger.marks.add(number, commit, MarkVerdict(verdict), who=who or login_name(), why=why)
-    click.echo(f"{made.revision[:_SHORT]} is {made}.")
+    click.echo(f"{made.revision[:HASH_LENGTH]} is {made}.")
 
 
 def _known(ledger: Ledger, number: int) -> Alert:
@@ -176,19 +159,11 @@ def _add(name: str, action: AlertCommand) -> None:
     """Makes the subcommand of an action."""
 
     @alerts.command(name, help=action.help, epilog=f"Example: netbisect alerts {action.example}")
-    @database_options
+    @ledger_of(database_options)
     @click.argument("number", type=int)
     @click.option("--why", required=True, help="Reason, kept in the history.")
-    @click.option("--who", metavar="NAME", help="Author (default: your login name).")
-    def run(
-        number: int,
-        folder: Path | None,
-        database: str | None,
-        why: str,
-        who: str | None,
-        until: str = "",
-    ) -> None:
-        ledger, _ = open_chosen(folder, database)
+    @_who_option
+    def run(ledger: Ledger, number: int, why: str, who: str | None, until: str = "") -> None:
         _known(ledger, number)
         alert = act(ledger, number, name, who=who or login_name(), why=why, until=until)
         if alert.state is action.state:

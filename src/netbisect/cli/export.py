@@ -19,11 +19,13 @@ from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.options import (
     database_options,
     folder_option,
+    ledger_of,
     open_chosen,
     settings_file,
 )
 from netbisect.steps.service.settings import load
 from netbisect.store.db.database import StoreError
+from netbisect.store.ledger import Ledger
 
 _DAY = 86400.0
 
@@ -123,7 +125,7 @@ def export_feed(folder: Path | None) -> None:
 
 
 @click.command(epilog="Example: netbisect samples --testbed c2558 --since 2026-03-01 > samples.csv")
-@database_options
+@ledger_of(database_options)
 @click.option("--testbed", help="Only this testbed.")
 @click.option("--scenario", help="Only this scenario.")
 @click.option("--branch", help="Only revisions on this branch.")
@@ -133,20 +135,11 @@ def export_feed(folder: Path | None) -> None:
     type=click.DateTime(["%Y-%m-%d"]),
     help="Only samples from this day on (2026-03-01, UTC).",
 )
-def samples(
-    folder: Path | None,
-    database: str | None,
-    testbed: str | None,
-    scenario: str | None,
-    branch: str | None,
-    since: datetime | None,
-) -> None:
+def samples(ledger: Ledger, since: datetime | None, **wanted: str | None) -> None:
     """Export all samples as CSV, with boot and kernel.
 
     Invalid samples are included, with the reason.
     """
-    ledger, _ = open_chosen(folder, database)
-    wanted = {"testbed": testbed, "scenario": scenario, "branch": branch}
     known = ledger.samples.names()
     for kind, name in wanted.items():
         if name is not None and name not in known[kind]:

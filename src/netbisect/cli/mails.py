@@ -12,25 +12,25 @@ from netbisect.cli.listing import day, json_option, print_fields, print_table, w
 from netbisect.errors import UserError
 from netbisect.steps.policy.mail_answers import MAIL_MAX, execute
 from netbisect.steps.service.database_thread import open_service_ledger
-from netbisect.steps.service.options import folder_option, open_chosen, settings_file
+from netbisect.steps.service.options import folder_option, ledger_of, settings_file
 from netbisect.steps.service.settings import load_settings
 from netbisect.store.db.records import MailState
+from netbisect.store.ledger import Ledger
 
 
 @click.group(
     invoke_without_command=True,
     epilog="Example: netbisect mails --json --folder /var/netbisect",
 )
-@folder_option
-@json_option
 @without_subcommand
-def mails(folder: Path | None, *, as_json: bool) -> None:
+@ledger_of(folder_option)
+@json_option
+def mails(ledger: Ledger, *, as_json: bool) -> None:
     """List unsent mails and retry them.
 
     Without a subcommand, lists mails that are waiting or given up, with the number of attempts and
     the last error.
     """
-    ledger, _ = open_chosen(folder)
     found = [*ledger.mails.given_up(), *ledger.mails.waiting()]
     if as_json:
         fields = ("id", "created_at", "recipients", "subject", "attempts", "last_error", "state")
@@ -56,10 +56,9 @@ def mails(folder: Path | None, *, as_json: bool) -> None:
 
 @mails.command(epilog="Example: netbisect mails retry 7 --folder /var/netbisect")
 @click.argument("mail", type=int, nargs=-1, required=True)
-@folder_option
-def retry(mail: tuple[int, ...], folder: Path | None) -> None:
+@ledger_of(folder_option)
+def retry(mail: tuple[int, ...], ledger: Ledger) -> None:
     """Send unsent mails again."""
-    ledger, _ = open_chosen(folder)
     for identifier in mail:
         click.echo(f"mail {identifier} will be sent: {ledger.mails.retry(identifier).subject}")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from netbisect.cli.listing import day, json_option, print_json, print_table
@@ -12,8 +10,9 @@ from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import WIDTH
 from netbisect.steps.requests import tokens
 from netbisect.steps.requests.validation import USER_NAME, is_user_name
-from netbisect.steps.service.options import folder_option, open_chosen
+from netbisect.steps.service.options import folder_option, ledger_of
 from netbisect.steps.service.rights import RIGHTS, Right, parse_rights
+from netbisect.store.ledger import Ledger
 
 
 @click.group("token", epilog="Example: netbisect token list")
@@ -51,12 +50,11 @@ def _who(_: click.Context, __: click.Parameter, text: str) -> str:
     help="Days until it expires.",
 )
 @click.option("--for-ever", is_flag=True, help="Never expires.")
-@folder_option
+@ledger_of(folder_option)
 def create(
-    who: str, rights: frozenset[Right], days: int, folder: Path | None, *, for_ever: bool
+    who: str, rights: frozenset[Right], days: int, ledger: Ledger, *, for_ever: bool
 ) -> None:
     """Create a token for WHO and print it; it cannot be printed again."""
-    ledger, _ = open_chosen(folder)
     made, text = tokens.create(
         ledger, who, rights, by=login_name(), days=None if for_ever else days
     )
@@ -70,10 +68,9 @@ def create(
 
 @token.command("list", epilog="Example: netbisect token list --json")
 @json_option
-@folder_option
-def list_tokens(folder: Path | None, *, as_json: bool) -> None:
+@ledger_of(folder_option)
+def list_tokens(ledger: Ledger, *, as_json: bool) -> None:
     """List all tokens, including expired ones, without their secrets."""
-    ledger, _ = open_chosen(folder)
     found = ledger.tokens.all()
     if as_json:
         fields = ("who", "rights", "created_by", "created_at", "expires_at", "revoked_at")
@@ -92,8 +89,8 @@ def list_tokens(folder: Path | None, *, as_json: bool) -> None:
 
 @token.command(epilog="Example: netbisect token revoke 3")
 @click.argument("number", type=click.IntRange(min=1))
-@folder_option
-def revoke(number: int, folder: Path | None) -> None:
+@ledger_of(folder_option)
+def revoke(number: int, ledger: Ledger) -> None:
     """Revoke a token."""
-    taken = open_chosen(folder)[0].tokens.revoke(number, by=login_name())
+    taken = ledger.tokens.revoke(number, by=login_name())
     click.echo(f"Token {number} of {words.clean(taken.who)} is revoked.")
