@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -28,10 +28,11 @@ _LEVELS = [f"{level:g}" for level in CONFIDENCES]
 )
 @click.option(
     "-c",
-    "level",
+    "confidence",
     metavar="level",
     default="95",
     type=click.Choice(_LEVELS),
+    callback=lambda _, __, level: float(level),
     help=f"In percent: {', '.join(_LEVELS)}.",
 )
 @click.option(
@@ -52,19 +53,18 @@ _LEVELS = [f"{level:g}" for level in CONFIDENCES]
     default=Variant.CURRENT.value,
     show_default=True,
     type=click.Choice([one.value for one in Variant]),
+    callback=lambda _, __, name: Variant(name),
     help="Version of ministat; the numbers differ.",
 )
-def command(  # noqa: PLR0917 - click hands over every option
+def command(
     files: tuple[str, ...],
-    no_plot: bool,
     column: int,
-    level: str,
     delimiters: str,
-    no_test: bool,
-    quiet: bool,
-    separate: bool,
     width: int | None,
-    variant: str,
+    *,
+    no_plot: bool,
+    no_test: bool,
+    **style: Any,
 ) -> None:
     """Compare columns of numbers; the output equals that of FreeBSD's ministat(1).
 
@@ -82,12 +82,9 @@ def command(  # noqa: PLR0917 - click hands over every option
         text = ministat(
             datasets,
             width=_terminal_width() if width is None else width,
-            separate=separate,
-            confidence=float(level),
-            variant=Variant(variant),
             plot=not (no_plot or no_test),
             test=not no_test,
-            quiet=quiet,
+            **style,
         )
     except ValueError as error:
         _fail(str(error))

@@ -69,20 +69,15 @@ class ImageResults:
 def of_study_file(path: Path) -> Study:
     """The study of a file; names of files in it are relative to it. Raises FileError."""
     found, folder = load(path, StudyFile), path.parent
+    scenarios = []
+    for one in found.scenario:
+        sets = [set_of(name, folder / file) for name, file in one.sets.items()]
+        scenarios.append(ComparedScenario(one.name, sets, one.heading))
     return Study(
-        title=found.title,
-        scenarios=[
-            ComparedScenario(
-                one.name,
-                [set_of(name, folder / file) for name, file in one.sets.items()],
-                one.heading,
-            )
-            for one in found.scenario
-        ],
-        conditions=found.conditions,
-        flame_graphs=[
-            flame_graph_of(name, folder / file) for name, file in found.flame_graphs.items()
-        ],
+        found.title,
+        scenarios,
+        found.conditions,
+        [flame_graph_of(name, folder / file) for name, file in found.flame_graphs.items()],
         variant=Variant(found.variant),
         width=found.width,
         confidence=found.confidence,
@@ -142,15 +137,12 @@ def of_ledger(address: str) -> list[ImageResults]:
             for key, value in sorted(values.items())
             if key != "scenario"
         )
+        number = metric_of(name.scenario).number
+        place = (name.testbed, name.branch, name.scenario)
         for level in levels:
-            number = metric_of(name.scenario).number
             pps = tuple(float(f"{number(one):.{_DIGITS}g}") for one in level.ln_pps)
             label = ledger.commits.label(level.revision)
-            found.append(
-                ImageResults(
-                    name.testbed, name.branch, name.scenario, level.revision, label, pps, about
-                )
-            )
+            found.append(ImageResults(*place, level.revision, label, pps, about))
     return found
 
 
@@ -167,8 +159,7 @@ class Choice:
 def chosen(found: Sequence[ImageResults], choice: Choice, say: Callable[[str], None]) -> Study:
     """Scenarios with the revisions side by side, the first of them in every one; without a title.
 
-    Raises:
-        click.ClickException: A name is wrong, or is required but missing.
+    Raises ClickException if a name is wrong, or is required but missing.
     """
     found = _one(found, "testbed", choice.testbed)
     found = _one(found, "branch", choice.branch)
@@ -263,11 +254,9 @@ def _of_scenario(
 def _conditions(used: Sequence[ImageResults]) -> tuple[str, ...]:
     """Testbed, branch and conditions of measurement, one per line."""
     first = used[0]
-    lines = [f"testbed {first.testbed}"]
-    if first.branch:
-        lines.append(f"branch {first.branch}")
-    lines += [line for one in used for line in one.about]
-    return tuple(dict.fromkeys(lines))
+    branch = [f"branch {first.branch}"] if first.branch else []
+    about = (line for one in used for line in one.about)
+    return tuple(dict.fromkeys([f"testbed {first.testbed}", *branch, *about]))
 
 
 def _one(found: Sequence[ImageResults], kind: str, wanted: str) -> list[ImageResults]:
