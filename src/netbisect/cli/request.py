@@ -249,30 +249,28 @@ def _wait(client: RequestClient, number: int, *, as_json: bool) -> NoReturn:
 
 
 def _ended(client: RequestClient, number: int) -> types.RequestDocument:
-    """The request at its end; prints progress to standard error before."""
-    last = ""
-    found = _look(client, number)
-    while found.state == "open":
-        line = "; ".join(requests.part_line(one) for one in found.parts if one.state == "open")
-        shown = line.partition(", about")[0]
-        if shown != last:
-            click.echo(f"request {number}: {line}", err=True)
-            last = shown
-        time.sleep(client.poll_seconds)
-        found = _look(client, number)
-    return found
+    """The request at its end; prints progress to standard error before.
 
-
-def _look(client: RequestClient, number: int) -> types.RequestDocument:
-    """The current request; retries while the server is unreachable."""
-    for left in range(_POLL_ATTEMPTS, 0, -1):
+    Retries while the server is unreachable.
+    """
+    last, failures = "", 0
+    while True:
         try:
-            return client.get(f"requests/{number}", types.RequestDocument)
+            found = client.get(f"requests/{number}", types.RequestDocument)
         except ServerError as error:
-            if not error.temporary or left == 1:
+            failures += 1
+            if not error.temporary or failures == _POLL_ATTEMPTS:
                 raise
-            time.sleep(client.poll_seconds)
-    raise AssertionError
+        else:
+            if found.state != "open":
+                return found
+            failures = 0
+            line = "; ".join(requests.part_line(one) for one in found.parts if one.state == "open")
+            shown = line.partition(", about")[0]
+            if shown != last:
+                click.echo(f"request {number}: {line}", err=True)
+                last = shown
+        time.sleep(client.poll_seconds)
 
 
 def _print(found: types.RequestDocument, *, as_json: bool) -> None:

@@ -117,11 +117,8 @@ def run(
     `variables` are added to its environment, `seconds` is its timeout, and `stop` aborts it. With
     `end_children` the processes that it leaves in its group are killed.
 
-    Raises:
-        MeasurementError: It cannot be started, or prints too much.
-        OSError: The disk of the temporary folder is full.
-        SearchStoppedError: It was aborted.
-        subprocess.TimeoutExpired: It exceeded the timeout and was killed.
+    Raises MeasurementError if it cannot be started or prints too much, SearchStoppedError,
+    TimeoutExpired, and OSError if the disk of the temporary folder is full.
     """
     environment = {k: v for k, v in os.environ.items() if k not in LOCATION}
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -146,15 +143,15 @@ def run(
         took = time.monotonic() - began
         if end_children:
             signal_group(process, signal.SIGKILL)
-        texts = []
-        for stream in (output, errors):
-            # Fails on a full disk, on which the output may be incomplete.
-            size = stream.seek(0, os.SEEK_END)
-            os.pwrite(stream.fileno(), b"\n", size)
-            stream.seek(0)
-            text = stream.read(size).decode(errors="replace").replace("\r\n", "\n")
-            texts.append(click.unstyle(text))
-    return CompletedCommand(status, texts[0], texts[1], took)
+        return CompletedCommand(status, _text(output), _text(errors), took)
+
+
+def _text(stream: IO[bytes]) -> str:
+    """The output in a file; fails on a full disk, on which it may be incomplete."""
+    size = stream.seek(0, os.SEEK_END)
+    os.pwrite(stream.fileno(), b"\n", size)
+    stream.seek(0)
+    return click.unstyle(stream.read(size).decode(errors="replace").replace("\r\n", "\n"))
 
 
 def _wait(
@@ -208,15 +205,10 @@ def measured_value(ended: CompletedCommand, metric: str) -> float:
 
 
 def parse_value(text: str, metric: str) -> float:
-    """Parses the number that a command printed.
+    """Parses the number that a command printed, with the prefix of a unit behind it.
 
-    Args:
-        text: Standard output.
-        metric: Regular expression; its last match, or the first group of it, is the number. If
-            empty, the last number of the text is used. The prefix of a unit behind it counts.
-
-    Raises:
-        ValueError: There is no number above 0; the message says what there is instead.
+    The number is the last match of the expression `metric`, or the first group of it; if it is
+    empty, the last number of the text. Without a number above 0, ValueError says what there is.
     """
     if not text.strip():
         raise ValueError("nothing")

@@ -166,8 +166,8 @@ def as_text(entries: Sequence[Entry]) -> str:
         lines.append("Comparing the two ends; the search has not started.")
     runs = "a run" if seen.move.runs == 1 else words.count(seen.move.runs, "run")
     busy = search.pending_trials(entries) if spec.duts > 1 else {}
-    for name, order in busy.items():
-        there, why = label(spec, order.trial.revision), in_user_terms(order.trial.why)
+    for name, (trial, _) in busy.items():
+        there, why = label(spec, trial.revision), in_user_terms(trial.why)
         lines.append(wrap(f"DUT {name}: {there}. Why: {why}."))
     if len(busy) < spec.duts:
         what, why = label(spec, seen.move.revision), in_user_terms(seen.move.why)
@@ -197,8 +197,8 @@ def as_data(entries: Sequence[Entry]) -> dict[str, Any]:
             **({"layout": trial.layout} if trial.layout else {}),
         },
         "under_way": [
-            {"dut": name, "revision": order.trial.revision, "why": in_user_terms(order.trial.why)}
-            for name, order in search.pending_trials(entries).items()
+            {"dut": name, "revision": one.revision, "why": in_user_terms(one.why)}
+            for name, (one, _) in search.pending_trials(entries).items()
             if name
         ],
         "posterior": posterior_data(seen.posterior) if seen.posterior else None,

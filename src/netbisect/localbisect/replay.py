@@ -48,14 +48,14 @@ def replay(entries: Sequence[Entry]) -> Iterator[ReplayedEntry]:
     for place, entry in enumerate(entries):
         line, before = place + 1, entries[:place]
         dut = entry.arch if isinstance(entry, Kernel) else getattr(entry, "testbed", "")
-        order = search.pending_trials(before).get(dut)
-        ordered = order.trial.revision if order else ""
+        trial, _ = search.pending_trials(before).get(dut, (None, 0))
+        ordered = trial.revision if trial else ""
         match entry:
             case Kernel() | Boot() | Failure() if entry.revision != ordered:
                 there = f"a fact of {label(spec, entry.revision)}"
                 wanted = f"a fact of {label(spec, ordered)}" if ordered else "no fact"
                 yield ReplayedEntry(line, there, wanted, same=False)
-            case Sample() if order is None:
+            case Sample() if trial is None:
                 yield ReplayedEntry(line, "an additional run", "no run", same=False)
             case _:
                 pass

@@ -54,10 +54,11 @@ class SearchRunner:
             self._log.append(job)
         self._read_marks()
         with ThreadPoolExecutor(len(self._duts)) as pool:
+            pending = search.pending_trials(self._log.entries)
             running = {
-                dut.name: pool.submit(dut.run_trial, order.trial, order.runs)
+                dut.name: pool.submit(dut.run_trial, *pending[dut.name])
                 for dut in self._duts
-                if (order := search.pending_trials(self._log.entries).get(dut.name)) is not None
+                if dut.name in pending
             }
             try:
                 while True:

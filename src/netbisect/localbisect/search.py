@@ -303,38 +303,30 @@ def evidence(spec: SearchSpec, entries: Sequence[Entry], dut: str = "") -> Evide
     return Evidence(tuple(readings), kernels, skipped).with_marks(marks)
 
 
-@dataclass(frozen=True, slots=True)
-class PendingTrial:
-    """A trial in progress."""
-
-    trial: Trial
-    runs: int
-    """Completed runs."""
-
-
-def pending_trials(entries: Sequence[Entry]) -> dict[str, PendingTrial]:
-    """The trials in progress by device, oldest first.
+def pending_trials(entries: Sequence[Entry]) -> dict[str, tuple[Trial, int]]:
+    """The trials in progress by device, oldest first, with the numbers of their completed runs.
 
     A result or a new job ends all trials, and a mark to skip a commit those of this commit.
     """
-    orders: dict[str, PendingTrial] = {}
+    pending: dict[str, tuple[Trial, int]] = {}
     for entry in entries:
         match entry:
             case Trial():
-                orders[entry.testbed] = PendingTrial(entry, 0)
-            case Sample() if (order := orders.get(entry.testbed)) is not None:
-                orders[entry.testbed] = PendingTrial(order.trial, order.runs + 1)
-                if order.runs + 1 >= order.trial.runs:
-                    del orders[entry.testbed]
+                pending[entry.testbed] = entry, 0
+            case Sample() if entry.testbed in pending:
+                trial, runs = pending[entry.testbed]
+                pending[entry.testbed] = trial, runs + 1
+                if runs + 1 >= trial.runs:
+                    del pending[entry.testbed]
             case Failure(reaction=Reaction.SKIP):
-                orders.pop(entry.testbed, None)
+                pending.pop(entry.testbed, None)
             case CommitMark(verdict=MarkVerdict.SKIP, revision=skipped):
-                orders = {k: one for k, one in orders.items() if one.trial.revision != skipped}
+                pending = {k: one for k, one in pending.items() if one[0].revision != skipped}
             case _ if isinstance(entry, Job | Result):
-                orders.clear()
+                pending.clear()
             case _:
                 pass
-    return orders
+    return pending
 
 
 def next_move(
@@ -342,7 +334,7 @@ def next_move(
 ) -> Move | Wait:
     """The next trial of a device, or the result of the job."""
     pending = pending_trials(entries).items()
-    others = tuple(order.trial for name, order in pending if name != dut)
+    others = tuple(trial for name, (trial, _) in pending if name != dut)
     in_flight = InFlight(testbed=dut, under_way=others)
     return plan.next_move(job, evidence(spec, entries, dut), prices(spec, entries), in_flight)
 

@@ -56,10 +56,8 @@ class Measurements:
     def read(self, lines: Iterable[str], name: str) -> None:
         """Reads a file of CSV, or of JSON if its first character is `{`.
 
-        Invalid rows are refused, and the others count; messages contain `name`.
-
-        Raises:
-            ValueError: The header lacks a column, or is the only line.
+        Invalid rows are refused, and the others count; messages contain `name`. Raises ValueError
+        if the header lacks a column, or is the only line.
         """
         if not self.take(_records(lines, name)):
             raise ValueError(f"{name}: no measurements; expected rows below the header")
