@@ -36,22 +36,13 @@ def mails(ledger: Ledger, *, as_json: bool) -> None:
         fields = ("id", "created_at", "recipients", "subject", "attempts", "last_error", "state")
         print_fields(found, *fields)
         return
-    print_table(
-        ("mail", "state", "written", "attempts", "to", "subject", "last error"),
-        (
-            (
-                one.id,
-                "given up" if one.state is MailState.FAILED else one.state.value,
-                day(one.created_at),
-                one.attempts,
-                ", ".join(one.recipients),
-                one.subject,
-                one.last_error,
-            )
-            for one in found
-        ),
-        "No unsent mail.",
-    )
+    rows = []
+    for one in found:
+        state = "given up" if one.state is MailState.FAILED else one.state.value
+        written, to = day(one.created_at), ", ".join(one.recipients)
+        rows.append((one.id, state, written, one.attempts, to, one.subject, one.last_error))
+    head = ("mail", "state", "written", "attempts", "to", "subject", "last error")
+    print_table(head, rows, "No unsent mail.")
 
 
 @mails.command(epilog="Example: netbisect mails retry 7 --folder /var/netbisect")

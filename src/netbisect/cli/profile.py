@@ -59,16 +59,9 @@ def profile(
     named = (commit_named(history, one, default_branch=branch) for one in revisions)
     commits = list({commit.revision: commit for commit in named}.values())
     ledger.commits.learn(commits, branch)
-    job = profiles.with_load(
-        ledger,
-        ProfileJob(
-            branch,
-            testbed.name,
-            tuple(commit.revision for commit in commits),
-            (scenario or testbed.scenarios[0],),
-        ),
-    )
-    record = _queue(ledger, job, who)
+    hashes = tuple(commit.revision for commit in commits)
+    job = ProfileJob(branch, testbed.name, hashes, (scenario or testbed.scenarios[0],))
+    record = _queue(ledger, profiles.with_load(ledger, job), who)
     state = "queued" if record.result is None else "done before"
     click.echo(f"job {record.id}: {state}; result: {_address(ledger, settings, record)}")
 

@@ -141,11 +141,9 @@ def history(name: str, folder: Path | None, *, as_json: bool) -> None:
         fields = ("since", "fault", "why", "by", "released_at", "released_by", "note", "refused")
         print_fields(found, *fields)
         return
-    print_table(
-        ("from", "to", "why", "quarantined by", "released by", "note"),
-        (
-            (day(one.since), day(one.released_at), _why(one), one.by, one.released_by, one.note)
-            for one in found
-        ),
-        f"{name} was never in quarantine.",
-    )
+    head = ("from", "to", "why", "quarantined by", "released by", "note")
+    rows = [
+        (day(one.since), day(one.released_at), _why(one), one.by, one.released_by, one.note)
+        for one in found
+    ]
+    print_table(head, rows, f"{name} was never in quarantine.")

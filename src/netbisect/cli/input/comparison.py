@@ -171,11 +171,15 @@ def chosen(found: Sequence[ImageResults], choice: Choice, say: Callable[[str], N
             raise click.ClickException(f"there is no scenario {name!r}{suggestion(name, measured)}")
     names = choice.scenarios or sorted(measured)
     if len(revisions) == 1:
-        return _of_revision(_images(found, revisions[0], names, say), revisions[0])
+        own = [one for one in found if one.revision == revisions[0]]
+        best = [image for name in names for image in _of_scenario(own, name, say).values()]
+        return _of_revision(best, revisions[0])
     used: list[ImageResults] = []
+    by_scenario: list[dict[str, ImageResults]] = []
     scenarios = []
     for name in names:
         its = _of_scenario(found, name, say)
+        by_scenario.append(its)
         images = [its[revision] for revision in revisions if revision in its]
         if len(images) > 1 and revisions[0] in its:
             used += images
@@ -190,7 +194,7 @@ def chosen(found: Sequence[ImageResults], choice: Choice, say: Callable[[str], N
             "another revision"
         )
     for revision in revisions:
-        images = _images(found, revision, names, lambda _: None)
+        images = [its[revision] for its in by_scenario if revision in its]
         scenarios += [
             replace(one, name=f"settings of {one.name} at {images[0].label}")
             for one in _by_setting(images)
@@ -210,18 +214,6 @@ def _of_revision(images: Sequence[ImageResults], revision: str) -> Study:
             "second scenario"
         )
     return Study("", scenarios, _conditions(images))
-
-
-def _images(
-    found: Iterable[ImageResults],
-    revision: str,
-    names: Iterable[str],
-    say: Callable[[str], None],
-) -> list[ImageResults]:
-    """The images of a revision, one per scenario."""
-    found = [one for one in found if one.revision == revision]
-    measured = (_of_scenario(found, name, say) for name in names)
-    return [its[revision] for its in measured if its]
 
 
 def _by_setting(images: Iterable[ImageResults]) -> list[ComparedScenario]:
