@@ -16,10 +16,13 @@ _WAIT_SECONDS = 60
 def copy(copies: Mapping[Path, Path]) -> str:
     """Copies SQLite databases, as all were at one instant; returns the schema of the ledger, or "".
 
-    `copies` has the file to write, which must be absent, by database. The ledger comes first, and
-    is not written while the snapshots begin.
+    The ledger comes first, and is not written while the snapshots begin.
 
-    Raises StoreError if a database is missing or damaged, or cannot be read.
+    Args:
+        copies: By database: the file to write, which must be absent.
+
+    Raises:
+        StoreError: a database is missing or damaged, or cannot be read.
     """
     ledger = next(iter(copies))
     with contextlib.ExitStack() as stack:

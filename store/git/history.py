@@ -129,7 +129,9 @@ class History(Mirror):
         `good` is left out and `bad` is the last one; a merge counts as one commit, with what it
         changed against its first parent. Reading `paths` and lines takes most of the time.
 
-        Raises HistoryError also if `good` is not on the first-parent line that leads to `bad`.
+        Raises:
+            HistoryError: one of them is unknown, or `good` is not on the first-parent line
+                that leads to `bad`.
         """
         first, last = self.resolve(good), self.resolve(bad)
         if first == last:
@@ -160,7 +162,9 @@ class History(Mirror):
     def stretch(self, first: str, last: str) -> list[str]:
         """Full hashes from `first` to `last` on the first-parent line, newest first.
 
-        Raises HistoryError also if `first` is not on the first-parent line that leads to `last`.
+        Raises:
+            HistoryError: one of them is unknown, or `first` is not on the first-parent line
+                that leads to `last`.
         """
         begin, end = self.resolve(first), self.resolve(last)
         walked = self.line(f"{begin}..{end}")

@@ -63,13 +63,16 @@ class Whereabouts:
 def resolve(history: History, name: str, *, default_branch: str) -> Commit | Review | Range:
     """Resolves a name in the clone, without fetching.
 
-    `name` is a hash or the beginning of one, `r311849`, `stable/10@295802`, `n302145`,
-    `main-n302145-0a1b2c3d`, a branch, a tag, `2026-11-01`, `2026-11-01T12:00Z`, any of them with
-    `~3` behind it; `D5180`, `D5180@stable/14`; `r311848..r313448`. Numbers and days without a
-    branch are of `default_branch`.
+    Args:
+        history: Of the tree under watch, fetched at least once.
+        name: A hash or the beginning of one, `r311849`, `stable/10@295802`, `n302145`,
+            `main-n302145-0a1b2c3d`, a branch, a tag, `2026-11-01`, `2026-11-01T12:00Z`, any of
+            them with `~3` behind it; `D5180`, `D5180@stable/14`; `r311848..r313448`.
+        default_branch: Where numbers and days are counted when the name has no branch.
 
-    Raises RevisionError if the name is wrong, unknown, ambiguous or contradictory, HistoryError if
-    the clone cannot be read.
+    Raises:
+        RevisionError: the name is wrong, unknown, ambiguous or contradictory; no other input
+            causes another error.
     """
     parsed = parse(name)
     finder = RevisionFinder(history, default_branch)

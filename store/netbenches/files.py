@@ -106,7 +106,8 @@ def read(
 
     `parser` reads receivers' files; `skip` gets messages about skipped and doubtful data.
 
-    Raises NetbenchesError if the file or folder does not exist, or a line is invalid.
+    Raises:
+        NetbenchesError: the file or folder does not exist, or a line is invalid.
     """
     try:
         if path.is_dir():

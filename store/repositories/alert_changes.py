@@ -135,13 +135,23 @@ def change_alert(
     """Changes what is given, and records the author and the reason `what`.
 
     The result of a search leaves the state as it is if a person has decided, or the alert has
-    ended. bisect/model/alert_state.py has the transitions. `culprit` is a revision, and `bisection`
-    the job that searches for it; `until` is the end of MUTED, and `recovery` the first revision
-    with the old level. `tell` makes the text of a mail from the changed alert, for the recipients
-    of its last mail.
+    ended.
 
-    Raises StoreError if there is no such alert, the transition is not allowed, or the author or the
-    reason is missing; nothing is changed then.
+    Args:
+        writing: The transaction.
+        identifier: Of the alert.
+        what: Reason.
+        who: Author.
+        state: New state; bisect/model/alert_state.py has the transitions.
+        culprit: Revision.
+        bisection: Job that searches for the culprit.
+        until: End of MUTED.
+        recovery: With FIXED, the first revision with the old level, if known.
+        tell: Makes the text of a mail from the changed alert, for the recipients of its last mail.
+
+    Raises:
+        StoreError: there is no such alert, the transition is not allowed, or the author or the
+            reason is missing; nothing is changed then.
     """
     row = get_row(writing.session, Alert, identifier)
     before = row.state

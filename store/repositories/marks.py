@@ -21,8 +21,10 @@ class MarkRepository(LedgerRepository):
 
         `name` is the beginning of the commit's hash.
 
-        Raises NotFoundError without such an alert, NotAllowedError if it has no running search, or
-        not exactly one such candidate, or the reason is empty.
+        Raises:
+            NotFoundError: There is no such alert.
+            NotAllowedError: It has no search, the search has ended, it has not exactly one such
+                candidate, or the reason is empty.
         """
         if not why.strip():
             raise NotAllowedError(f"a mark of {name} needs a reason, and none was given")

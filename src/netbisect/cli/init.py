@@ -81,7 +81,9 @@ def write(folder: Path, *, to: str, repository: str, lab: Path | None = None) ->
     The folder is new or empty; only the owner can read it. Alerts go to `to`. Without an existing
     lab file, an example is written, with this address of the source repository.
 
-    Raises ServiceError, and FileError if an argument is invalid in the settings.
+    Raises:
+        ServiceError: The folder is not empty, or cannot be written.
+        FileError: An argument is invalid in the settings.
     """
     existed = folder.exists()
     try:

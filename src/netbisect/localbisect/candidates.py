@@ -22,7 +22,10 @@ def resolve_search(
     """The search in a repository, and its overlay patches.
 
     Revisions and overlays are as given by the user; `options` are the other fields of the search.
-    Raises RepositoryError and OverlayError.
+
+    Raises:
+        RepositoryError: The revisions do not form a range.
+        OverlayError: A patch cannot be used.
     """
     first = repository.resolve(good, "--good")
     last = repository.resolve(bad, "--bad")
@@ -48,7 +51,10 @@ def without_repeated_trees(
 ) -> list[Commit]:
     """Drops commits that repeat an earlier tree, and the commits undone by them.
 
-    `good` is the revision before the first commit, the oldest; trees are by revision.
+    Args:
+        good: The revision before the first commit.
+        commits: Oldest first.
+        trees: By revision.
     """
     kept: list[Commit] = []
     places = {trees[good]: 0}

@@ -114,11 +114,14 @@ def run(
 ) -> CompletedCommand:
     """Runs a command in a process group of its own.
 
-    `variables` are added to its environment, `seconds` is its timeout, and `stop` aborts it. With
-    `end_children` the processes that it leaves in its group are killed.
+    `variables` are added to its environment, `seconds` is its timeout, and `stop` aborts
+    it. With `end_children` the processes that it leaves in its group are killed.
 
-    Raises MeasurementError if it cannot be started or prints too much, SearchStoppedError,
-    TimeoutExpired, and OSError if the disk of the temporary folder is full.
+    Raises:
+        MeasurementError: It cannot be started, or prints too much.
+        OSError: The disk of the temporary folder is full.
+        SearchStoppedError: It was aborted.
+        subprocess.TimeoutExpired: It exceeded the timeout and was killed.
     """
     environment = {k: v for k, v in os.environ.items() if k not in LOCATION}
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -205,10 +208,15 @@ def measured_value(ended: CompletedCommand, metric: str) -> float:
 
 
 def parse_value(text: str, metric: str) -> float:
-    """Parses the number that a command printed, with the prefix of a unit behind it.
+    """Parses the number that a command printed.
 
-    The number is the last match of the expression `metric`, or the first group of it; if it is
-    empty, the last number of the text. Without a number above 0, ValueError says what there is.
+    Args:
+        text: Standard output.
+        metric: Regular expression; its last match, or the first group of it, is the number. If
+            empty, the last number of the text is used. The prefix of a unit behind it counts.
+
+    Raises:
+        ValueError: There is no number above 0; the message says what there is instead.
     """
     if not text.strip():
         raise ValueError("nothing")

@@ -81,10 +81,18 @@ class LocalDut:
         """The revision that is checked out and set up."""
 
     def run_trial(self, trial: Trial, done: int = 0) -> None:
-        """Checks out the revision of a trial if needed, and runs the command.
+        """Runs a trial: checks out the revision if needed, and runs the command.
 
-        `done` runs were completed before an interruption. Raises EndpointError, BudgetError,
-        SearchStoppedError, LogError and RepositoryError.
+        Args:
+            trial: The trial.
+            done: Runs completed before an interruption.
+
+        Raises:
+            EndpointError: An end cannot be measured.
+            BudgetError: The budget is spent.
+            SearchStoppedError: The search has stopped.
+            LogError: The log cannot be written.
+            RepositoryError: The revision cannot be checked out.
         """
         kernel = self._current
         if kernel is None or (kernel.revision, kernel.layout) != (trial.revision, trial.layout):

@@ -67,7 +67,11 @@ def _loads(line: str) -> Entry:
 
 
 def read(path: Path) -> list[Entry]:
-    """All entries of a log, without an incomplete last line. Raises LogError."""
+    """All entries of a log, without an incomplete last line.
+
+    Raises:
+        LogError: The file is missing or is not a log.
+    """
     try:
         return _parse(path, path.read_bytes())
     except OSError as error:
@@ -117,8 +121,11 @@ class SearchLog:
     def __init__(self, path: Path, search: SearchSpec, *, reset: bool = False) -> None:
         """Opens or creates the log of a search, with its folder.
 
-        With `reset` it starts over; the old log is kept as `.old`. Raises LogError, and leaves the
-        file unchanged, if it cannot be written, is in use, or has runs of another search.
+        With `reset` it starts over; the old log is kept as `.old`.
+
+        Raises:
+            LogError: It cannot be written, is in use, is not a log, or has runs of another search.
+                The file is unchanged.
         """
         self.path = path
         self.entries: list[Entry] = []
@@ -166,7 +173,11 @@ class SearchLog:
         return spec_of(self.entries)
 
     def append(self, *entries: Entry) -> None:
-        """Appends entries atomically and syncs them to disk. After LogError, none is in the log."""
+        """Appends entries atomically and syncs them to disk.
+
+        Raises:
+            LogError: They could not be written; the log is as it was before.
+        """
         content = "".join(f"{dumps(entry)}\n" for entry in entries).encode()
         size = self._file.seek(0, os.SEEK_END)
         try:
@@ -201,7 +212,11 @@ def add_mark(log: Path, mark: CommitMark) -> None:
 
 
 def unread_marks(log: SearchLog) -> list[CommitMark]:
-    """The marks of the search's commits that are not in its log yet. Raises LogError."""
+    """The marks of the search's commits that are not in its log yet.
+
+    Raises:
+        LogError: The file is no list of marks.
+    """
     path = _marks_path(log.path)
     try:
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []

@@ -27,10 +27,17 @@ class OverlayPatch:
 def read_overlays(
     given: Sequence[str], repository: Repository, line: Sequence[str], run: Sequence[str]
 ) -> list[OverlayPatch]:
-    """Reads patches given as FILE or FILE@FIRST..LAST, the values of --overlay.
+    """Reads patches given as FILE or FILE@FIRST..LAST.
 
-    `line` are all revisions from the good to the bad end, oldest first, and `run` those that the
-    search may measure. Raises OverlayError and RepositoryError.
+    Args:
+        given: Values of --overlay.
+        repository: Resolves FIRST and LAST.
+        line: All revisions from the good to the bad end, oldest first.
+        run: The revisions that the search may measure.
+
+    Raises:
+        OverlayError: A file cannot be read or is not a patch, or the range is invalid.
+        RepositoryError: FIRST or LAST is not a commit.
     """
     found: list[OverlayPatch] = []
     for text in given:

@@ -77,7 +77,11 @@ class Repository:
 
     @classmethod
     def containing(cls, folder: Path) -> Repository:
-        """The repository that contains a folder. Raises RepositoryError."""
+        """The repository that contains a folder.
+
+        Raises:
+            RepositoryError: The folder is not in a repository, or git refuses to read it.
+        """
         done = _called(folder, "rev-parse", "--path-format=absolute", "--git-common-dir")
         if not done.returncode:
             return cls(folder, Path(os.fsdecode(done.stdout.rstrip(b"\n"))))
@@ -107,8 +111,11 @@ class Repository:
     def commits_between(self, good: str, bad: str, *, names: tuple[str, str]) -> list[Commit]:
         """The first-parent commits after `good` up to `bad`, full hashes, oldest first.
 
-        Raises RepositoryError, with the names, if `good` is not a first-parent ancestor of `bad`,
-        and HistoryError.
+        Messages contain the names.
+
+        Raises:
+            RepositoryError: `good` is not a first-parent ancestor of `bad`.
+            HistoryError: The repository cannot be read.
         """
         first, last = f"--good {names[0]}", f"--bad {names[1]}"
         if good == bad:
@@ -202,9 +209,13 @@ class Worktree:
         return self
 
     def check_out(self, revision: str) -> str:
-        """Checks out a revision, and returns the hash of its tree. Raises RepositoryError.
+        """Checks out a revision; only ignored files of the previous one stay.
 
-        Only ignored files of the previous one stay.
+        Returns:
+            The hash of its tree.
+
+        Raises:
+            RepositoryError: The checkout failed.
         """
         if not (self.folder / ".git").exists():
             _git(

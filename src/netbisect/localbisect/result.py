@@ -53,7 +53,12 @@ class ExitStatus(IntEnum):
 
 
 def in_user_terms(text: str, boot: str = "run") -> str:
-    """A sentence of the engine in the terms of the user; `boot` is run, or trial of several."""
+    """A sentence of the engine in the terms of the user.
+
+    Args:
+        text: Sentence of the engine.
+        boot: Replacement of "boot": run, or trial if it has several runs.
+    """
     terms = _USER_TERMS | {"boot": boot, "booted": boot}
     return _ENGINE_TERMS.sub(lambda match: terms[match[1]] + match[2], text)
 

@@ -36,7 +36,14 @@ class SearchRunner:
         self._duts = duts
 
     def go(self) -> Result:
-        """Runs until the search ends. Raises as `LocalDut.run_trial`."""
+        """Runs until the search ends.
+
+        Raises:
+            EndpointError: An end cannot be measured.
+            BudgetError: The budget is spent.
+            LogError: The log cannot be written.
+            RepositoryError: A revision cannot be checked out.
+        """
         while True:
             finding = self._complete_job()
             follows = search.next_job(self._log.spec, finding, self._log.entries)

@@ -217,8 +217,12 @@ def bisection_for(spec: SearchSpec, effect: float, entries: Sequence[Entry]) -> 
 def _noise(spec: SearchSpec, scatter: float, *, several_runs: bool) -> Noise:
     """The noise between trials, and between the runs of a trial if it may have several.
 
-    With short set-ups, single runs are better: a decision follows each. `scatter` is the standard
-    deviation of ln between runs of different trials.
+    With short set-ups, single runs are better: a decision follows each.
+
+    Args:
+        spec: The search.
+        scatter: Standard deviation of ln between runs of different trials.
+        several_runs: Whether trials may have several runs.
     """
     share = _TRIAL_SHARE if several_runs else 1.0
     noise = Noise(math.sqrt(share) * scatter, run=math.sqrt(1 - share) * scatter)
