@@ -6,7 +6,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from sqlalchemy import ColumnElement, case, func, select
@@ -185,7 +185,9 @@ class SeriesRepository(LedgerRepository):
         """As `histories`, for several scenarios; rows that they share are read once."""
         with self.reading() as session:
             booted = booted_numbers(session, BootRow.testbed == testbed)
-            values = _conditions(session, ConditionsRow.testbed == testbed)
+            values = _conditions(
+                session, ConditionsRow.testbed == testbed, ConditionsRow.scenario.in_(scenarios)
+            )
             known = baselines(session, testbed, scenarios)
             for scenario, found in measured(session, testbed, scenarios):
                 yield [
@@ -214,22 +216,34 @@ def in_order(levels: Iterable[Level], numbers: Mapping[str, int]) -> list[tuple[
     return sorted(placed, key=lambda item: (item[0], item[1].at))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class EndedChange:
+    """A change that has ended, with the range in which levels include it."""
+
+    start: int
+    """Number of the commit that introduced it."""
+    end: int | None
+    """Number of the commit that ended it, or None if unknown."""
+    closed_at: float
+    """Without `end`, all levels measured before this time include the change."""
+
+    def is_in(self, number: int, level: Level) -> bool:
+        """Whether a level includes the change."""
+        over = level.at >= self.closed_at if self.end is None else number >= self.end
+        return number >= self.start and not over
+
+
+@dataclass(frozen=True, slots=True)
 class Baseline:
     """Selects the levels of a series since its last confirmed change; see `Levels`."""
 
     start: int = 0
     """Number of the commit of the last open change, or 0."""
-    ended: list[tuple[int, int | None, float]] = field(default_factory=list)
-    """Ended changes: numbers of the commits that began and ended each, and the time of its end,
-    which counts if the second number is unknown."""
+    ended: tuple[EndedChange, ...] = ()
 
     def has(self, number: int, level: Level) -> bool:
         """Whether a level belongs to the baseline."""
-        return number >= self.start and all(
-            number < begin or (level.at >= closed_at if end is None else number >= end)
-            for begin, end, closed_at in self.ended
-        )
+        return self.start <= number and not any(one.is_in(number, level) for one in self.ended)
 
 
 def baselines(
@@ -266,9 +280,10 @@ def baselines(
             continue
         known = found[scenario, branch]
         if closed_at is None:
-            known.start = max(known.start, number)
+            known = replace(known, start=max(known.start, number))
         else:
-            known.ended.append((number, back, closed_at))
+            known = replace(known, ended=(*known.ended, EndedChange(number, back, closed_at)))
+        found[scenario, branch] = known
     return found
 
 
