@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -106,9 +106,11 @@ def _trail(alert: AlertSummary | None) -> list[tuple[str, str]]:
     return [("alerts.html", "Alerts"), (alert_page(alert.id), f"Alert {alert.id}")]
 
 
-def drawings(taken: tuple[ProfilePair, ...], change: ChangeDocument, alert: int) -> dict[str, File]:
+def drawings(
+    taken: tuple[ProfilePair, ...], change: ChangeDocument, alert: int
+) -> Mapping[str, File]:
     """Full flame graphs of an alert, by file name."""
-    return {**profiles.files(taken, change.label, _stem(alert))}
+    return profiles.files(taken, change.label, _stem(alert))
 
 
 def _stem(alert: int) -> str:

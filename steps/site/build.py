@@ -137,7 +137,7 @@ class PageBuilder:
             verbs=[(name, one.help) for name, one in ACTIONS.items()],
         )
         drawings = changes.drawings(taken, found, number) if found else {}
-        return _files(alert_page(number), page, document) | drawings
+        return {**_files(alert_page(number), page, document), **drawings}
 
     def job(self, number: int) -> dict[str, File]:
         """The page of a comparison or bisection, and its document. Raises NotFoundError."""
