@@ -226,7 +226,7 @@ class RevisionFinder:
         return self._of_moment(reading)
 
     def _of_reference(self, name: str) -> Iterator[tuple[str, str]]:
-        """Branches and tags, without an error if there is none: a reading may be right."""
+        """Branches and tags, without an error if there is none: another meaning may be right."""
         for prefix in ("", "origin/", "heads/", _HEADS):
             branch = name.removeprefix(prefix)
             if name.startswith(prefix) and branch in self.branches:

@@ -6,7 +6,6 @@ import base64
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import reduce
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -71,7 +70,12 @@ def request(**_: Any) -> None:
 
 
 def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    return lambda command: reduce(lambda made, add: add(made), reversed(options), command)
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def _several(name: str, target: str, metavar: str, text: str) -> Any:

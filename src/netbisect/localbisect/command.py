@@ -114,8 +114,8 @@ def run(
 ) -> CompletedCommand:
     """Runs a command in a process group of its own.
 
-    `variables` are added to its environment, `seconds` is its timeout, and `stop` aborts
-    it. With `end_children` the processes that it leaves in its group are killed.
+    `variables` are added to its environment, `seconds` is its timeout, and `stop` aborts it. With
+    `end_children` the processes that it leaves in its group are killed.
 
     Raises:
         MeasurementError: It cannot be started, or prints too much.
