@@ -15,10 +15,10 @@ from enum import StrEnum
 import numpy as np
 
 from netbisect.bisect.detection import trend
-from netbisect.bisect.detection.histories import SeriesKey, analyze_jointly
+from netbisect.bisect.detection.histories import analyze_jointly
 from netbisect.bisect.detection.nightly_screen import image_levels
 from netbisect.bisect.model.detection_results import MIN_EFFECT, DriftEstimate, LevelStep
-from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.model.entities import Level, Noise, SeriesName
 from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.stats.changepoints import boot_matrix, weighted_mean
 
@@ -110,8 +110,8 @@ def in_units(event: ShiftEvent) -> ShiftEvent:
 
 
 def find_shifts(
-    series: Mapping[SeriesKey, Sequence[Level]], min_effect: float = MIN_EFFECT
-) -> dict[SeriesKey, list[SeriesShift]]:
+    series: Mapping[SeriesName, Sequence[Level]], min_effect: float = MIN_EFFECT
+) -> dict[SeriesName, list[SeriesShift]]:
     """Shifts of the series of one branch, segmented jointly.
 
     Shifts between saturated levels are ignored.
@@ -123,7 +123,7 @@ def find_shifts(
     Returns:
         Oldest first; a drift of the latest levels comes last and replaces its steps.
     """
-    found: dict[SeriesKey, list[SeriesShift]] = {}
+    found: dict[SeriesName, list[SeriesShift]] = {}
     measured = {key: levels for key, levels in series.items() if levels}
     for key, read in analyze_jointly(measured, min_effect).items():
         levels, steps, noise = series[key], read.steps, read.noise
@@ -141,7 +141,7 @@ def find_shifts(
     return found
 
 
-def _shift(key: SeriesKey, steps: Sequence[LevelStep], i: int, noise: Noise) -> SeriesShift:
+def _shift(key: SeriesName, steps: Sequence[LevelStep], i: int, noise: Noise) -> SeriesShift:
     step = steps[i]
     later = i + 1 < len(steps) and _comes_back(step, steps[i + 1])
     earlier = i > 0 and _comes_back(steps[i - 1], step)
@@ -169,7 +169,7 @@ def _comes_back(step: LevelStep, following: LevelStep) -> bool:
     return step.levels_after == 1 and left <= _BACK * abs(step.ln_ratio)
 
 
-def _drift(key: SeriesKey, slide: DriftEstimate, noise: Noise) -> SeriesShift:
+def _drift(key: SeriesName, slide: DriftEstimate, noise: Noise) -> SeriesShift:
     return SeriesShift(
         testbed=key.testbed,
         scenario=key.scenario,

@@ -6,7 +6,6 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
@@ -17,7 +16,7 @@ from netbisect.bisect.model.detection_results import (
     HistoryAnalysis,
     LevelStep,
 )
-from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.model.entities import Level, Noise, SeriesName
 from netbisect.bisect.model.metric import SeriesMetric, metric_of
 from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.boot_modes import local_modes
@@ -54,14 +53,6 @@ _LEAST_SD = 0.002
 """Least image noise."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesKey:
-    """A series of a branch: testbed and scenario."""
-
-    testbed: str
-    scenario: str
-
-
 def estimate_noise(levels: Sequence[Level]) -> Noise:
     """Noise of a series.
 
@@ -87,8 +78,8 @@ def analyze(levels: Sequence[Level], min_effect: float = MIN_EFFECT) -> HistoryA
 
 
 def analyze_jointly(
-    series: Mapping[SeriesKey, Sequence[Level]], min_effect: float = MIN_EFFECT
-) -> dict[SeriesKey, HistoryAnalysis]:
+    series: Mapping[SeriesName, Sequence[Level]], min_effect: float = MIN_EFFECT
+) -> dict[SeriesName, HistoryAnalysis]:
     """As `analyze`, with the series of one branch segmented jointly.
 
     A step of 7 standard errors in one series raises the prior of a step at the same revision in
@@ -98,7 +89,7 @@ def analyze_jointly(
     images = {key: group_by_image(levels) for key, levels in series.items()}
     boots = {key: boot_matrix([merge_levels(one) for one in own]) for key, own in images.items()}
     modes = {key: local_modes(own) for key, own in boots.items()}
-    priors, groups = {}, defaultdict[tuple[str, SeriesMetric], list[SeriesKey]](list)
+    priors, groups = {}, defaultdict[tuple[str, SeriesMetric], list[SeriesName]](list)
     for key in series:
         metric = metric_of(key.scenario)
         priors[key] = WEAK_PRIOR if metric.name else IMAGE_PRIOR

@@ -14,7 +14,6 @@ from click.core import ParameterSource
 
 from netbisect.bisect.detection import events
 from netbisect.bisect.detection.events import ShiftEvent
-from netbisect.bisect.detection.histories import SeriesKey
 from netbisect.bisect.model.entities import SeriesName
 from netbisect.cli.input import suggestion, without_number
 from netbisect.cli.input.detection import DetectionInput, of_database, of_files
@@ -110,18 +109,9 @@ def _events(data: DetectionInput, chosen: set[SeriesName], min_effect: float) ->
     """Events of the chosen series, detected among all series."""
     found: list[ShiftEvent] = []
     for branch in dict.fromkeys(name.branch for name in data.series):
-        places = {
-            SeriesKey(name.testbed, name.scenario): levels
-            for name, levels in data.series.items()
-            if name.branch == branch
-        }
-        shifts = events.find_shifts(places, min_effect)
-        shown = [
-            shift
-            for place, of_place in shifts.items()
-            if SeriesName(place.testbed, place.scenario, branch) in chosen
-            for shift in of_place
-        ]
+        series = {name: levels for name, levels in data.series.items() if name.branch == branch}
+        shifts = events.find_shifts(series, min_effect)
+        shown = [shift for name, own in shifts.items() if name in chosen for shift in own]
         found += events.group_shifts(branch, shown, data.order.get(branch, {}))
     return events.deduplicate(found)
 

@@ -20,8 +20,7 @@ from netbisect.bisect.detection.events import (
     find_shifts,
     group_shifts,
 )
-from netbisect.bisect.detection.histories import SeriesKey
-from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.model.entities import Level, Noise, SeriesName
 from netbisect.reports.console.events import as_data, as_table, full, why
 
 ORDER = {f"r{number}": number for number in range(200)}
@@ -61,7 +60,7 @@ def summaries(found: Sequence[ShiftEvent]) -> list[tuple[str, str, str, int]]:
 images = partial(history, boot=0.006, image=0.004, stray=0)
 
 
-def detect(branch: Mapping[SeriesKey, Sequence[Level]]) -> list[ShiftEvent]:
+def detect(branch: Mapping[SeriesName, Sequence[Level]]) -> list[ShiftEvent]:
     found = find_shifts(branch)
     return group_shifts("main", [one for of_series in found.values() for one in of_series], ORDER)
 
@@ -101,7 +100,7 @@ def test_every_shift_is_in_one_event(raw: list[tuple[int, int, float, int]], rng
 def test_single_slow_images_are_dips() -> None:
     """Their return is no improvement, and a good image between two of them no peak."""
     branch = {
-        SeriesKey("apu2", scenario): images(seed, (15, 0.0), (1, -0.15), (15, 0.0))
+        SeriesName("apu2", scenario, "main"): images(seed, (15, 0.0), (1, -0.15), (15, 0.0))
         for seed, scenario in enumerate(["inet4-forwarding", "inet4-pf-stateful"])
     }
 
@@ -112,7 +111,7 @@ def test_single_slow_images_are_dips() -> None:
     assert "With r16, one revision later, the level is back." in why(event)
     slow = [(15, 0.0), (1, -0.3), (1, 0.0), (1, -0.3), (15, 0.0)]
 
-    found = detect({SeriesKey("apu2", "inet4-forwarding"): images(1, *slow)})
+    found = detect({SeriesName("apu2", "inet4-forwarding", "main"): images(1, *slow)})
 
     assert summaries(found) == [("dip", "r14", "r15", 1), ("dip", "r16", "r17", 1)]
     assert [event.back for event in found] == ["r16", "r18"]
@@ -120,8 +119,8 @@ def test_single_slow_images_are_dips() -> None:
 
 def test_partial_return_is_a_drop_and_an_improvement() -> None:
     branch = {
-        SeriesKey("e5", "x"): images(6, (15, 0.0), (1, -0.3), (15, 0.0)),
-        SeriesKey("c2558", "x"): images(7, (15, 0.0), (1, -0.3), (15, -0.15)),
+        SeriesName("e5", "x", "main"): images(6, (15, 0.0), (1, -0.3), (15, 0.0)),
+        SeriesName("c2558", "x", "main"): images(7, (15, 0.0), (1, -0.3), (15, -0.15)),
     }
 
     drop, improvement = detect(branch)
@@ -140,7 +139,7 @@ def test_few_images_of_a_noisy_metric_have_few_steps() -> None:
     for seed in range(30):
         levels = history(seed, (8, 0.0), image=0.08, stray=0)
         for scenario in counts:
-            key = SeriesKey("apu2", scenario)
+            key = SeriesName("apu2", scenario, "main")
             counts[scenario] += len(find_shifts({key: levels})[key])
 
     assert counts["x~latency.ms.lower"] <= 15 < counts["x"]
@@ -152,7 +151,7 @@ def test_gradual_drop_is_a_drift(slope: float) -> None:
     rng = np.random.default_rng(9)
     levels = 14 + slope * np.arange(110) + rng.normal(0, 0.004, 110)
     rows = levels[:, None] + rng.normal(0, 0.006, (110, 5))
-    (event,) = detect({SeriesKey("apu2", "x"): nights(rows)})
+    (event,) = detect({SeriesName("apu2", "x", "main"): nights(rows)})
 
     assert event.kind is EventKind.DRIFT
     assert event.at == "r109"

@@ -7,11 +7,11 @@ import math
 import pytest
 from histories import history, measured
 
-from netbisect.bisect.detection.histories import SeriesKey, analyze, analyze_jointly, estimate_noise
+from netbisect.bisect.detection.histories import analyze, analyze_jointly, estimate_noise
 from netbisect.bisect.model.detection_results import LevelStep
-from netbisect.bisect.model.entities import Level
+from netbisect.bisect.model.entities import Level, SeriesName
 
-KEY, OTHER = SeriesKey("apu2", "inet4"), SeriesKey("apu2", "inet6")
+KEY, OTHER = SeriesName("apu2", "inet4", "main"), SeriesName("apu2", "inet6", "main")
 
 
 def at(found: list[LevelStep]) -> list[str]:
@@ -88,7 +88,7 @@ def test_similar_noisy_series_have_few_false_steps() -> None:
     hits, false = {}, {}
     for shared in (True, False):
         series = {
-            SeriesKey("" if shared else f"{seed}", f"{seed}"): history(
+            SeriesName("" if shared else f"{seed}", f"{seed}", "main"): history(
                 seed, (4, 0.0), (4, 0.0 if seed % 4 else -0.4), boot=0.05 / 3, image=0.05, stray=0
             )
             for seed in range(16)
