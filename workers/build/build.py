@@ -90,8 +90,6 @@ class KernelBuild:
             why = f"builder {self.builder.name}: {where}: {error.strerror}"
             return LabFault(Fault.BUILDER, why).failure(self.name, started)
 
-    # ---------------------------------------------------------------------------- the stages
-
     def _run(self) -> Kernel | Failure:
         started = time.time()
         self.commands.begin()

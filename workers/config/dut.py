@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from netbisect.workers.config.validation import HASH, IDENT, check, check_choice, check_form
 
 _ABSOLUTE = re.compile("/")
-
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
-
 _PCI = re.compile(r"pci\d+:\d+:\d+:\d+\Z")
-
 _EVENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._,=:+-]*\Z")
-
 TOOLS = ("pfctl", "ipfw", "ifconfig", "netstat")
 """Programs with an interface to the kernel that changes between versions."""
 TOOLS_FOLDER = "netbisect-tools"

@@ -25,11 +25,8 @@ from netbisect.workers.config.vm import ADDRESS, GUEST_MARK, HOST_MARK, Vm
 
 FRAME_BYTES = 24
 """CRC, preamble and inter-frame gap, which take the wire with each frame."""
-
 _SHORTEST_RUN = 25
-
 _MOST_LAYOUTS = 99
-
 _SIDES = {"generator": "ingress", "receiver": "egress"}
 """Port of the DUT that the first host of each end is connected to."""
 
@@ -308,14 +305,10 @@ class Testbed:
             f"expected one of {', '.join(table)}, or a pattern such as '*' as the last one"
         )
 
-    def line_rate(self, size: float) -> float:
-        """Line rate in packets of `size` bytes without CRC, in the mean, per second."""
-        return line_rate(self.line_rate_pps, size)
-
     def offered_rate(self, traffic: Traffic) -> float:
         """Required rate of all generators, packets/s."""
-        line_rate = self.line_rate(traffic.mean_size)
-        return min(line_rate, traffic.rate) if traffic.rate else line_rate
+        possible = line_rate(self.line_rate_pps, traffic.mean_size)
+        return min(possible, traffic.rate) if traffic.rate else possible
 
 
 def line_rate(line_rate_pps: float, size: float) -> float:

@@ -9,19 +9,15 @@ from typing import Protocol, TypeVar
 from netbisect.workers.config.toml import FileError
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
-
 HASH = re.compile(r"[0-9a-f]{40}\Z")
-
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\Z")
-
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-
 IDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
-
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([kMGT]i?)?B\Z")
 _FACTORS = {
-    **{prefix: 1000**power for power, prefix in enumerate(("k", "M", "G", "T"), 1)},
-    **{f"{prefix}i": 1024**power for power, prefix in enumerate(("k", "M", "G", "T"), 1)},
+    f"{prefix}{binary}": base**power
+    for binary, base in (("", 1000), ("i", 1024))
+    for power, prefix in enumerate("kMGT", 1)
 }
 
 

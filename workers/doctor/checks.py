@@ -181,16 +181,6 @@ def ends(scenarios: Iterable[Scenario]) -> Iterable[tuple[str, str, str]]:
     return found
 
 
-def route_question(family: str, address: str) -> list[str]:
-    """The command for `route`."""
-    return ["route", "-n", "get", "-inet" if family == "inet4" else "-inet6", address]
-
-
-def neighbour_question(family: str, address: str) -> list[str]:
-    """The command for `neighbour`."""
-    return ["arp" if family == "inet4" else "ndp", "-n", address]
-
-
 def route(output: str, address: str, interfaces: Collection[str]) -> tuple[CheckResult, str, str]:
     """Checks the interface of a route; also returns it and the address of the next hop."""
     pairs = (line.partition(": ") for line in output.splitlines())

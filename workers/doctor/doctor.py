@@ -40,6 +40,8 @@ _HEADERS = (Path("/usr/include"), Path("/usr/local/include"))
 _GIT_SECONDS = 60.0
 _TRAFFIC_SECONDS = 10.0
 _USAGE_SECONDS = 10.0
+_ROUTES = {"inet4": "-inet", "inet6": "-inet6"}
+_NEIGHBOURS = {"inet4": "arp", "inet6": "ndp"}
 _SYSCTLS = (
     "net.inet.ip.forwarding",
     "net.inet.ip.redirect",
@@ -308,7 +310,9 @@ class _TestbedChecks:
         """Checks routes and static ARP/NDP entries of the flows."""
         sides = {"ingress": self._behind("generator"), "egress": self._behind("receiver")}
         ways = [way for way in checks.ends(self._scenarios) if sides[way[0]]]
-        outputs = router.ask(*(checks.route_question(family, end) for _, family, end in ways))
+        outputs = router.ask(
+            *(["route", "-n", "get", _ROUTES[family], end] for _, family, end in ways)
+        )
         routes: dict[str, list[CheckResult]] = {}
         nexts: dict[tuple[str, str, str], str] = {}
         for (side, family, end), answer in zip(ways, outputs, strict=True):
@@ -318,7 +322,7 @@ class _TestbedChecks:
                 nexts[side, family, follows] = through
         for side, results in routes.items():
             self._add(f"routes through {side}", _joined(results))
-        answers = router.ask(*(checks.neighbour_question(family, end) for _, family, end in nexts))
+        answers = router.ask(*([_NEIGHBOURS[family], "-n", end] for _, family, end in nexts))
         entries: dict[str, list[CheckResult]] = {}
         for ((side, _, end), through), answer in zip(nexts.items(), answers, strict=True):
             result = checks.neighbour(answer, end, sides[side][through])

@@ -60,8 +60,6 @@ class Bench:
         self._knows_programs = False
         """Programs stay until the next boot."""
 
-    # ------------------------------------------------------------------------------- the run
-
     def measure(self, scenario: Scenario, boot: Boot) -> list[tuple[Conditions, Sample]]:
         """One run: a sample of each series of the scenario, the leading one first.
 
@@ -233,8 +231,6 @@ class Bench:
         with bench_faults(self.testbed):
             names = {part: self._interface(part).name for part in self.testbed.dut_ports}
         return scenario.at({part: freebsd_tools.device(name) for part, name in names.items()})
-
-    # ----------------------------------------------------------------------------- the router
 
     def clean_up(self) -> None:
         """Switches the firewall off and restores sysctls, if the router answers."""

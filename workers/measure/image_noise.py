@@ -18,7 +18,7 @@ from netbisect.workers.build.artifacts import ArtefactStore
 from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.config.builder import Builder
 from netbisect.workers.measure.calibrate import NoisePlan
-from netbisect.workers.measure.noise_report import percents, spread_text
+from netbisect.workers.measure.noise_report import components, percents, spread_text
 from netbisect.workers.transport.errors import NoiseError
 from netbisect.workers.transport.ssh import Connections
 
@@ -86,11 +86,7 @@ def measure(plan: ImageNoisePlan) -> Rates | Failure:
 def _components(rates: Rates, series: str) -> variance_components.Components:
     """Variance components of the levels of one series; raises NoiseError for too few samples."""
     level = metric_of(series).level
-    groups = [[level(number) for number in image] for image in rates[series] if image]
-    try:
-        return variance_components.components(groups)
-    except ValueError as error:
-        raise NoiseError(f"{series}: {error}") from error
+    return components(series, [[level(one) for one in image] for image in rates[series] if image])
 
 
 def as_data(plan: ImageNoisePlan, rates: Rates) -> dict[str, object]:

@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 
 from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.stats import bimodality, variance_components
-from netbisect.bisect.stats.variance_components import Spread
+from netbisect.bisect.stats.variance_components import Components, Spread
 from netbisect.workers.measure.calibrate import CalibrationPlan, CalibrationRuns
 from netbisect.workers.transport.errors import NoiseError
 
@@ -61,10 +61,7 @@ def _found(scenario: str, runs: CalibrationRuns, image_sd: float) -> ScenarioNoi
         raise NoiseError(f"{scenario}: {len(groups)} boot gave a sample; two are needed")
     boot = run = None
     if max(map(len, groups)) > 1:
-        try:
-            parts = variance_components.components(groups)
-        except ValueError as error:
-            raise NoiseError(f"{scenario}: {error}") from error
+        parts = components(scenario, groups)
         boot, run = parts.image, parts.boot
         single = math.hypot(boot.sd, run.sd)
     else:
@@ -81,6 +78,14 @@ def _found(scenario: str, runs: CalibrationRuns, image_sd: float) -> ScenarioNoi
         saturated=any(one.saturated for one in runs.samples if one.scenario == scenario),
         drops={boots: variance_components.detectable(image_sd, single, boots) for boots in SIDES},
     )
+
+
+def components(series: str, groups: Sequence[Sequence[float]]) -> Components:
+    """Variance components of grouped levels; raises NoiseError for too few samples."""
+    try:
+        return variance_components.components(groups)
+    except ValueError as error:
+        raise NoiseError(f"{series}: {error}") from error
 
 
 def durations(plan: CalibrationPlan, runs: CalibrationRuns) -> dict[str, float]:

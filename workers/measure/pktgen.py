@@ -30,9 +30,7 @@ _COMPLAINT = re.compile(
     r"|pkt-gen: |pkt_size |\S{1,64}: Invalid argument).*)",
     re.MULTILINE,
 )
-
 _UNITS = {"pps": 1.0, "Kpps": 1e3, "Mpps": 1e6, "Gpps": 1e9}
-
 LEADING_LINES = 15
 """Lines at the start that netbenches drops: header and ramp."""
 TRAILING_LINES = 10

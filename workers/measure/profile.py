@@ -155,8 +155,6 @@ class ProfileOrder:
             )
         return sample.pps * self.rate_percent / 100
 
-    # ---------------------------------------------------------------------------------- pmcstat
-
     def _event(self, machine: Machine) -> str:
         """The event: from the command line, the lab file, or `EVENTS`."""
         try:

@@ -214,9 +214,6 @@ def evaluate_run(
     return pps, offered, problems, sample_validity.warnings(run)
 
 
-# ---------------------------------------------------------------------------- machine queries
-
-
 def _ask(
     record: contextlib.ExitStack, machine: Machine, *commands: list[str]
 ) -> Callable[[], list[str]]:

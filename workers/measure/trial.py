@@ -175,8 +175,6 @@ class TrialRunner:
             self._report(self._failure(found or doubt, at, scenario))
         return Reaction.QUARANTINE not in (fault.reaction, found and found.reaction)
 
-    # --------------------------------------------------------------------------------- booting
-
     def _boot(self) -> Boot | LabFault:
         kernel = self.kernel
         name = f"{self.testbed.name}: {kernel.version}"
@@ -220,8 +218,6 @@ class TrialRunner:
         except MachineError as error:
             # The next trial begins with the good kernel then.
             self._say(f"{self.testbed.name}: {error}")
-
-    # -------------------------------------------------------------------------------- measuring
 
     def _measure(self, bench: Bench, scenario: Scenario, boot: Boot) -> LabFault | None:
         """Repeats one scenario until a run is valid; returns the fault otherwise."""

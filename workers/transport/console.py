@@ -87,8 +87,6 @@ class ConsoleTap:
         with self._lock:
             self._write(f"\n[netbisect: {text}]\n".encode())
 
-    # -------------------------------------------------------------------------------- listening
-
     def _start(self, console: Console) -> subprocess.Popen[bytes] | None:
         process = None
         try:
