@@ -129,8 +129,6 @@ class ArtefactStore:
         """Path of the archive with that key."""
         return self.directory / key / ARCHIVE
 
-    # -------------------------------------------------------------------------------- coming
-
     def put(self, directory: Path, fact: Callable[[str, int], Kernel], log: Path) -> Kernel:
         """Stores an installed kernel directory atomically; `fact(key, size)` describes it."""
         with self._work() as work:
@@ -181,8 +179,6 @@ class ArtefactStore:
         shutil.rmtree(place, ignore_errors=True)  # never whole, or damaged since
         work.replace(place)
 
-    # --------------------------------------------------------------------------------- using
-
     def discard_damaged(self, key: str) -> str:
         """Removes the fact of a damaged kernel, which then counts as missing.
 
@@ -225,8 +221,6 @@ class ArtefactStore:
                 raise ArtefactError(f"there is no kernel {key[:12]} in {self.directory}") from None
             self.use(key)
             yield archive
-
-    # ---------------------------------------------------------------------------- making room
 
     def prune(self, budget: int, needed: Collection[str] = ()) -> Pruned:
         """Removes least recently used kernels until the rest fits into `budget` bytes.

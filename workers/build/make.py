@@ -76,7 +76,7 @@ class Make:
         mark.begin(compiler=compiler, config=config)
         self.objects.wipe_kernel()
         if not self._buildkernel(compiler, config, fast=False):
-            raise self._failed(self.commands.first_error())
+            raise self._failed()
 
     def install(self, stage: Path) -> Path:
         """Installs below `stage`; returns the kernel's folder.
@@ -88,7 +88,7 @@ class Make:
         where = [f"DESTDIR={stage}", "KODIR=/boot/kernel"]
         where += ["NO_ROOT=yes"] if os.geteuid() else []  # install(1) changes owners
         if not self._make("installkernel", *self._kernel_arguments(), *where):
-            raise self._failed(self.commands.first_error())
+            raise self._failed()
         return stage / "boot" / "kernel"
 
     def libraries(self) -> None:
@@ -109,7 +109,7 @@ class Make:
         )
         mark.end(well=well)
         if not well:
-            raise self._failed(f"toolchain: {self.commands.first_error()}")
+            raise self._failed("toolchain: ")
 
     def program(self, folder: str) -> Path:
         """Builds a statically linked program, as the DUT has another libc; returns its path.
@@ -128,8 +128,7 @@ class Make:
         )
         built = self.objects.folders(f"{folder}/{place.name}")
         if not well or not built:
-            why = self.commands.first_error()
-            raise self._failed(f"{folder}: {why}")
+            raise self._failed(f"{folder}: ")
         return built[0]
 
     # ----------------------------------------------------------------------------- the stages
@@ -166,11 +165,11 @@ class Make:
             self.objects.wipe()
             if self._make_toolchain(of):
                 return
-        why = f"kernel-toolchain: {self.commands.first_error()}"
+        what = "kernel-toolchain: "
         if any(self.builder.kernels.glob("*/")):
-            raise self._failed(why)
+            raise self._failed(what)
         who = f"builder {self.builder.name} has built no kernel yet, and cannot build its tools"
-        raise LabFault(Fault.BUILDER, f"{who}: {why}")
+        raise LabFault(Fault.BUILDER, f"{who}: {what}{self.commands.first_error()}")
 
     def _make_toolchain(self, of: str) -> bool:
         self.commands.say("kernel-toolchain")
@@ -238,9 +237,9 @@ class Make:
             raise LabFault(Fault.BUILD_HANGS, f"the build had not ended after {limit} s")
         return status == 0
 
-    def _failed(self, why: str) -> LabFault:
+    def _failed(self, what: str = "") -> LabFault:
         """The fault of a failed build: the revision's, or the host's if the log shows that."""
-        return build_fault(self.commands.last_output(), why)
+        return build_fault(self.commands.last_output(), f"{what}{self.commands.first_error()}")
 
     def _flags(self) -> dict[str, str]:
         """Compiler and linker flags in the environment, where makefiles add to them.

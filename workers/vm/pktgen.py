@@ -50,9 +50,6 @@ class VmTrafficError(Exception):
     """Invalid traffic; the message is that of pkt-gen."""
 
 
-# ----------------------------------------------------------------------------------------- frames
-
-
 def _sum16(data: bytes) -> int:
     """The Internet checksum of RFC 1071."""
     data += b"\0" * (len(data) % 2)
@@ -120,9 +117,6 @@ def _mac(text: str) -> bytes:
         if len(found) == 6:  # noqa: PLR2004 - bytes of a MAC address
             return found
     raise VmTrafficError(f"Unable to parse MAC address {text!r}")
-
-
-# ------------------------------------------------------------------------------------- the wire
 
 
 @contextlib.contextmanager
@@ -301,9 +295,6 @@ def pkt_gen(folder: Path, line_rate_pps: float, arguments: Sequence[str], out: T
         run.say("main", 3247, str(error))
         return 1
     return 0
-
-
-# ------------------------------------------------------------------------------ other programs
 
 
 def interfaces(folder: Path) -> str:

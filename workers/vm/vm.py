@@ -71,9 +71,6 @@ def wire_ends(vm: Vm, port: str) -> tuple[Path, Path]:
     return socket_of(vm, f"{port}.guest"), socket_of(vm, f"{port}.host")
 
 
-# ---------------------------------------------------------------------------------- the command
-
-
 def pinned(cpus: str) -> list[str]:
     """Prefix of a command that binds it to these processors of the host."""
     if not cpus:
@@ -106,9 +103,6 @@ def command(vm: Vm, disk: Path) -> list[str]:
 def _escaped(path: Path | str) -> str:
     """Escapes a value for a comma-separated list of QEMU."""
     return str(path).replace(",", ",,")
-
-
-# ----------------------------------------------------------------------------------------- life
 
 
 @contextlib.contextmanager
