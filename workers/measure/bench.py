@@ -60,6 +60,11 @@ class Bench:
         self._knows_programs = False
         """Programs stay until the next boot."""
 
+    def open(self) -> None:
+        """Starts to connect to generators and receivers, while the router boots."""
+        for machine in self._ends.values():
+            machine.open()
+
     def measure(self, scenario: Scenario, boot: Boot) -> list[tuple[Conditions, Sample]]:
         """One run: a sample of each series of the scenario, the leading one first.
 
@@ -264,8 +269,6 @@ class Bench:
     def _of_hosts(self) -> dict[str, str]:
         """Conditions that stay until the next boot."""
         testbed = self.testbed
-        for machine in self._ends.values():
-            machine.open()  # while the router is inspected
         commands = ["sysctl", "-n", "hw.ncpu"], ["sysctl", "-n", "hw.model"], ["kenv"]
         processors, cpu, kenv = self.router.run(*commands).split("\n", 2)
         found = {"cpu": cpu.strip(), "processors": processors.strip()}

@@ -122,13 +122,15 @@ class TrialRunner:
 
     def _one_boot(self) -> bool:
         """One boot with its scenarios; False if the testbed needs its owner."""
-        boot = self._boot()
-        if isinstance(boot, LabFault):
-            return self._end(boot, boot=None)
         config = self.kernel.config.partition(OVERLAY_MARK)[0]
         bench = Bench(
             replace(self.testbed, kernel_config=config), self._connections, self._say, self.logs
         )
+        if self._scenarios:
+            bench.open()
+        boot = self._boot()
+        if isinstance(boot, LabFault):
+            return self._end(boot, boot=None)
         waiting = [*self._scenarios] * self.runs
         worst: LabFault | None = None
         try:

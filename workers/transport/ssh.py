@@ -110,7 +110,6 @@ class Machine:
         self._group = group
         self._master: Process | None = None
         """Holds the shared connection."""
-        self._connected = False
         options = {
             "BatchMode": "yes",
             "StrictHostKeyChecking": "yes",
@@ -129,7 +128,7 @@ class Machine:
 
     def open(self) -> None:
         """Starts to connect in the background; errors are raised by the next command."""
-        if self._connected and self._master is not None and self._master.poll() is not None:
+        if self._master is not None and self._master.poll() is not None:
             self.forget_connection()
         if self._master is None:
             # Not a pipe: later output would have no reader.
@@ -152,7 +151,6 @@ class Machine:
                 raise self._failure(self._complaints.read_text(errors="replace"))
             _left(deadline)
             time.sleep(_POLL)
-        self._connected = True
 
     def _failure(self, output: str) -> UnreachableError | HostKeyError:
         """The error for a failure of ssh(1) itself."""
@@ -305,7 +303,6 @@ class Machine:
     def forget_connection(self) -> None:
         """Closes the shared connection; the next command makes a new one."""
         master, self._master = self._master, None
-        self._connected = False
         if master is not None:
             master.kill()  # also one that hangs
             await_killed(master)
