@@ -8,8 +8,9 @@ PYTEST_OPTIONS =
 
 all: check test
 
-# Installs everything needed to run netbisect in .venv. Python compiles the modules on all
-# processors; pip would use one, and compile the tests of each package.
+# Installs everything needed to run netbisect in .venv. The files of requirements are complete, so
+# pip need not resolve dependencies. Python compiles the modules on all processors; pip would use
+# one, and compile the tests of each package and parts that are not imported.
 venv: $(VENV)/runtime
 
 # Runs a service with a simulated lab, from a commit to the mail about it.
@@ -91,9 +92,9 @@ $(VENV)/runtime: requirements.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.11")'
 	if [ "$$(uname)" = FreeBSD ]; then $(PYTHON) contrib/freebsd_venv.py $(VENV) demo postgres; \
 	else $(PYTHON) -m venv $(VENV) && \
-	    $(RUN) -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.txt && \
+	    $(RUN) -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements.txt && \
 	    $(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; fi
-	$(RUN) -m compileall -q -j 0 -x /tests/ $(VENV)/lib || :
+	$(RUN) -m compileall -q -j 0 -x '/(tests?|testing|fontTools|setuptools|conch|distutils|f2py)/' $(VENV)/lib || :
 	$(RUN) -m compileall -q bisect reports steps store workers src
 	touch $@
 
@@ -104,7 +105,7 @@ $(VENV)/crossbar/installed: $(VENV)/runtime tests/crossbar.txt
 
 $(VENV)/development: $(VENV)/runtime tests/requirements.txt
 	if [ "$$(uname)" = FreeBSD ]; then $(PYTHON) contrib/freebsd_venv.py $(VENV) dev; \
-	else $(RUN) -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r tests/requirements.txt; fi
+	else $(RUN) -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r tests/requirements.txt; fi
 	touch $@
 
 .PHONY: all venv demo up down test test-long crossbar check size bench requirements audit manual screenshots schemas dist clean
