@@ -21,6 +21,8 @@ from typing import IO
 from urllib.parse import quote
 
 import bcrypt
+from buildbot_worker.scripts.create_worker import createWorker
+from buildbot_worker.scripts.runner import CreateWorkerOptions
 
 from netbisect.demo.lab import setup
 from netbisect.demo.lab.testbeds import SimulatedTestbed
@@ -31,7 +33,6 @@ from netbisect.steps.service.settings import load
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.transport.processes import processes_with_environment
 
-_NO_PASSWORD = "to-be-filled-in"  # noqa: S105 - replaced before the start
 _SECONDS = 30.0
 """Timeout of the start of a process."""
 _STOP_SECONDS = 2.0
@@ -253,22 +254,15 @@ class DemoService:
 
     def _create_workers(self, lab: Lab, port: int) -> dict[str, Path]:
         password = (self.place / "workers.password").read_text().strip()
-        folders = {}
-        creating = []
-        for name in lab.hosts_by_worker:
-            folder = self.place / "workers" / name
-            folders[name] = folder
+        folders = {name: self.place / "workers" / name for name in lab.hosts_by_worker}
+        for name, folder in folders.items():
             if not folder.exists():
                 folder.parent.mkdir(exist_ok=True)
-                command = [*_WORKER, "create-worker", "--quiet"]
-                command += [str(folder), f"127.0.0.1:{port}", name, _NO_PASSWORD]
-                creating.append(self._popen(command, None))
-        if any(process.wait() != 0 for process in creating):
-            raise DemoError("a worker could not be created")
-        for folder in folders.values():
-            # Command lines are public: the password is inserted afterwards.
-            tac = folder / control.TAC
-            tac.write_text(tac.read_text().replace(_NO_PASSWORD, password))
+                options = CreateWorkerOptions()
+                master = f"127.0.0.1:{port}"
+                options.parseOptions(["--quiet", "--", str(folder), master, name, password])
+                if createWorker(options) != 0:
+                    raise DemoError(f"the worker {name} could not be created")
         return folders
 
     def _begin(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
