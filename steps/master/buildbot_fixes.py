@@ -1,4 +1,4 @@
-"""Fixes of Buildbot 4.3.0 without a hook for them; other versions are left alone."""
+"""Fixes of Buildbot 4.3.0 without a hook for them; other versions only create their database."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any, TypeVar
 import buildbot
 import jwt
 from buildbot.data import base, masters
-from buildbot.db import logs
+from buildbot.db import logs, model
 from buildbot.process.builder import Builder
 from buildbot.process.buildstep import BuildStep
 from buildbot.process.workerforbuilder import AbstractWorkerForBuilder
 from buildbot.steps.transfer import _TransferBuildStep
-from buildbot.util import unicode2bytes
+from buildbot.util import pathmatch, unicode2bytes
 from buildbot.wamp import connector
 from buildbot.www import auth, rest, sse
+from sqlalchemy import inspect
 from twisted.internet import defer, reactor, threads
 from twisted.python import log
 from twisted.web.server import Request
@@ -28,6 +29,8 @@ T = TypeVar("T")
 _VERSION = "4.3.0"
 _BATCH = 1000
 """Most lines of a log that are read at once."""
+_compile = pathmatch.Matcher._compile  # noqa: SLF001
+_is_current = model.Model.is_current
 _clean_up = masters.Master._masterDeactivatedHousekeeping  # noqa: SLF001
 _render_events = sse.EventResource.render
 _start_build = Builder.maybeStartBuild
@@ -36,6 +39,7 @@ _user_info = auth.parse_user_info_from_token
 
 def apply() -> None:
     """Replaces the functions of Buildbot."""
+    model.Model.is_current = is_current
     if buildbot.version != _VERSION:
         log.msg(f"Buildbot {buildbot.version}: the fixes for {_VERSION} are skipped")
         return
@@ -44,11 +48,23 @@ def apply() -> None:
     logs._async_iter_on_pool = iterate_on_pool  # noqa: SLF001
     Builder.maybeStartBuild = maybe_start_build
     connector.MasterService.onLeave = on_leave
+    pathmatch.Matcher._compile = compile_patterns  # noqa: SLF001
     rest.V2RootResource._write_json_data = staticmethod(write_json)  # noqa: SLF001
     auth.parse_user_info_from_token = user_info
     # The end of a transfer does not wait for its own kind of interruption: both finish its log,
     # which raises an exception, and the build is not cancelled.
     _TransferBuildStep.interrupt = BuildStep.interrupt
+
+
+@defer.inlineCallbacks
+def is_current(self: model.Model) -> Generator[defer.Deferred[Any], Any, bool]:
+    """Whether the database has the schema of this Buildbot, which an empty one gets.
+
+    `buildbot upgrade-master` would import Buildbot and load the configuration once more.
+    """
+    if not (yield self.db.pool.do(lambda connection: inspect(connection).get_table_names())):
+        yield self.upgrade()
+    return bool((yield _is_current(self)))
 
 
 @base.updateMethod
@@ -67,6 +83,12 @@ def clean_up(
     yield requests._unclaim_buildrequests_for_master(numbers, masterid)  # noqa: SLF001
     # The workers may be connected to any master.
     yield self.master.data.rtypes.buildrequest.generateEvent(numbers, "unclaimed")
+
+
+def compile_patterns(self: pathmatch.Matcher) -> None:
+    """Sorts the paths of the data API once; Buildbot does it for each of its many look-ups."""
+    _compile(self)
+    self._dirty = False
 
 
 def on_leave(self: connector.MasterService, details: Any) -> None:

@@ -272,13 +272,13 @@ def prepare_start(
 
 
 def _is_upgraded(folder: Path, settings: Settings) -> bool:
-    """Whether Buildbot's database has the schema of the installed Buildbot.
+    """Whether Buildbot's database has the schema of the installed Buildbot, or is a new file.
 
-    Both `buildbot upgrade-master` and importing Buildbot take seconds.
+    The master creates a new one: `buildbot upgrade-master` and importing Buildbot take seconds.
     """
     url, state = settings.masters.database, folder / private_files.BUILDBOTS
     if not url and not state.is_file():
-        return False
+        return True
     package = find_spec("buildbot")
     assert package is not None
     (place,) = package.submodule_search_locations or [""]
