@@ -89,7 +89,7 @@ class LeakCheck:
         secrets = {path.read_text().strip().encode()[-40:] for path in own}
         assert len(secrets) == 3
         if Path("/proc/self/cmdline").exists():
-            assert any(b"create-worker" in line for line in self._lines)
+            assert any(b"buildbot_worker" in line for line in self._lines)
         assert [line for line in self._lines if any(one in line for one in secrets)] == []
         known = {*own, *self.place.glob("workers/*/buildbot.tac")}
         files = [path for path in self.place.rglob("*") if path.is_file() and path not in known]
