@@ -130,6 +130,13 @@ def test_invalid_job_is_rejected(job: BisectJob, message: str) -> None:
         posterior_of(job, Evidence())
 
 
+def test_step_below_the_grid_of_an_extreme_noise_is_unlikely() -> None:
+    job = bisection(4, 0.02, Noise(17.0, 0.0))
+    posterior = posterior_of(job, evidence_of({"r0": [1.6, -34.5], "r4": [1.6]}))
+
+    assert posterior.none + posterior.drift == pytest.approx(1)
+
+
 def test_memory_is_limited_with_many_measured_kernels() -> None:
     job = bisection(200)
     evidence = evidence_of({f"r{i}": [14 + job.effect * (i > 70)] for i in range(201)})
