@@ -19,7 +19,6 @@ from typing import IO
 import click
 
 from netbisect.localbisect.repository import LOCATION
-from netbisect.reports.render.ministat import LARGEST
 from netbisect.reports.render.words import clean
 from netbisect.workers.transport.lifetime import signal_group
 
@@ -32,6 +31,10 @@ _POLL_SECONDS = 0.2
 _MAX_OUTPUT_BYTES = 256 << 20
 _LOG_CHARACTERS = 4000
 _MESSAGE_CHARACTERS = 100
+_LINE_CHARACTERS = 100_000
+"""Characters searched for numbers, from the end of a line; a line may have the whole output."""
+_LEAST, _MOST = 1e-30, 1e30
+"""Limits of a number; the likelihoods of larger ratios overflow."""
 _UNIT = (
     r" ?(?:(?P<prefix>[kKMGT])(?P<binary>i(?=[bB]|\b))?"
     r"(?i:b|bits?|bytes?|bps|p|pps|pkts?|packets|hz|ops?|iops|flops|[rqt]ps|req(?:uest)?s?)?"
@@ -216,7 +219,7 @@ def parse_value(text: str, metric: str) -> float:
             empty, the last number of the text is used. The prefix of a unit behind it counts.
 
     Raises:
-        ValueError: There is no number above 0; the message says what there is instead.
+        ValueError: There is no number within the limits; the message says what there is instead.
     """
     if not text.strip():
         raise ValueError("nothing")
@@ -235,8 +238,8 @@ def parse_value(text: str, metric: str) -> float:
         value = float(found.replace(",", "")) * _factor(unit)
     except ValueError:
         raise ValueError(f"{found!r} at --metric, not a number") from None
-    if not 0 < value <= LARGEST:
-        raise ValueError(f"{found}, expected a number above 0, at most {LARGEST:g}")
+    if not _LEAST <= value <= _MOST:
+        raise ValueError(f"{found}, expected a number above 0, from {_LEAST:g} to {_MOST:g}")
     return value
 
 
