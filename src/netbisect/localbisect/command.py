@@ -256,7 +256,9 @@ def last_of_several(text: str) -> str:
     numbers = _last_numbers(text, 2)
     if len(numbers) == 1:
         return ""
-    return clean(text[: numbers[-1].end()].rpartition("\n")[2])[-_MESSAGE_CHARACTERS:]
+    end = numbers[-1].end()
+    before = text[max(0, end - _LINE_CHARACTERS) : end]
+    return clean(before.rpartition("\n")[2])[-_MESSAGE_CHARACTERS:]
 
 
 def _last_numbers(text: str, most: int) -> Sequence[re.Match[str]]:
@@ -265,7 +267,8 @@ def _last_numbers(text: str, most: int) -> Sequence[re.Match[str]]:
     end = len(text)
     while end >= 0 and len(found) < most:
         begin = text.rfind("\n", 0, end) + 1
-        of_line = deque(_NUMBER.finditer(text, begin, end), maxlen=most - len(found))
+        searched = _NUMBER.finditer(text, max(begin, end - _LINE_CHARACTERS), end)
+        of_line = deque(searched, maxlen=most - len(found))
         found.extendleft(reversed(of_line))
         end = begin - 1
     return found
