@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -17,11 +17,17 @@ _ELSEWHERE = 0.02
 
 
 def resolve_search(
-    repository: Repository, good: str, bad: str, overlays: Sequence[str], options: Mapping[str, Any]
+    repository: Repository,
+    good: str,
+    bad: str,
+    overlays: Sequence[str],
+    options: Mapping[str, Any],
+    warn: Callable[[str], None],
 ) -> tuple[SearchSpec, list[overlay.OverlayPatch]]:
     """The search in a repository, and its overlay patches.
 
     Revisions and overlays are as given by the user; `options` are the other fields of the search.
+    Warns of paths that match nothing.
 
     Raises:
         RepositoryError: The revisions do not form a range.
@@ -30,6 +36,12 @@ def resolve_search(
     first = repository.resolve(good, "--good")
     last = repository.resolve(bad, "--bad")
     commits = repository.commits_between(first, last, names=(good, bad))
+    for pattern in options["paths"]:
+        if not any(_touches(commit, pattern) for commit in commits):
+            warn(
+                f"--path {pattern} matches no file that a commit of the range changes; expected a "
+                "pattern for paths from the top of the repository, such as 'src/*'."
+            )
     kept = without_repeated_trees(first, commits, repository.trees(first, last))
     line = zip(kept, prior_weights(kept, options["paths"]), strict=True)
     everything, run = ([first, *(one.revision for one in some)] for some in (commits, kept))
@@ -76,5 +88,9 @@ def prior_weights(commits: Sequence[Commit], patterns: Sequence[str]) -> list[fl
 
 
 def _relevance(commit: Commit, patterns: Sequence[str]) -> float:
-    hit = any(fnmatchcase(path, pattern) for path in commit.paths for pattern in patterns)
+    hit = any(_touches(commit, pattern) for pattern in patterns)
     return 1.0 if hit or not patterns else _ELSEWHERE
+
+
+def _touches(commit: Commit, pattern: str) -> bool:
+    return any(fnmatchcase(path, pattern) for path in commit.paths)

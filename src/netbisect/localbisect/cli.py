@@ -173,7 +173,7 @@ def run_command(
     revision. The same call resumes after an interruption. See docs/bisect-run.md.
     """
     repository = Repository.containing(Path.cwd())
-    spec, patches = resolve_search(repository, good, bad, overlays, options)
+    spec, patches = resolve_search(repository, good, bad, overlays, options, _log)
     path = (log_path or repository.log).absolute()
     try:
         with _interruptible(), SearchLog(path, spec, reset=reset) as log:
