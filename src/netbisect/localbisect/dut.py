@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
+import shlex
+import shutil
 import subprocess
 import threading
 import time
@@ -24,6 +28,12 @@ Report = Callable[[str], None]
 
 _RETRIES, _RETRIES_IF_MEASURED = 1, 3
 """Retries of a run; a revision that has been measured before fails by chance."""
+_FULL_BYTES = 4 << 20
+"""Free space of a full disk: a failed program may have removed its last file."""
+
+
+class DiskFullError(UserError):
+    """A revision failed for lack of disk space."""
 
 
 class EndpointError(UserError):
@@ -89,6 +99,7 @@ class LocalDut:
 
         Raises:
             EndpointError: An end cannot be measured.
+            DiskFullError: A revision failed for lack of disk space.
             BudgetError: The budget is spent.
             SearchStoppedError: The search has stopped.
             LogError: The log cannot be written.
@@ -227,9 +238,10 @@ class LocalDut:
     ) -> None:
         """Logs that a revision in a layout could not be measured.
 
-        Raises EndpointError for an end of the range. The skip is not logged, so that the search
-        resumes here once the command is fixed.
+        Raises EndpointError for an end of the range, and DiskFullError. The skip is not logged, so
+        that the search resumes here once the command is fixed.
         """
+        self._check_disk(trial, error)
         session, spec = self._session, self._session.log.spec
         revision, layout = trial.revision, trial.layout
         ends = (spec.good, spec.line[-1].revision)
@@ -247,3 +259,12 @@ class LocalDut:
         then = "retrying" if again else "skipped"
         then = f"layout {layout}, {then}" if layout else then
         session.report(f"{'':>5}  {revision[:12]}  {then}: {error}{self._dut_suffix}")
+
+    def _check_disk(self, trial: Trial, error: MeasurementError) -> None:
+        """Raises DiskFullError if a failure is that of a full disk."""
+        folder, full = self._worktree.folder, os.strerror(errno.ENOSPC)
+        if full in f"{error}{error.log}" or shutil.disk_usage(folder).free < _FULL_BYTES:
+            raise DiskFullError(
+                f"{trial.revision[:12]} failed for lack of space on the disk of {folder} or on "
+                f"another disk: {error}; the same call resumes once there is space"
+            )

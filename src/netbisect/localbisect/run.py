@@ -40,6 +40,7 @@ class SearchRunner:
 
         Raises:
             EndpointError: An end cannot be measured.
+            DiskFullError: A revision failed for lack of disk space.
             BudgetError: The budget is spent.
             LogError: The log cannot be written.
             RepositoryError: A revision cannot be checked out.

@@ -119,6 +119,20 @@ def test_search_resumes_once_the_command_is_fixed(slower: Repository) -> None:
     assert slower.is_clean()
 
 
+def test_full_disk_ends_the_search_without_skipping(slower: Repository) -> None:
+    space, ends = slower.place.parent / "space", f"{slower.revisions[0]}|{slower.revisions[-1]}"
+    build = f"case $NETBISECT_REVISION in {ends}) ;; *) test -e {space} || "
+    build += "{ echo 'cc: No space left on device' >&2; exit 1; } ;; esac"
+    full = slower.search("--setup", build)
+    space.touch()
+    done = slower.search("--setup", build)
+
+    assert re.match(r"\w{12} failed for lack of space on the disk of /", wrong(full))
+    assert slower.facts("dud") == []
+    assert done.returncode == 0, done.stderr
+    assert slower.is_clean()
+
+
 def test_output_on_a_full_disk_is_no_number(slower: Repository) -> None:
     """A limit of the file size acts as a full disk; the last number may be incomplete."""
     call = slower.arguments(["--", "sh", "-c", "trap '' XFSZ; yes 7; exit 0"])
