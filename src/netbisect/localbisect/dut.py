@@ -167,6 +167,8 @@ class LocalDut:
     def _measure(self, trial: Trial, kernel: Kernel, run: int, boot: str) -> str:
         """Runs the command and logs its sample; returns its boot, a new one if `boot` is empty."""
         session, spec = self._session, self._session.log.spec
+        done = search.runs_done(session.log.entries)
+        changed = set() if done else self._worktree.changed_files()
         at = time.time()
         ended = self._run(trial, "the command", spec.command, session.timeout)
         value = command.measured_value(ended, spec.metric)
@@ -182,10 +184,21 @@ class LocalDut:
             part = f"  run {run + 1} of {trial.runs} of this trial" if run else ""
             line = f"{number:>5}  {trial.revision[:12]}  {value:<12.6g}{part}{self._dut_suffix}"
             session.report(line.rstrip())
-            first = number == "1" and not spec.metric
-            if first and (several := command.last_of_several(ended.output)):
-                session.report(f"{'':>5}  The last number was read: {several}")
+            if number == "1":
+                self._report_first(ended, changed)
         return boot
+
+    def _report_first(self, ended: command.CompletedCommand, changed: set[str]) -> None:
+        """Reports what may be wrong after the first run; `changed` are the files before it."""
+        session, indent = self._session, " " * 7
+        if not session.log.spec.metric and (several := command.last_of_several(ended.output)):
+            session.report(f"{indent}The last number was read: {several}")
+        if more := sorted(self._worktree.changed_files() - changed):
+            name = shlex.quote(words.clean(more[0]))
+            session.report(
+                f"{indent}The command changed the tracked file {name}, and the next run begins "
+                f"with the changed one; `git checkout -- {name}` in the command restores it."
+            )
 
     def _run(
         self,

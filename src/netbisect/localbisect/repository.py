@@ -249,6 +249,11 @@ class Worktree:
             raise RepositoryError(_complaint(done))
         return True
 
+    def changed_files(self) -> set[str]:
+        """Names of tracked files that differ from the checkout with its patches."""
+        options = ("--name-only", "-z", "--no-ext-diff", "--ignore-submodules")
+        return set(_git(self.folder, "diff", *options, ask=True).split("\0")) - {""}
+
     def tree(self) -> str:
         """Hash of the current tree, including patches."""
         return _git(self.folder, "write-tree")

@@ -146,10 +146,12 @@ def test_output_on_a_full_disk_is_no_number(slower: Repository) -> None:
 
 def test_number_of_several_is_shown_with_its_line(slower: Repository) -> None:
     """The command has no variables of a hook of git, which name the user's checkout."""
-    command = 'printf "rate: 9.5\\nchecksum 8 of ${GIT_INDEX_FILE:-3} parts\\n"'
-    done = slower.search("--", "sh", "-c", command, GIT_INDEX_FILE=".git/index")
+    command = 'printf "rate: 9.5\\nchecksum 8 of ${GIT_INDEX_FILE:-3} parts\\n"; rm file'
+    setup = "echo 1 > level", "--", "sh", "-c", command
+    done = slower.search("--setup", *setup, GIT_INDEX_FILE=".git/index")
 
     assert done.stderr.count("The last number was read: checksum 8 of 3\n") == 1
+    assert done.stderr.count("The command changed the tracked file file, and the next run") == 1
     assert "The last number was read" not in slower.search("--reset", "--", "echo", "7").stderr
 
 
