@@ -22,6 +22,8 @@ _OPTIONS = (
     *("-c", "submodule.recurse=false"),
 )
 _OURS = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+_LOCK = "netbisect bisect run"
+"""Reason of the lock of a worktree, by which a killed call's is recognized."""
 _END = b"\n"
 """Terminator of a complete path in a note."""
 LOCATION = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
@@ -194,7 +196,10 @@ class Worktree:
         # After a kill, the path may be incomplete; an empty one is the current folder.
         if self._note.exists() and (noted := self._note.read_bytes()).endswith(_END):
             self.folder = Path(os.fsdecode(noted.removesuffix(_END)))
-            self._remove()
+            if self._is_own():
+                self._remove()
+            elif not (self.folder / ".git").exists():  # lets git prune its record
+                _git(self._repository.common, "worktree", "unlock", str(self.folder), ask=True)
         wanted = self._wanted
         if wanted is None:
             wanted = Path(tempfile.mkdtemp(prefix="netbisect-")) / "tree"
@@ -220,7 +225,9 @@ class Worktree:
         if not (self.folder / ".git").exists():
             _git(
                 self._repository.common,
-                *("worktree", "add", "--quiet", "--force", "--detach"),
+                # The folder may be one that a killed call has left behind, and the user emptied.
+                *("worktree", "add", "--quiet", "--force", "--force", "--detach"),
+                *("--lock", "--reason", _LOCK),
                 str(self.folder),
                 revision,
                 into=self.folder,
@@ -258,6 +265,20 @@ class Worktree:
         """Hash of the current tree, including patches."""
         return _git(self.folder, "write-tree")
 
+    def _is_own(self) -> bool:
+        """Whether the folder is still as netbisect made it; the user may have replaced it."""
+        if not self.folder.exists() or self._is_temporary:
+            return True
+        if not (self.folder / ".git").exists():  # also a folder in another repository
+            return False
+        where = ("rev-parse", "--path-format=absolute", "--git-path", "locked")
+        lock = Path(_git(self.folder, *where, ask=True) or os.devnull)
+        return lock.exists() and lock.read_text().strip() == _LOCK
+
+    @property
+    def _is_temporary(self) -> bool:
+        return self.folder.name == "tree" and self.folder.parent.name.startswith("netbisect-")
+
     def __exit__(self, *_: object) -> None:
         self._remove()
 
@@ -265,7 +286,7 @@ class Worktree:
         remove = ("worktree", "remove", "--force", "--force", str(self.folder))
         _git(self._repository.common, *remove, ask=True)
         shutil.rmtree(self.folder, ignore_errors=True)
-        if self.folder.name == "tree" and self.folder.parent.name.startswith("netbisect-"):
+        if self._is_temporary:
             shutil.rmtree(self.folder.parent, ignore_errors=True)
         # Again: git removes an incomplete worktree only after its folder.
         _git(self._repository.common, *remove, ask=True)

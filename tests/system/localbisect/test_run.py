@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import time
@@ -221,6 +222,27 @@ def test_an_interrupted_trial_of_a_skipped_commit_is_not_resumed(slower: Reposit
     assert done.returncode == 3, done.stderr  # the commit after it, or the skipped one
     assert before[-1] not in slower.runs()[len(before) :]
     slower.replay()
+
+
+def test_files_in_place_of_a_killed_worktree_are_not_removed(slower: Repository) -> None:
+    folder = slower.place.parent / "tree"
+    process = slower.start_hanging(2, "--worktree", str(folder))
+    process.kill()
+    process.communicate()
+    os.kill(slower.hanging_process, signal.SIGKILL)
+    shutil.rmtree(folder)
+    slower.git("worktree", "add", "-q", "-f", "-f", str(folder), "-b", "own")
+    own_worktree = slower.search("--worktree", str(folder))
+    (folder / ".git").unlink()
+    own_files = slower.search("--worktree", str(folder))
+
+    for refused in (own_worktree, own_files):
+        assert (refused.returncode, "an empty folder" in refused.stderr) == (2, True)
+    assert (folder / "level").exists()
+    shutil.rmtree(folder)
+    folder.mkdir()
+    assert slower.search("--worktree", str(folder)).returncode == 0
+    assert slower.is_clean()
 
 
 def test_incomplete_note_of_a_worktree_removes_nothing(slower: Repository) -> None:
