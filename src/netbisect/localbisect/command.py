@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -184,7 +185,11 @@ def _wait(
 def _start_error(program: str, error: OSError | ValueError) -> str:
     why = error.strerror if isinstance(error, OSError) else str(error)
     text = f"the command cannot be run: {program}: {why}"
-    if "/" in program and not program.startswith("/"):
+    if any(map(str.isspace, program)):
+        text += (
+            f"; it runs without a shell: expected separate words, or sh -c {shlex.quote(program)}"
+        )
+    elif "/" in program and not program.startswith("/"):
         text += (
             "; relative paths are searched in a fresh checkout, which contains only committed "
             "files; use an absolute path"

@@ -69,6 +69,7 @@ WRONG_COMMANDS = [
         ["./absent.sh"],
         "./absent.sh: No such file or directory; relative paths are searched in a fresh checkout",
     ),
+    (["./bench.sh | cat"], "without a shell: expected separate words, or sh -c './bench.sh | cat'"),
     (["level"], "the command cannot be run: level: No such file or directory"),
     (["./level"], "the command cannot be run: ./level: Permission denied"),
     (["sh", "-c", "echo oh >&2; exit 4"], "the command ended with exit status 4: oh"),
