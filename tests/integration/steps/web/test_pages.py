@@ -262,9 +262,9 @@ class AccessibilityTest(ApiMaster):
         await self.serve_ann("ask")
         await self.record(201, self.token("ask"), testbeds=["c2558"])
         self.ledger.jobs.add(ProfileJob("main", "c2558", ("a" * 40,), ("s",)), key="profile")
-        found = {}
-        for name in PAGES:
-            page = await treq.text_content(await self.call("GET", f"plugins/netbisect/{name}"))
-            found[name] = findings(page, "light", self.folder)
+        pages = {
+            name: await treq.text_content(await self.call("GET", f"plugins/netbisect/{name}"))
+            for name in PAGES
+        }
 
-        assert {name: findings for name, findings in found.items() if findings} == {}
+        assert findings(pages, "light", self.folder) == {}
