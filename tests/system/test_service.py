@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import stat
+import subprocess
 import threading
 import urllib.error
 import urllib.request
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from accessibility import CHROMIUM
 from buildbot.process.results import SUCCESS
 from service_fixtures import logged_errors
 from waiting import wait_until
@@ -27,37 +29,47 @@ from netbisect.demo.lab.testbeds import TESTBEDS
 from netbisect.demo.mailbox import read
 from netbisect.demo.play import DemoRun
 from netbisect.demo.service import DemoService
-from netbisect.demo.tree.story import CULPRIT_AT, QUIET_WEEKS, story
+from netbisect.demo.tree.story import CULPRIT_AT, story
+from netbisect.reports.site.frame import REFRESH
 from netbisect.steps.requests import tokens
 from netbisect.steps.service import control
 from netbisect.steps.service.rights import parse_rights
 from netbisect.store.db.records import ActionStage, Alert, LedgerEvent
 
-pytestmark = pytest.mark.xdist_group("service")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("service")]
 LIMIT = 400.0
 MOST_MIB = 150
 SCENARIOS = ("inet4-forwarding", "inet6-forwarding")
 """Two series that the culprit makes slower."""
+_INDEX = "plugins/netbisect/index.html"
 _NUMERIC = re.compile(r"numpy|scipy|matplotlib|openblas")
 _SET_BY_PYTHON = ("LC_CTYPE", "COLUMNS", "LINES", "PYTEST_CURRENT_TEST")
 """Variables that Python, its readline module and pytest set."""
 
 
-@pytest.fixture
-def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment has only PATH and HOME."""
-    for name in os.environ.keys() - {"PATH", "HOME"}:
-        monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def service(tmp_path: Path, bare_environment: None) -> Iterator[DemoService]:
-    service = DemoService(tmp_path / "service")
-    with LeakCheck(service.place):
-        yield service
-        service.stop()
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoService]:
+    """A service in an environment that has only PATH and HOME."""
+    service = DemoService(tmp_path_factory.mktemp("of") / "service")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ.keys() - {"PATH", "HOME"}:
+            patch.delenv(name)
+        with LeakCheck(service.place):
+            yield service
+            service.stop()
     assert control.master_pid(service.place) is None
     assert logged_errors(service.place) == []
+
+
+@pytest.fixture(scope="module")
+def play(service: DemoService, tmp_path_factory: pytest.TempPathFactory) -> DemoRun:
+    """The running service after a night without a change, in which a browser shows a page."""
+    play = start(service)
+    play.tree.land(CULPRIT_AT - 5)
+    with browser(play, tmp_path_factory.mktemp("browser")):
+        play.begin_night()
+        wait_for(play)
+    return play
 
 
 class LeakCheck:
@@ -146,6 +158,30 @@ def wait_for(play: DemoRun, wanted: Callable[[LedgerEvent], bool] | None = None)
         return any(map(wanted, events))
 
     wait_until(is_over, LIMIT, every=0.4)
+
+
+@contextlib.contextmanager
+def browser(play: DemoRun, profile: Path) -> Iterator[None]:
+    """A page in a browser that is open until its last update, if Chromium is installed."""
+    if CHROMIUM is None:
+        yield
+        return
+    options = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}")
+    with subprocess.Popen(
+        [CHROMIUM, *options, f"{play.settings.web.url}{_INDEX}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            wait_until(lambda: requests_of(play, "plugins/netbisect/live.js"), LIMIT)
+            yield
+            wait_until(lambda: requests_of(play, _INDEX) > 2, REFRESH / 2)
+        finally:
+            process.kill()
+
+
+def requests_of(play: DemoRun, path: str) -> int:
+    return (play.service.place / "http.log").read_text().count(f'"GET /{path} ')
 
 
 def during(play: DemoRun, kind: type, stage: str) -> Callable[[LedgerEvent], bool]:
@@ -238,16 +274,15 @@ def check_that_the_master_loads_no_numeric_libraries(service: DemoService) -> No
     assert int(peak[1]) / 1024 < MOST_MIB
 
 
-@pytest.mark.long
-def test_only_the_culprit_is_named_despite_a_killed_master(service: DemoService) -> None:
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+def test_page_is_updated_during_measurements(play: DemoRun) -> None:
+    assert requests_of(play, _INDEX) > 2
+
+
+def test_only_the_culprit_is_named_despite_a_killed_master(play: DemoRun) -> None:
     """The master is killed in the comparison and stopped in the bisection."""
-    play = start(service)
-    for landed in (QUIET_WEEKS, CULPRIT_AT - 5):
-        play.tree.land(landed)
-        play.begin_night()
-        wait_for(play)
-    nights = [play.ledger.jobs.get(number).result for number in (1, 2)]
-    assert all(isinstance(one, NightlyResult) for one in nights)
+    service = play.service
+    assert isinstance(play.ledger.jobs.get(1).result, NightlyResult)
     assert play.ledger.alerts.all() == []
     assert read(service.mails) == []
     play.tree.land(len(play.tree.revisions))

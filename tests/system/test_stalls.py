@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from programs import captured
+from programs import captured, netbisect
 from waiting import wait_until
 
 from benchmarks.chaos import script
@@ -34,10 +34,6 @@ pytestmark = [pytest.mark.long, pytest.mark.xdist_group("service")]
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 300.0
 TESTBED = "c2558"
-
-
-def netbisect(*arguments: str | Path) -> list[str]:
-    return [str(Path(sys.executable).with_name("netbisect")), *map(str, arguments)]
 
 
 class Supervised:
@@ -68,7 +64,8 @@ class Supervised:
 
     def start_master(self) -> None:
         place = self.service.place
-        master = self.master = subprocess.Popen(netbisect("start", "--foreground", place))
+        program = Path(sys.executable).with_name("netbisect")
+        master = self.master = subprocess.Popen([program, "start", "--foreground", place])
         wait_until(lambda: control.master_pid(place) == master.pid)
 
     def stop(self) -> None:
@@ -161,14 +158,15 @@ def test_stalled_processes_are_ended_and_the_service_continues(supervised: Super
     assert supervised.count(stalls.MASTER) == 1
     assert control.master_pid(supervised.service.place) is None
 
-    reports = [
-        " ".join(subprocess.check_output(netbisect(*command), text=True).split())
-        for command in (
-            ("health", "--folder", supervised.service.place),
-            ("check", supervised.service.place),
-            ("metrics", supervised.service.place),
-        )
-    ]
+    reports = []
+    for name, *arguments in (
+        ("health", "--folder", supervised.service.place),
+        ("check", supervised.service.place),
+        ("metrics", supervised.service.place),
+    ):
+        done = netbisect(name, *arguments)
+        assert done.exit_code == 0, done.output
+        reports.append(" ".join(done.output.split()))
     sentence = r"waited \d+ s for the ledger \(.*?\); the master ended"
     assert re.search(sentence, reports[0])
     assert re.search(sentence, reports[1])
