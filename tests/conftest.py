@@ -91,15 +91,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-_LONGEST = (
-    "test_tutorial.py",
-    "test_service.py",
-    "test_packaging.py",
-    "test_engine_moves.py",
-    "test_engine.py",
-    "test_noise.py",
-    "test_run.py",
-)
+_LONGEST = ("test_tutorial.py", "test_metrics_night.py", "test_service.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
