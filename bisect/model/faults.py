@@ -82,8 +82,8 @@ _ITS_TEXT = "Read the console output in the report."
 
 RULES: dict[Fault, Rule] = {
     Fault.CHECKOUT: Rule(
-        "the checkout fails, or the tree is of another revision",
-        "Look at the tree's server, and at the clone on the build host.",
+        "the checkout fails, or the tree is at another revision",
+        "Check the repository's server, and the clone on the build host.",
         Stage.CHECKOUT,
     ),
     Fault.DOES_NOT_BUILD: Rule(
@@ -94,7 +94,7 @@ RULES: dict[Fault, Rule] = {
     ),
     Fault.STALE_BUILD: Rule(
         "the built kernel names another revision",
-        "If it repeats, remove the object directory on the build host.",
+        "If this happens again, remove the object directory on the build host.",
         _BUILD,
     ),
     Fault.BUILD_HANGS: Rule(
@@ -134,7 +134,7 @@ RULES: dict[Fault, Rule] = {
         tries=2,
     ),
     Fault.WRONG_KERNEL: Rule(
-        "the DUT comes back on another kernel than ordered",
+        "the DUT comes back on a kernel other than the one ordered",
         "If this happens with every kernel, check the loader and `nextboot`.",
         _BOOT,
         tries=2,
@@ -221,14 +221,14 @@ RULES: dict[Fault, Rule] = {
         says=r"^the router (ran at [\d.]+ MHz|was throttled|was too hot)",
     ),
     Fault.NO_LINK: Rule(
-        "a data port has no link, on the known-good kernel either",
+        "a data port has no link, not even on the known-good kernel",
         "Look at the cables and at the ports' other ends.",
         _BENCH,
         tries=2,
         reaction=_INFRA,
     ),
     Fault.NO_TRAFFIC: Rule(
-        "nothing arrives, while the known-good kernel has all links",
+        "no packets arrive, although all links are up on the known-good kernel",
         "The revision may be the cause.",
         _BENCH,
         tries=2,
@@ -236,7 +236,7 @@ RULES: dict[Fault, Rule] = {
         r"^(the receiver|receiver \d+ on \S+): none of its ",
     ),
     Fault.WRONG_RATE: Rule(
-        "the generator offers too little, or not steadily",
+        "the rate of the generator is too low or unsteady",
         "Look at the generator: other load, flow control, `line_rate_pps`.",
         _BENCH,
         tries=2,
@@ -275,7 +275,7 @@ RULES: dict[Fault, Rule] = {
     ),
     Fault.SETTINGS: Rule(
         "a setting or a module is not as ordered, or changes during the run",
-        "Find out who changes it.",
+        "Find out what changes it.",
         _BENCH,
         tries=2,
         says=r" was '.*' before the run, ordered was | changed during the run, from ",
@@ -286,8 +286,8 @@ RULES: dict[Fault, Rule] = {
         _BENCH,
         tries=2,
     ),
-    Fault.WORKER_LOST: Rule("the worker of a testbed or of a builder is gone", "Start it."),
-    Fault.MASTER_STOPPED: Rule("the master was stopped under an order", "Nothing."),
+    Fault.WORKER_LOST: Rule("the worker of a testbed or of a builder is offline", "Start it."),
+    Fault.MASTER_STOPPED: Rule("the master was stopped during an order", "Nothing."),
     Fault.NO_ANSWER: Rule(
         "a command of the lab ends without an answer",
         "Look at the log of the order.",

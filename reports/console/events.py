@@ -103,7 +103,7 @@ def why(event: ShiftEvent) -> str:
     if not back and not ends and 1 in {lead.images_before, lead.images_after}:
         offset = 100 * math.expm1(2 * math.sqrt(2) * lead.noise.image)
         sentences.append(
-            "One side is a single revision, whose own offset may be a part of it: two equal "
+            "One side is a single revision, whose own offset may be part of it: two equal "
             f"revisions differ by up to about {offset:.0f} %."
         )
     if len(members) > 1:
@@ -117,7 +117,7 @@ def _sides(shift: SeriesShift) -> str:
     if shift.images_before is None:
         return (
             "the latest revisions against the best of the quarter before them, without a step that "
-            "is large enough to be seen"
+            "is large enough to be detected"
         )
     return f"{words.count(shift.images_before, 'revision')} before and {shift.images_after} after"
 

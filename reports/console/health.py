@@ -119,7 +119,7 @@ def _record(health: types.HealthDocument) -> Iterator[str]:
     yield f"Retests confirmed {record.confirmed} of {candidates}{again}."
     yield (
         f"Halves of the boots of {words.count(halves.images, 'image')} compared: {halves.called} "
-        f"differ by a retest (expected: {_share(ALPHA)}), {halves.ministat} by ministat at 95 % "
+        f"differ in a retest (expected: {_share(ALPHA)}), {halves.ministat} by ministat at 95 % "
         f"(expected: {_share(MINISTAT_ALPHA)})."
     )
     beyond = ""
@@ -128,7 +128,7 @@ def _record(health: types.HealthDocument) -> Iterator[str]:
     yield (
         f"{words.count(repeats.nights, 'repeated night')} of one kernel, per series: "
         f"the screen flags {repeats.screened} (expected: {_share(SCREEN_ALPHA_TWO_SIDED)}), "
-        f"{repeats.retested} differ by a retest (expected: {_share(ALPHA)}).{beyond}"
+        f"{repeats.retested} differ in a retest (expected: {_share(ALPHA)}).{beyond}"
     )
 
 
@@ -160,10 +160,7 @@ def _warnings(health: types.HealthDocument, mails_given_up: int) -> Iterator[str
     yield from _stale(health.series)
     saturated = [one for one in health.series if one.health.saturated]
     if saturated:
-        yield (
-            "The generator sends no more than the router forwards, so that small drops stay "
-            f"hidden, in {_names(saturated)}."
-        )
+        yield f"The generator limits the rate, which hides small drops, in {_names(saturated)}."
 
 
 def _against_itself(health: types.HealthDocument) -> Iterator[str]:
@@ -171,12 +168,12 @@ def _against_itself(health: types.HealthDocument) -> Iterator[str]:
     if false_call_p(halves.called, halves.images, ALPHA) < _TOO_MANY:
         yield (
             f"Halves of the boots of {halves.called} of {words.count(halves.images, 'image')} "
-            f"differ by a retest; expected: {_share(ALPHA)}. Boots drift within a night, or are "
+            f"differ in a retest; expected: {_share(ALPHA)}. Boots drift within a night, or are "
             "not independent."
         )
     for called, chance, what in (
         (repeats.screened, SCREEN_ALPHA_TWO_SIDED, "are flagged by the screen"),
-        (repeats.retested, ALPHA, "differ by a retest"),
+        (repeats.retested, ALPHA, "differ in a retest"),
     ):
         if false_call_p(called, repeats.nights, chance) < _TOO_MANY:
             yield (

@@ -30,7 +30,7 @@ def _lines(status: StatusDocument) -> Iterator[str]:
         ("Confirmed drops:", drops),
         ("Other open changes:", [one for one in active if one not in drops]),
         ("Known or muted:", [one for one in standing if not one.state.active]),
-        ("Over:", [one for one in status.alerts if not one.standing]),
+        ("Closed:", [one for one in status.alerts if not one.standing]),
     )
     if not drops:
         yield "No open drops."

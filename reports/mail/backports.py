@@ -27,7 +27,7 @@ def stable_sentences(
     sentences += _due(fate, branches, now)
     if fate.fixes:
         fixes = listing([f"{label(fix.revision)} ({clean(fix.subject)})" for fix in fate.fixes])
-        sentences.append(f"A later commit says that it fixes it: {fixes}.")
+        sentences.append(f"A later commit claims to fix it: {fixes}.")
         waiting = sorted(branch for branch in fate.landed if branch not in fate.fixed)
         if waiting:
             sentences.append(f"The fix is not yet on {listing(waiting)}.")

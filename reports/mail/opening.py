@@ -87,7 +87,7 @@ def _certainty(document: ChangeDocument) -> str:
         mass = math.fsum(posterior.chances.get(one, 0.0) for one in document.suspects)
         return f"{words.certainty(mass)} that it is one of them"
     if posterior is not None and document.outcome == "drift":
-        return f"{words.certainty(posterior.drift)} that it is no step"
+        return f"{words.certainty(posterior.drift)} that it is not a step"
     if posterior is not None and document.outcome == "not-reproduced":
         return f"{words.certainty(posterior.none)} that nothing changed"
     if not document.retest:

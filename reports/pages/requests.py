@@ -46,7 +46,7 @@ def confirmation(
         ("testbeds", ", ".join(one.testbed for one in cost.testbeds)),
         (
             "cost",
-            f"at most {words.count(boots, 'boot')}, {words.duration(seconds)} of the lab's time",
+            f"at most {words.count(boots, 'boot')}, {words.duration(seconds)} of lab time",
         ),
     ]
     text = [

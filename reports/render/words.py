@@ -262,10 +262,10 @@ def boots(effect: Measured) -> str:
 
 
 def cost(spent: Cost) -> str:
-    """What was spent: `1 kernel built, 8 boots, 32 runs, 17 min of the lab's time`."""
+    """What was spent: `1 kernel built, 8 boots, 32 runs, 17 min of lab time`."""
     return (
         f"{count(spent.builds, 'kernel')} built, {count(spent.boots, 'boot')}, "
-        f"{count(spent.runs, 'run')}, {duration(spent.seconds)} of the lab's time"
+        f"{count(spent.runs, 'run')}, {duration(spent.seconds)} of lab time"
     )
 
 
@@ -306,7 +306,7 @@ def changed_conditions(before: Mapping[str, str], after: Mapping[str, str]) -> s
         for name in names
         if before.get(name) != after.get(name)
     ]
-    return "; ".join(changes) or "it was not written down"
+    return "; ".join(changes) or "not recorded"
 
 
 def kind(what: AlertKind) -> str:
@@ -358,7 +358,7 @@ def sentence(result: Result, label: Name, title: Name) -> str:  # noqa: C901 - o
             text = _culprit(result, label, title)
         case SeveralCulprits(culprits=culprits):
             sentences = [_culprit(culprit, label, title) for culprit in culprits]
-            text = " ".join([f"There are {len(culprits)} such commits.", *sentences])
+            text = " ".join([f"The search found {len(culprits)} commits.", *sentences])
         case Drift(why=why, posterior=posterior):
             text = (
                 "The level changed gradually along the range, probability "
@@ -366,7 +366,7 @@ def sentence(result: Result, label: Name, title: Name) -> str:  # noqa: C901 - o
             )
         case Suspects(revisions=revisions, why=why):
             text = (
-                f"One of {count(len(revisions), 'commit')} made the change; measurements cannot "
+                f"One of {count(len(revisions), 'commit')} caused the change; measurements cannot "
                 f"separate them: {reason(why)}."
             )
         case NotReproduced(why=why, posterior=posterior):

@@ -117,7 +117,7 @@ def test_fix_and_branches_without_it() -> None:
     assert sentences(21, (OTHER, FIX), s13=(PICK,), s14=(PICK, FIX_PICK)) == [
         "It has been on stable/13 since 2026-12-04 (2a1b2c).",
         "It has been on stable/14 since 2026-12-04 (2a1b2c), and was fixed there by 333333.",
-        "A later commit says that it fixes it: 1a1b2c (igb: Correct it).",
+        "A later commit claims to fix it: 1a1b2c (igb: Correct it).",
         "The fix is not yet on stable/13.",
     ]
 

@@ -177,7 +177,7 @@ def test_a_status_lists_open_alerts_by_default(filled_ledger: Any) -> None:
     assert "No open drops.\nKnown or muted:\n  alert 1" in shown()
     change(AlertState.FIXED)
     assert "alert 1" not in shown()
-    assert "Over:\n  alert 1" in shown(everything=True)
+    assert "Closed:\n  alert 1" in shown(everything=True)
 
 
 def test_export_prints_each_document(filled_ledger: Any) -> None:

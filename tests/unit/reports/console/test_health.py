@@ -71,7 +71,7 @@ def report(
         (
             lab_health(halves=SplitHalfTest(100, 5, 9)),
             (
-                "Halves of the boots of 5 of 100 images differ by a retest; expected: 1 %. Boots "
+                "Halves of the boots of 5 of 100 images differ in a retest; expected: 1 %. Boots "
                 "drift within a night, or are not independent."
             ),
         ),
@@ -85,7 +85,7 @@ def report(
         (
             lab_health(repeats=RepeatedNights(20, 1, 3, 0.01)),
             (
-                "3 of 20 repeated nights of one kernel differ by a retest; expected: 1 %. "
+                "3 of 20 repeated nights of one kernel differ in a retest; expected: 1 %. "
                 "The lab differs from night to night."
             ),
         ),
@@ -114,9 +114,8 @@ def report(
         (
             lab_health(*(report(f"s{i}", saturated=True) for i in range(7))),
             (
-                "The generator sends no more than the router forwards, so that small drops stay "
-                "hidden, in c2558/s0/main, c2558/s1/main, c2558/s2/main, c2558/s3/main, "
-                "c2558/s4/main and 2 more series."
+                "The generator limits the rate, which hides small drops, in c2558/s0/main, "
+                "c2558/s1/main, c2558/s2/main, c2558/s3/main, c2558/s4/main and 2 more series."
             ),
         ),
     ],

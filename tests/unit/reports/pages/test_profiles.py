@@ -60,7 +60,7 @@ def test_single_kernel_has_a_flame_graph_and_no_table() -> None:
     ("why", "sentence"),
     [
         ("pmcstat <failed>", "No profile of n-r1 and n-r2: pmcstat &lt;failed&gt;."),
-        ("", "The profiles are being taken."),
+        ("", "The kernels are being profiled."),
     ],
 )
 def test_missing_profile_has_a_reason(why: str, sentence: str) -> None:
