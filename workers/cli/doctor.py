@@ -13,16 +13,16 @@ from netbisect.workers.doctor.doctor import examine
 
 
 @click.command(epilog=options.example("doctor"))
-@click.option("--testbed", default="", help="Only this one.")
+@click.option("--testbed", default="", help="Only this testbed.")
 @click.option(
     "--rates",
     is_flag=True,
-    help="Also send packets for ten seconds through whatever each router runs now.",
+    help="Also send packets for ten seconds through each router, with its running kernel.",
 )
 @options.as_json_option
 @options.with_lab
 def doctor(lab: Lab, testbed: str, rates: bool, as_json: bool) -> int:
-    """Check every machine of the lab. Nothing is changed."""
+    """Check every machine of the lab without changing anything."""
     checks = list(examine(lab, testbed=testbed, rates=rates))
     if as_json:
         print(json.dumps([asdict(check) for check in checks], indent=2))

@@ -49,7 +49,7 @@ def image_noise_command(
     as_json: bool,
     names: Sequence[str],
 ) -> int:
-    """Measure the difference of kernels that do the same work.
+    """Measure how much kernels built from the same code differ.
 
     Builds one revision several times with different link layouts, boots the images interleaved,
     and separates image noise from boot noise. Run it on the build host.
@@ -112,7 +112,7 @@ def image_noise_command(
     "--output",
     type=options.PATH,
     metavar="FILE",
-    help="Keep every fact there, as JSON lines; what it has already is not measured again.",
+    help="Store all facts there as JSON lines; those it has are not measured again.",
 )
 @options.as_json_option
 @options.scenarios_option

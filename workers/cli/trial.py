@@ -72,7 +72,7 @@ def _run_trial(lab: Lab, work: TrialRunner) -> int:
     epilog=options.example("profile --testbed c2558 --kernel 5f3a... --scenario inet4-forwarding"),
 )
 @options.with_kernel
-@click.option("--scenario", metavar="NAME", help="(default: the testbed's first)")
+@click.option("--scenario", metavar="NAME", help="Scenario (default: the testbed's first).")
 @click.option(
     "--rate",
     type=options.POSITIVE,
@@ -86,7 +86,7 @@ def _run_trial(lab: Lab, work: TrialRunner) -> int:
     default=70.0,
     show_default=True,
     metavar="PERCENT",
-    help="Of what the kernel forwards, which a run before shows.",
+    help="Percentage of the forwarding rate, which a first run measures.",
 )
 @click.option(
     "--seconds",
@@ -95,7 +95,9 @@ def _run_trial(lab: Lab, work: TrialRunner) -> int:
     show_default=True,
     help="Duration of sampling.",
 )
-@click.option("--event", default="", help="For pmcstat (default: the lab file's, or a common one).")
+@click.option(
+    "--event", default="", help="Event of pmcstat (default: the lab file's, or a common one)."
+)
 def profile(
     lab: Lab,
     testbed: Testbed,
@@ -136,7 +138,7 @@ def profile(
 @options.scenarios_option
 @options.with_lab
 def bench(lab: Lab, testbed: str, logs: Path | None, names: Sequence[str]) -> int:
-    """Run scenarios on the kernel that runs now; not recorded."""
+    """Run scenarios on the running kernel; nothing is recorded."""
     bed = lab.testbed(testbed)
     scenarios = options.load_scenarios(lab, names or bed.scenarios)
     with _connections(lab, bed) as connections:

@@ -61,7 +61,7 @@ def prepare_command(lab: Lab, testbed: str, image: Path) -> int:
 @options.testbed_option
 @options.with_lab
 def start(lab: Lab, testbed: str) -> int:
-    """Start it with a fresh overlay over the prepared disk, and wait until it has booted."""
+    """Start the machine with a fresh overlay over its disk, and wait until it has booted."""
     bed, _ = _machine(lab, testbed)
     limit = bed.timing.boot_timeout
     for concern in vm.concerns():
@@ -79,7 +79,7 @@ def start(lab: Lab, testbed: str) -> int:
 @options.testbed_option
 @options.with_lab
 def stop(lab: Lab, testbed: str) -> int:
-    """Power it off."""
+    """Power the machine off."""
     vm.stop(_machine(lab, testbed)[1])
     return 0
 
@@ -88,7 +88,7 @@ def stop(lab: Lab, testbed: str) -> int:
 @options.testbed_option
 @options.with_lab
 def cycle(lab: Lab, testbed: str) -> int:
-    """Power it off and on, without waiting for it."""
+    """Power the machine off and on, without waiting for it."""
     bed, machine = _machine(lab, testbed)
     vm.stop(machine)
     switch_on(bed)
@@ -99,7 +99,7 @@ def cycle(lab: Lab, testbed: str) -> int:
 @options.testbed_option
 @options.with_lab
 def status(lab: Lab, testbed: str) -> int:
-    """Print its state; exit status 1 if it is off."""
+    """Print the state of the machine; exit status 1 if it is off."""
     process = vm.process_of(_machine(lab, testbed)[1])
     options.say(f"{testbed}: {f'on, process {process}' if process else 'off'}")
     return 0 if process else output.EXIT_FAILED

@@ -16,7 +16,7 @@ from netbisect.steps.service.options import folder_argument
 @folder_argument
 @click.option("--trial-logs", is_flag=True, help="Include the logs of trials.")
 def backup(file: Path, folder: Path, *, trial_logs: bool) -> None:
-    """Back up the service in FOLDER to FILE, also while it runs.
+    """Back up the service in FOLDER to FILE, even while it runs.
 
     FILE contains a consistent copy of both databases, the settings, the lab file, the files that
     these name in FOLDER, patches and reports. It contains passwords; only its owner can read it.

@@ -34,7 +34,7 @@ def import_group() -> None:
 def import_netbenches(path: Path, database: str) -> None:
     """Import a history file or a folder of netbenches results.
 
-    Of a folder, `.pps` files and raw `bench.*.receiver` files are read. The rate of a raw file is
+    From a folder, `.pps` files and raw `bench.*.receiver` files are read. The rate of a raw file is
     the median of the receiver's seconds, by the netbenches rule.
     """
     parser = Parser(pktgen.median_rate, pktgen.all_rates)

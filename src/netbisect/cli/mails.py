@@ -28,8 +28,8 @@ from netbisect.store.ledger import Ledger
 def mails(ledger: Ledger, *, as_json: bool) -> None:
     """List unsent mails and retry them.
 
-    Without a subcommand, lists mails that are waiting or given up, with the number of attempts and
-    the last error.
+    Without a subcommand, lists mails that are waiting or have failed, with the number of attempts
+    and the last error.
     """
     found = [*ledger.mails.given_up(), *ledger.mails.waiting()]
     if as_json:
@@ -61,7 +61,7 @@ def retry(mail: tuple[int, ...], ledger: Ledger) -> None:
     help="Folder of netbisect.toml (default: the current folder).",
 )
 def mail(folder: Path | None) -> None:
-    """Execute the command in a reply to an alert, a mail on standard input; for an alias.
+    """Execute the command in a mail on standard input, a reply to an alert; for an alias.
 
     Exit status 75 asks the mail server to try again.
     """

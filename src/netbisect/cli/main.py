@@ -35,7 +35,7 @@ class _Subcommand(NamedTuple):
 
 _COMMANDS = {
     "alerts": _Subcommand("List open alerts and change their state."),
-    "backup": _Subcommand("Back up the service in FOLDER to FILE, also while it runs."),
+    "backup": _Subcommand("Back up the service in FOLDER to FILE, even while it runs."),
     "bisect": _Subcommand(
         "Bisect any git repository with any command that prints a number.",
         "netbisect.localbisect.cli",
@@ -60,7 +60,7 @@ _COMMANDS = {
     "report": _Subcommand("Write comparisons for publication."),
     "request": _Subcommand("Request a comparison, a bisection or a series."),
     "restore": _Subcommand("Restore the service in FILE to FOLDER.", "backup"),
-    "revision": _Subcommand("Show the commit that a name means."),
+    "revision": _Subcommand("Show the commit that a name refers to."),
     "samples": _Subcommand("Export all samples as CSV, with boot and kernel.", "export"),
     "schema": _Subcommand(
         "Print the JSON Schema of a document, or the OpenAPI description.", "export"

@@ -24,7 +24,7 @@ _LEVELS = [f"{level:g}" for level in CONFIDENCES]
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 @click.option("-A", "no_plot", is_flag=True, help="Statistics only, no graph.")
 @click.option(
-    "-C", "column", metavar="column", default=1, type=click.IntRange(1), help="The first is 1."
+    "-C", "column", metavar="column", default=1, type=click.IntRange(1), help="Column (default: 1)."
 )
 @click.option(
     "-c",
@@ -33,10 +33,14 @@ _LEVELS = [f"{level:g}" for level in CONFIDENCES]
     default="95",
     type=click.Choice(_LEVELS),
     callback=lambda _, __, level: float(level),
-    help=f"In percent: {', '.join(_LEVELS)}.",
+    help=f"Confidence in percent: {', '.join(_LEVELS)}.",
 )
 @click.option(
-    "-d", "delimiters", metavar="delimiters", default=DELIMITERS, help="Space and tab by default."
+    "-d",
+    "delimiters",
+    metavar="delimiters",
+    default=DELIMITERS,
+    help="Delimiters (default: space and tab).",
 )
 @click.option("-n", "no_test", is_flag=True, help="Raw statistics only, no graph and no test.")
 @click.option("-q", "quiet", is_flag=True, help="No names and no table head.")

@@ -131,7 +131,7 @@ def _read_profile(path: Path) -> dict[profile_stacks.Stack, int]:
     "--confidence",
     type=click.Choice([f"{level:g}" for level in CONFIDENCES]),
     callback=lambda _, __, value: value and float(value),
-    help="In percent (default: 95).",
+    help="Confidence in percent (default: 95).",
 )
 @click.option(
     "-o",
@@ -158,7 +158,7 @@ def compare(
     The folder has a README.md, a box plot, and a .pps file for every set.
 
     SOURCE is a study file (.toml), a folder of netbenches results, or a file of histories as JSON
-    lines. Without SOURCE, the values are those of --set, or of the database. Of a single revision,
+    lines. Without SOURCE, the values are those of --set, or of the database. For a single revision,
     the scenarios are compared with each other, those with tunables with the scenario without.
     """
     style = {name: options.pop(name) for name in ("title", "variant", "width", "confidence")}

@@ -133,7 +133,7 @@ _boot_options = _options(
         metavar="N",
         help="Boots per revision (default: that of the settings, or 5).",
     ),
-    click.option("--repeat", is_flag=True, help="Run twice, with boots of its own for each run."),
+    click.option("--repeat", is_flag=True, help="Compare twice, each time with new boots."),
     click.option("--fresh", is_flag=True, help="Do not reuse boots of other jobs."),
 )
 """Options of comparisons and series."""

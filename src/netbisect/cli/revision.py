@@ -41,7 +41,7 @@ def revision(
     no_fetch: bool,
     as_json: bool,
 ) -> None:
-    """Show the commit that a name means.
+    """Show the commit that a name refers to.
 
     NAME is a full or abbreviated hash, a Subversion revision (r311849, stable/10@295802), a number
     of `uname -v` (n302145, main-n302145-0a1b2c3d), a branch, a tag, a day (2026-11-01), any of

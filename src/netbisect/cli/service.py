@@ -28,7 +28,7 @@ _SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 @click.argument("manager", type=click.Choice(list(_SUFFIXES)))
 @click.argument("part", type=click.Choice(list(_PROGRAMS)))
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--user", help="User that it runs as (default: the current user).")
+@click.option("--user", help="User to run as (default: the current user).")
 def service(manager: str, part: str, folder: Path, user: str | None) -> None:
     """Print a systemd unit or an rc.d script for the master or the worker of FOLDER.
 
@@ -79,7 +79,7 @@ def _written(folder: Path) -> list[str]:
 def guard() -> None:
     """Print the script that restricts an SSH key to the work of netbisect.
 
-    It is the forced command of a key in authorized_keys; see docs/security.md.
+    Make it the forced command of a key in authorized_keys; see docs/security.md.
     """
     path = files("netbisect.steps").joinpath("files", "guard.sh")
     click.echo(path.read_text(), nl=False)

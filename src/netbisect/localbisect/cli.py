@@ -106,13 +106,15 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.
 @bisect.command("run", epilog=_STATUSES, context_settings={"allow_interspersed_args": False})
 @click.option("--good", metavar="REV", required=True, help="A good revision.")
 @click.option("--bad", metavar="REV", required=True, help="A later, worse revision.")
-@click.option("--metric", type=regex, default="", help="Pattern of the number; default: the last.")
+@click.option(
+    "--metric", type=regex, default="", help="Pattern of the number (default: the last one)."
+)
 @click.option(
     "--direction",
     type=click.Choice(["higher", "lower"]),
     default="higher",
     show_default=True,
-    help="Better numbers.",
+    help="Which numbers are better.",
 )
 @click.option(
     "--min-effect", type=percent, default=2, show_default=True, help="Smallest change to find."
@@ -122,7 +124,11 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.
     "--setup", metavar="SHELL", default="", help="Build command, run after every checkout."
 )
 @click.option(
-    "--path", "paths", metavar="GLOB", multiple=True, help="Files of likely commits. Repeatable."
+    "--path",
+    "paths",
+    metavar="GLOB",
+    multiple=True,
+    help="Files that likely culprits change. Repeatable.",
 )
 @click.option(
     "--overlay",
@@ -276,9 +282,9 @@ def _entries(path: Path | None) -> list[search.Entry]:
 @_log_option
 @_json_option
 def explain_command(log_path: Path | None, as_json: bool) -> None:
-    """Show the posterior of a search, its next trial and why, and the remaining work.
+    """Show the posterior of a search, its next trial with the reason, and the remaining work.
 
-    Works also while the search runs.
+    Also works while the search runs.
     """
     entries = _entries(log_path)
     _print(explain.as_data(entries) if as_json else explain.as_text(entries))
@@ -317,7 +323,7 @@ def mark_command(
 def replay_command(log_path: Path, as_json: bool) -> None:
     """Repeat the decisions of a log; exit status 1 if they differ.
 
-    Needs only the log: no repository, and runs no command.
+    Needs only the log, no repository, and runs no commands.
     """
     made = replay.replay(_entries(log_path))
     if as_json:

@@ -141,8 +141,8 @@ def test_clean_text_is_one_line_without_control_characters(text: str) -> None:
             ),
         ),
         (
-            Suspects(("a" * 40, "b" * 40), POSTERIOR, "neither builds"),
-            "One of 2 commits caused the change; measurements cannot separate them: neither builds.",
+            Suspects(("a" * 40, "b" * 40), POSTERIOR, "none builds"),
+            "One of 2 commits caused the change; measurements cannot separate them: none builds.",
         ),
         (
             NotReproduced(Posterior({"a" * 40: 0.0}, 1.0), ""),
