@@ -122,7 +122,7 @@ def _names_before_words(text: str) -> list[str]:
 
 
 def _merged(message: str) -> Iterator[str]:
-    """Of `MFC r311849, r311850:`, `MFC: r311849-r311851` and `MFC 0123456789ab:`."""
+    """Revisions in `MFC r311849, r311850:`, `MFC: r311849-r311851` and `MFC 0123456789ab:`."""
     for match in _MFC.finditer(message):
         text = match[1].partition(":")[0]
         for first, last in _RANGE.findall(text):

@@ -35,7 +35,7 @@ class MailCommand:
     state: AlertState
     why: str
     days: int = 0
-    """Of a mute."""
+    """Days of a mute."""
 
 
 def parse(text: str) -> MailCommand:
@@ -47,7 +47,7 @@ def parse(text: str) -> MailCommand:
     found = dict.fromkeys(one for line in _own_lines(text) if (one := _command(line)))
     if len(found) != 1:
         what = "more than one command" if found else "no command"
-        raise MailCommandError(f"there is {what} in it, on lines of their own")
+        raise MailCommandError(f"it has {what} on a line of its own")
     [command] = found
     if command.state is AlertState.MUTED and not 1 <= command.days <= _DAYS_MAX:
         raise MailCommandError(f"mute {command.days}d: expected 1 to {_DAYS_MAX} days")

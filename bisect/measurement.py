@@ -198,8 +198,8 @@ def classify(effect: Effect, noise: Noise | None, min_effect: float) -> Differen
     "No regression" refers to the two kernels: image noise may hide a change of the code.
 
     Args:
-        effect: Of the other over the first.
-        noise: Of the series.
+        effect: Effect of the other over the first.
+        noise: Noise of the series.
         min_effect: Smallest relevant |ln ratio|.
     """
     low, high = code_interval(effect, noise)

@@ -22,8 +22,8 @@ def exceeds_images(ln_ratio: float, boots: int, noise: Noise, min_effect: float)
 
     Args:
         ln_ratio: Difference of two images.
-        boots: Of each.
-        noise: Of the series.
+        boots: Boots of each image.
+        noise: Noise of the series.
         min_effect: Smallest |ln ratio| worth an alert.
     """
     sd = math.sqrt(noise.image**2 + noise.boot**2 / boots)

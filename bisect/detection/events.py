@@ -59,19 +59,19 @@ class SeriesShift:
     ln_ratio: float
     low: float
     high: float
-    """Of its 95 % interval, ln ratio."""
+    """Ends of the 95 % interval, ln ratio."""
     score: float
     """The shift over its standard error."""
     noise: Noise
     images_before: int | None = None
-    """Of the level before it; None for a drift, as below."""
+    """Images of the level before it; None for a drift, as below."""
     images_after: int | None = None
     boots_before: int | None = None
     boots_after: int | None = None
     back: str = ""
     """Revision of the return to the earlier level, if after a single image."""
     ends: str = ""
-    """Of a return to the earlier level: the single image before it."""
+    """Single image before a return to the earlier level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class ShiftEvent:
     shifts: tuple[SeriesShift, ...]
     """At least one, largest first."""
     back: str = ""
-    """Of a dip or a peak: the first revision at the earlier level."""
+    """First revision back at the earlier level, after a dip or a peak."""
     also_on: tuple[str, ...] = ()
     """Other branches with the same images."""
 
@@ -227,7 +227,7 @@ def group_shifts(
     and its return in the same series form one event.
 
     Args:
-        branch: Of all shifts.
+        branch: Branch of all shifts.
         found: In any order; as from `find_shifts`.
         order: Position of every revision on the branch.
     """
@@ -321,7 +321,7 @@ def deduplicate(found: Sequence[ShiftEvent]) -> list[ShiftEvent]:
     """Merges events of branches with the same images, such as forks.
 
     Args:
-        found: Of all branches; the event with more series is kept.
+        found: Events of all branches; the event with more series is kept.
     """
     kept: dict[int, ShiftEvent] = {}
     for i in sorted(range(len(found)), key=lambda i: -len(found[i].shifts)):

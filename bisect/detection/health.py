@@ -72,8 +72,8 @@ def level_estimates(levels: Sequence[Level], noise: Noise) -> list[LevelEstimate
     """Estimates of all levels.
 
     Args:
-        levels: Of one series, any number.
-        noise: Of that series, with its modes.
+        levels: Levels of one series, any number.
+        noise: Noise of that series, with its modes.
     """
     if not levels:
         return []

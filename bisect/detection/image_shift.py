@@ -47,7 +47,7 @@ class ImageShift:
     """The evidence of a shift in a history."""
 
     log_ratio: float
-    """Of the likelihoods, summed over the candidates: a shift over none, nats."""
+    """Log ratio of the likelihoods, summed over the candidates: a shift over none, nats."""
     first: int
     """Index of the earliest plausible image after the change."""
     at: int
@@ -115,7 +115,7 @@ def _log_likelihoods(
 
 
 def _log_density(values: Floats, stretch: float) -> Floats:
-    """Of n values at each level and scatter, Student's t."""
+    """Log density of n values at each level and scatter, Student's t."""
     sd = stretch * _SCATTERS
     residual = (values[:, None] - _LEVELS)[..., None] / sd
     found: Floats = -np.log(sd) - (TAIL + 1) / 2 * np.log1p(residual**2 / TAIL)

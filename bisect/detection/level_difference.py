@@ -19,7 +19,7 @@ class LevelEstimate:
     mean: float
     """Robust mean of the boots, ln pps, corrected for the slow mode."""
     variance: float
-    """Of that mean, from boot noise alone."""
+    """Variance of that mean, from boot noise alone."""
     images: float = 1.0
     """Effective number of images."""
 
@@ -31,7 +31,7 @@ class LevelDifference:
     ln_ratio: float
     low: float
     high: float
-    """Of its 95 % interval."""
+    """Ends of the 95 % interval."""
 
     @property
     def clear(self) -> bool:
@@ -59,7 +59,7 @@ def level_difference(
     Args:
         before: Base of the ratio.
         after: The other level.
-        noise: Of the series.
+        noise: Noise of the series.
         same_image: Both levels are of one image, so image noise cancels.
     """
     image = 0.0 if same_image else noise.image**2 * (1 / before.images + 1 / after.images)

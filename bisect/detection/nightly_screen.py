@@ -155,7 +155,7 @@ def image_levels(boots: Floats, noise: Noise) -> tuple[Floats, Floats]:
 
     Args:
         boots: ln pps, a row per image, padded with NaN.
-        noise: Of the series, with its modes.
+        noise: Noise of the series, with its modes.
     """
     modes = boot_modes.modes_of(noise)
     y = boot_modes.fast_levels(boots, modes) if modes else locations(boots, noise.boot)

@@ -27,8 +27,8 @@ def recovery(
     Args:
         before: The baseline of the alert; if empty, there is no recovery.
         after: Levels since the change, in branch order.
-        noise: Of the series.
-        effect: Of the alert, ln ratio.
+        noise: Noise of the series.
+        effect: Effect of the alert, ln ratio.
     """
     if not before:
         return None

@@ -140,9 +140,9 @@ def screen_latest(levels: Sequence[Level], min_effect: float, noise: Noise | Non
     """Screens the latest level.
 
     Args:
-        levels: Of the baseline, oldest first; at least two.
+        levels: Levels of the baseline, oldest first; at least two.
         min_effect: Smallest change worth an alert, as a positive ln ratio.
-        noise: Of the series, if known better than from the baseline.
+        noise: Noise of the series, if known better than from the baseline.
     """
     return screen(levels[:-1], levels[-1], min_effect, image_sd=expected_image_sd(noise))
 

@@ -43,8 +43,8 @@ def smallest_drop(
     Power of the moderated t-test of `nightly_screen.screen`.
 
     Args:
-        noise: Of the series.
-        images: Of the baseline, at least one.
+        noise: Noise of the series.
+        images: Images of the baseline, at least one.
         boots: Per night.
         nights: With the drop.
         min_effect: Smallest suspicious drop.

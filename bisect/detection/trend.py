@@ -40,7 +40,7 @@ def drift(levels: Sequence[Level], noise: Noise) -> DriftEstimate | None:
 
     Args:
         levels: Since the last known change, in the order of the branch.
-        noise: Of the series.
+        noise: Noise of the series.
 
     Returns:
         The drift, or None if it is below 3 % or four standard errors, or with too few images.

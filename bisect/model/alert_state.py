@@ -185,7 +185,7 @@ def action_for(state: AlertState | None) -> AlertAction:
     if state is None:
         return AlertAction.NOTE
     if state not in _TOWARDS:
-        raise AlertTransitionError(f"no alert becomes a {state.value}: it begins as one")
+        raise AlertTransitionError(f"an alert cannot become a {state.value}: it begins as one")
     return _TOWARDS[state]
 
 

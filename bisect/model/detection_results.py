@@ -54,7 +54,7 @@ class LevelStep:
     ln_ratio: float
     low: float
     high: float
-    """Of its 95 % interval, ln ratio."""
+    """Ends of the 95 % interval, ln ratio."""
     score: float
     """The step over its standard error."""
     levels_before: int
@@ -81,8 +81,8 @@ class DriftEstimate:
     """A drift: the latest level is below the best of the quarter before."""
 
     ln_ratio: float
-    low: Annotated[float, "Of its 95 % interval."]
-    high: Annotated[float, "Of its 95 % interval."]
+    low: Annotated[float, "Lower end of its 95 % interval."]
+    high: Annotated[float, "Upper end of its 95 % interval."]
     score: Annotated[float, "|ln ratio| in standard errors."]
     best: Annotated[str, "Last revision of the best stretch."]
     latest: Annotated[str, "Latest revision."]
@@ -149,7 +149,7 @@ class RepeatedDifference:
     """Second run minus first run."""
     low: float
     high: float
-    """Of its 95 % interval, from boot noise."""
+    """Ends of the 95 % interval, from boot noise."""
 
     @property
     def consistent(self) -> bool:
@@ -173,7 +173,7 @@ class RepeatedNight:
     ln_ratio: float
     """The second night over the first."""
     variance: float
-    """Of that ratio, from boot noise alone."""
+    """Variance of that ratio, from boot noise alone."""
     screened: bool
     """Whether the second night would be suspicious, and the first was not."""
     retested: bool

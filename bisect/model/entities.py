@@ -103,7 +103,7 @@ class Conditions:
 
         Args:
             testbed: Where they hold.
-            scenario: Of the samples.
+            scenario: Scenario of the samples.
             values: By name.
             seen: What the kernel under test made of them, for reports; not part of the digest.
         """
@@ -163,7 +163,7 @@ class Failure:
     fault: str = ""
     """Name in the table of `bisect/model/faults.py`; "" if unknown."""
     layout: int = 0
-    """Of the kernel."""
+    """Link layout of the kernel."""
 
 
 Fact: TypeAlias = Kernel | Boot | Conditions | Sample | Failure
@@ -226,7 +226,7 @@ class Level:
 
     revision: str
     identity: str
-    """Of the kernel."""
+    """Identity of the kernel."""
     at: float
     """Time of its first boot, seconds since the epoch."""
     ln_pps: tuple[float, ...]

@@ -16,7 +16,7 @@ class Observation:
     boot: str
     revision: str
     identity: str
-    """Of the kernel; equal identities are one image."""
+    """Identity of the kernel; equal identities are one image."""
     ln_pps: dict[str, float]
     fresh: bool = True
     """Measured for this job, not inherited from an earlier one."""
@@ -25,7 +25,7 @@ class Observation:
     testbed: str = ""
     """Empty for the testbed of the job."""
     layout: int = 0
-    """Of the kernel."""
+    """Link layout of the kernel."""
     order: str = ""
     """`why` of the trial that ordered it; empty if unknown."""
 
@@ -76,7 +76,7 @@ class Prices:
     boot: float = 180.0
     run: float = 30.0
     relink: float | None = None
-    """Of a further layout; None: as a build."""
+    """Cost of an additional layout; None: that of a build."""
 
     def of_kernel(self, layout: int) -> float:
         """Price of a kernel with this layout."""
@@ -91,4 +91,4 @@ class Cost:
     boots: int = 0
     runs: int = 0
     seconds: float = 0.0
-    """Of build hosts and testbeds together."""
+    """Time of build hosts and testbeds together."""

@@ -114,7 +114,7 @@ class MeasureJob:
     """Two or more; the others are compared with the first. May name a patch (`revision_key`)."""
     scenarios: tuple[str, ...]
     boots: int
-    """Of each revision."""
+    """Boots of each revision."""
     min_effect: float = math.log(1 / 0.98)
     """Smallest relevant |ln ratio|."""
     noise: dict[str, Noise] = field(default_factory=dict)

@@ -63,7 +63,7 @@ def parse(text: str) -> dict[Stack, int]:
     first = next((line for line in text.split("\n") if line.strip()), "")
     stacks = _callgraph(text) if _HEADER.match(first) or _NODE.match(first) else _folded(text)
     if not stacks:
-        raise StacksError("there is no sample in it")
+        raise StacksError("it has no samples")
     return stacks
 
 

@@ -48,7 +48,7 @@ class Trial:
     testbed: str = ""
     """Empty for the testbed of the job."""
     layout: int = 0
-    """Of the kernel."""
+    """Link layout of the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Culprit:
     parent: str
     posterior: Posterior
     effects: tuple[Effect, ...]
-    """Of the verification; the leading scenario first."""
+    """Effects measured by the verification; the leading scenario first."""
     chance: float = 0.0
     """Probability of a step at this commit, alone or as one of two."""
 

@@ -74,7 +74,7 @@ class MachineState:
     settings: dict[str, str] = field(default_factory=dict)
     """Settings that must not change during a run: sysctls, modules, versions."""
     clock: float | None = None
-    """Of the router's slowest processor, MHz."""
+    """Clock of the router's slowest processor, MHz."""
     top_clock: float | None = None
     """Highest clock, MHz; None if unknown or chosen by the hardware."""
     tripped: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ class RunRecord:
     flows: int = 0
     """Number of flows; 0 if unknown."""
     shares: Mapping[str, float] = field(default_factory=dict)
-    """Of the requested rate that each generator must offer; empty: equal ones."""
+    """Share of the requested rate that each generator must offer; empty: equal shares."""
 
 
 def problems(run: RunRecord) -> list[str]:

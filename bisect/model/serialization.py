@@ -81,7 +81,7 @@ def loads(text: str) -> Any:  # noqa: ANN401 - one of many classes; `loads_as` f
     except (ValueError, RecursionError) as error:  # also endless numbers and brackets
         raise WireError(f"not a line of JSON: {error}") from error
     if not isinstance(data, dict) or str(data.get("is")) not in CLASSES:
-        raise WireError(f"a JSON object whose `is` is one of {', '.join(sorted(CLASSES))} expected")
+        raise WireError(f"expected a JSON object whose `is` is one of {', '.join(sorted(CLASSES))}")
     tag = data.pop("is")
     kind, data = CLASSES[tag], _FORMERLY.get(tag, {}) | data
     try:

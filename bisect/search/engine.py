@@ -240,8 +240,8 @@ def _without_change(
 
     Args:
         space: The job and its evidence.
-        posterior: Of the search.
-        prices: Of the boots of the test.
+        posterior: Posterior of the search.
+        prices: Prices of the boots of the test.
         in_flight: Running builds and trials.
         unchanged: The result; None if the posterior does not allow it yet.
     """

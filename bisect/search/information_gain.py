@@ -35,7 +35,7 @@ def information_gain(
     Args:
         space: The job and its evidence.
         joint: The posterior.
-        runs: Of the leading scenario within the boot.
+        runs: Runs of the leading scenario within the boot.
         under_way: Trials of other testbeds. Their own information is not counted: the result is
             the mean over their outcomes.
 
@@ -148,7 +148,7 @@ def trial_variance(
     Args:
         hypothesis: The noise.
         boots: Number of runs of each earlier boot of the image.
-        runs: Of the next boot.
+        runs: Runs of the next boot.
         testbed: Index of its testbed.
     """
     image, own = hypothesis.image**2, hypothesis.variance(runs, testbed)

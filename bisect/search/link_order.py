@@ -194,7 +194,7 @@ class MeanLevel:
     mean: float
     """ln pps."""
     variance: float
-    """Of the mean, from the noise of the job."""
+    """Variance of the mean, from the noise of the job."""
     squares: float
     """Sum of squared deviations of the images, in units of their variances."""
     images: int

@@ -40,9 +40,9 @@ class MeasuredImage:
     ln_pps: tuple[float, ...]
     """Leading scenario, one value per boot, sorted; at least one."""
     runs: tuple[int, ...]
-    """Of each of these boots."""
+    """Runs of each of these boots."""
     testbeds: tuple[int, ...]
-    """Of each of these boots, as an index into `SearchSpace.testbeds`."""
+    """Testbed of each of these boots, as an index into `SearchSpace.testbeds`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Target:
     """With a valid sample of the leading scenario."""
     built: bool
     observations: tuple[Observation, ...]
-    """Of this kernel, for any of its revisions."""
+    """Observations of this kernel, for any of its revisions."""
     layout: int = 0
 
 
@@ -260,11 +260,11 @@ def _check(job: BisectJob) -> None:
         raise ValueError(f"a search from {job.good} needs at least one candidate")
     if len(set(revisions)) < len(revisions):
         twice = next(name for name in revisions if revisions.count(name) > 1)
-        raise ValueError(f"every revision of a search stands once, found {twice} twice")
+        raise ValueError(f"a revision may occur once in a search, found {twice} twice")
     if not all(0 < candidate.weight < math.inf for candidate in job.candidates):
-        raise ValueError("the weight of a candidate is a number above 0")
+        raise ValueError("the weight of a candidate must be above 0")
     if not 0 < abs(job.effect) < math.inf:
-        raise ValueError(f"the effect to search for is not 0, found {job.effect}")
+        raise ValueError(f"the effect to search for must not be 0, found {job.effect}")
 
 
 def _kernel_keys(evidence: Evidence) -> dict[str, str]:

@@ -92,8 +92,8 @@ def verify(
     Args:
         space: The job and its evidence.
         group: The suspected candidates.
-        posterior: Of the search.
-        prices: Of its trials.
+        posterior: Posterior of the search.
+        prices: Prices of its trials.
         in_flight: Running builds and trials.
         other: Another step; only images on this side of it are compared.
 

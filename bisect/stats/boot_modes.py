@@ -36,7 +36,7 @@ _WIDER = (1.0, 2.0, 4.0)
 """Standard deviations tried while there is one mode, relative to those within two."""
 _OUTLIER_PROBABILITY = 0.03
 _OUTLIER_SD = 0.12
-"""Of an outlier, ln pps."""
+"""Standard deviation of an outlier, ln pps."""
 _CLEAR = 4.0
 """Minimum gap, in standard deviations within a mode."""
 _PASSES = 5
@@ -242,7 +242,7 @@ def fast_levels(boots: Floats, modes: BootModes) -> Floats:
 
     Args:
         boots: ln pps, a row per image, oldest first, padded with NaN.
-        modes: Of the series.
+        modes: Modes of the series.
     """
     ordered = np.sort(boots, axis=1)
     cost, level = _lift_costs(ordered, modes, modes.boot)

@@ -52,7 +52,7 @@ class Segmentation:
     variance: Floats
     """Variance of each level around that of its segment, n values."""
     correlation: float = 0.0
-    """Of neighbouring levels."""
+    """Correlation of neighbouring levels."""
 
     def mean(self, start: int, stop: int) -> tuple[float, float]:
         """Robust mean ln pps of the levels `start` to `stop` - 1, and its variance."""
@@ -141,10 +141,10 @@ def segment_boots(
 
     Args:
         boots: n rows of ln pps, padded with NaN.
-        modes: Of every image, as from `boot_modes.local_modes`.
+        modes: Modes of every image, as from `boot_modes.local_modes`.
         prior: Image noise, ln pps, and its degrees of freedom.
         probabilities: Prior probability of a step at each level; 5 % by default.
-        correlations: Of neighbouring images, equally likely.
+        correlations: Possible correlations of neighbouring images, equally likely.
     """
     image_sd, weight = prior
     y, boot = local_levels(boots, modes)
@@ -174,7 +174,7 @@ def local_levels(boots: Floats, modes: Sequence[BootModes | None]) -> tuple[Floa
 
     Args:
         boots: n rows of ln pps, padded with NaN.
-        modes: Of every image.
+        modes: Modes of every image.
     """
     y, boot = np.empty(len(boots)), np.empty(len(boots))
     one = boot_sd(boots[np.array([own is None for own in modes], dtype=bool)])
@@ -195,7 +195,7 @@ def _neighbour_noise(y: Floats, least: Floats, image_sd: float) -> float:
     Args:
         y: n levels.
         least: Their variances from boot noise.
-        image_sd: Of the segments.
+        image_sd: Standard deviations of images in the segments.
     """
     if len(y) <= _FEW:
         return 0.0

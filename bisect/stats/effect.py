@@ -70,7 +70,7 @@ def difference(
         good: ln pps, one value per boot.
         bad: The other side.
         scenario: Copied into the result.
-        confidence: Of the interval.
+        confidence: Confidence of the interval.
         known: Prior of the standard deviation.
         strata: Cost of several testbeds.
         robust: Whether to trim.
@@ -119,12 +119,12 @@ def t_effect(
     """A difference with its interval and two-sided p by Student's t.
 
     Args:
-        scenario: Of the difference.
+        scenario: Scenario of the difference.
         ln_ratio: Bad minus good.
-        variance: Of it.
+        variance: Variance of `ln_ratio`.
         freedom: Degrees of freedom of the variance.
         counts: Values of the good and of the bad side.
-        confidence: Of the interval.
+        confidence: Confidence of the interval.
     """
     error = math.sqrt(variance)
     reach = float(special.stdtrit(freedom, (1 + confidence) / 2)) * error
@@ -217,7 +217,7 @@ def code_interval(effect: Effect, noise: Noise | None) -> tuple[float, float]:
 
     Args:
         effect: Between two images.
-        noise: Of the series; None for the interval of the boots.
+        noise: Noise of the series; None for the interval of the boots.
     """
     if noise is None or noise.image <= 0:
         return effect.low, effect.high

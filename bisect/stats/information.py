@@ -15,9 +15,9 @@ def bits_of_boot(noise: Noise, effect: float, runs: int = 1) -> float:
     """Information of one boot about a kernel being fast or slow, both levels known, in bits.
 
     Args:
-        noise: Of the testbed.
+        noise: Noise of the testbed.
         effect: Difference of the levels, ln ratio.
-        runs: Of the boot.
+        runs: Runs of the boot.
     """
     variance = max(noise.variance_of_boot(runs) + noise.image**2, 1e-12)
     distance = abs(effect) / math.sqrt(variance)
@@ -33,8 +33,8 @@ def boots_of_search(commits: int, noise: Noise, effect: float, runs: int = 1) ->
 
     Args:
         commits: Candidates.
-        noise: Of the testbed.
-        effect: Of the culprit, ln ratio.
-        runs: Of a boot.
+        noise: Noise of the testbed.
+        effect: Effect of the culprit, ln ratio.
+        runs: Runs of a boot.
     """
     return math.log2((commits + 1) / ALPHA) / bits_of_boot(noise, effect, runs)

@@ -56,9 +56,9 @@ class Partition:
     cuts: tuple[int, ...]
     """Index of the first level of every segment but the first."""
     variance: Floats
-    """Of each level around that of its segment: squared scale of Student's t."""
+    """Variance of each level around that of its segment: squared scale of Student's t."""
     correlation: float
-    """Of neighbouring images."""
+    """Correlation of neighbouring images."""
 
 
 def partition(
@@ -77,7 +77,7 @@ def partition(
         boots: Their boots.
         prior: Prior scatter of images, and its degrees of freedom.
         steps: Prior probability of a new level at each image.
-        correlations: Of neighbouring images, equally likely.
+        correlations: Possible correlations of neighbouring images, equally likely.
     """
     near = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
     grid = np.unique(np.round((y[:, None] + near) / _STEP)) * _STEP
@@ -172,7 +172,7 @@ def _best_cuts(
     Args:
         begun: Densities of the first image of a segment, with the prior of the levels, n by m.
         kept: Densities of the later images, n by m.
-        boots: Of each image.
+        boots: Boots of each image.
         steps: Prior probability of a new level at each image.
         places: Indices of images.
     """

@@ -85,7 +85,7 @@ def weighted_location(values: Floats, variance: Floats) -> float:
 
     Args:
         values: At least one.
-        variance: Of each.
+        variance: Variance of each.
     """
     level = float(np.median(values))
     reach = _HUBER * np.sqrt(variance)

@@ -56,12 +56,12 @@ _POINTS = 41
 _THINNED = slice(None, None, 12)
 """The effects that the test by symmetry bets on: its densities are wide."""
 _MOST_EFFECT = 32.0
-"""Of the dense part of a log-uniform mixture, relative to the least one."""
+"""Largest effect of the dense part of a log-uniform mixture, relative to the least one."""
 _TAIL_STEP, _TAIL = 1.25, 20
 """Ratio of neighbours among the larger effects, and their number. Without them, one pair of images
 could not show a drop of 65 % or more: it is as far from 32 times the least effect as from none."""
 _DENSE_WEIGHT = 3
-"""Of an effect of the dense part, relative to one of the tail."""
+"""Weight of an effect of the dense part, relative to one of the tail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ class SequentialTest:
     """Mean difference, ln ratio."""
     low: float
     high: float
-    """Of the confidence sequence, at 1 - alpha for all times together."""
+    """Ends of the confidence sequence, at 1 - alpha for all times together."""
     log_ratio: float
-    """Of the likelihoods: effect over no effect, nats."""
+    """Log ratio of the likelihoods: effect over no effect, nats."""
     log_against: float
     """Evidence against every effect, nats."""
     pairs: int
@@ -124,7 +124,7 @@ def good_begins(seed: str, block: int) -> bool:
     """Whether the good side boots first in a block: ABBA or BAAB, drawn at random.
 
     Args:
-        seed: Of the comparison.
+        seed: Seed of the comparison.
         block: Number of the block.
     """
     return bool(zlib.crc32(f"{seed} {block}".encode()) & 1)
@@ -151,7 +151,7 @@ class Blocks:
     begun: list[BlockBoot] = field(default_factory=list)
     """Boots of the block under way."""
     number: int = 0
-    """Of the block under way."""
+    """Number of the block under way."""
     runs: int = 0
     """Fewest runs of a boot; 0 without boots."""
 
@@ -200,7 +200,7 @@ def next_side(
 
     Args:
         blocks: By testbed.
-        seed: Of the comparison.
+        seed: Seed of the comparison.
         testbed: The idle one.
         running: Testbeds with a running boot of the comparison.
     """

@@ -25,7 +25,7 @@ _FLAT = 1e-9
 _ERROR, _POWER = 0.01, 0.9
 """Type I error and power of a planned measurement."""
 _CONFIDENCE = 0.9
-"""Of the intervals."""
+"""Confidence of the intervals."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _STEPS = 40
 """Iterations of golden section and bisection."""
@@ -53,7 +53,7 @@ class Components:
     boot: Spread
     """Between boots of one image."""
     confidence: float
-    """Of both intervals."""
+    """Confidence of both intervals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +149,14 @@ def components(groups: Sequence[Sequence[float]]) -> Components:
     if len(groups) < 2 or min(boots) < 1 or max(boots) < 2:  # noqa: PLR2004 - to see a scatter
         raise ValueError(
             "two images or more are needed, each with a boot, and one of them with two: "
-            f"there is {', '.join(map(str, boots)) or 'none'}"
+            f"found {', '.join(map(str, boots)) or 'none'}"
         )
     values = [value for group in groups for value in group]
     if not all(map(math.isfinite, values)):
-        raise ValueError("a value is no number: each must be the logarithm of a rate above 0")
+        raise ValueError("a value is not a number: each must be the logarithm of a rate above 0")
     total = math.sqrt(_squares(values) / (len(values) - 1))
     if total == 0:
-        raise ValueError("all boots are alike to the last digit: that is no measurement")
+        raise ValueError("all boots are equal to the last digit: that is not a measurement")
     likelihood = _Likelihood(groups)
     low, high = _SMALLEST * total, _LARGEST * total
 

@@ -79,7 +79,7 @@ def _check_scenario(scenario: ComparedScenario) -> None:
             )
         for value in one.pps:
             if not 0 <= value < math.inf:
-                raise ValueError(f"{where}: {value:g} is no rate in packets per second")
+                raise ValueError(f"{where}: {value:g} is not a rate in packets per second")
 
 
 def files(study: Study) -> dict[str, bytes]:

@@ -67,7 +67,7 @@ def _unpack(archive: Path, work: Path) -> None:
             if isinstance(error, OSError) and error.errno:
                 raise  # of the disk
             raise control.ServiceError(
-                f"{archive} is damaged, or no backup of netbisect: {error}"
+                f"{archive} is damaged, or not a backup of netbisect: {error}"
             ) from error
 
 
@@ -98,7 +98,7 @@ def _check_about(data: object) -> None:
         case {"format": int(number), "schema": str(schema), "netbisect": str(version)}:
             if number != FORMAT or not snapshots.is_known(schema):
                 raise control.ServiceError(
-                    f"this version cannot read the backup: it is of netbisect {version}, schema "
+                    f"this version cannot read the backup: it is from netbisect {version}, schema "
                     f"{schema}"
                 )
         case _:

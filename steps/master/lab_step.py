@@ -147,10 +147,10 @@ class LabStep(ShellMixin, BuildStep):
                 try:
                     await database_thread(self.settings).do(work)
                 except DatabaseUnavailableError as error:
-                    log.msg(f"{self.verb}: a fact is recorded later: {error}")
+                    log.msg(f"{self.verb}: a fact will be recorded later: {error}")
                 else:
                     return
-        raise DatabaseUnavailableError("the database was away or locked for too long")
+        raise DatabaseUnavailableError("the database was unavailable or locked for too long")
 
 
 def _summary(fact: Fact | Profile) -> str:

@@ -77,7 +77,7 @@ def comparison(
     job = record.job
     if not isinstance(job, CompareJob):
         raise StoreError(
-            f"job {record.id} is no comparison but a {serialization.tag_of(record.job)}"
+            f"job {record.id} is not a comparison but a {serialization.tag_of(record.job)}"
         )
     result = result or record.result
     effects = result.effects if isinstance(result, Confirmed | NotConfirmed) else ()
@@ -114,7 +114,7 @@ def bisection(
     job = record.job
     if not isinstance(job, BisectJob):
         raise StoreError(
-            f"job {record.id} is no bisection but a {serialization.tag_of(record.job)}"
+            f"job {record.id} is not a bisection but a {serialization.tag_of(record.job)}"
         )
     parent = ledger.jobs.get(record.parent) if record.parent is not None else None
     retest = parent if parent is not None and isinstance(parent.job, CompareJob) else None

@@ -95,7 +95,7 @@ class DocumentQueries:
                 touching = self.ledger.alerts.of_series(name.testbed, name.scenario, name.branch)
                 numbers = [one.id for one in touching if one.announced_at is not None]
                 return self.series_of(one, numbers)
-        raise StoreError(f"nothing was measured of the series {name.title}")
+        raise StoreError(f"there are no measurements of the series {name.title}")
 
     def series_of(self, history: SeriesHistory, alerts: Sequence[int]) -> SeriesDocument:
         """A series that was read; `alerts` are numbers of announced ones that were seen in it."""

@@ -34,7 +34,7 @@ from netbisect.workers.config.toml import FileError
 _BEFORE, _AFTER = 60, 30
 """Levels before and after a change in the plot of a case."""
 _FILES_MAX, _LINES_MAX, _WIDTH_MAX = 4, 80, 200
-"""Of a diff: files, lines, and characters of a line."""
+"""Limits of a diff: files, lines, and characters of a line."""
 
 
 def known_commit(ledger: Ledger, revision: str) -> Commit:

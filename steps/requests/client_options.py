@@ -80,7 +80,7 @@ def _client(
     folder: Path | None, server: str | None, token_file: Path | None, who: str
 ) -> RequestClient:
     if server is not None and folder is not None:
-        raise click.UsageError("--folder and --server exclude each other")
+        raise click.UsageError("--folder and --server are mutually exclusive")
     if server is not None:
         if token_file is None:
             raise click.UsageError("--server needs --token-file")

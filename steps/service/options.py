@@ -75,7 +75,7 @@ def ledger_of(options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 def settings_file(folder: Path | None, database: str | None = None) -> Path:
     """The settings in the folder of --folder, or in the current one; not with --database."""
     if folder is not None and database is not None:
-        raise click.UsageError("--folder and --database exclude each other")
+        raise click.UsageError("--folder and --database are mutually exclusive")
     return (folder or Path()) / SETTINGS
 
 

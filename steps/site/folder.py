@@ -61,7 +61,7 @@ def replacing(place: Path) -> Iterator[tuple[Path, Manifest]]:
     """
     place = place.resolve()
     if not place.name:
-        raise SiteError(f"{place} is no site; expected a new or empty folder")
+        raise SiteError(f"{place} is not a site; expected a new or empty folder")
     new, old = _beside(place, "new"), _beside(place, "old")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def _read(place: Path) -> Manifest:
         return Manifest(frozenset(content["files"]), pairs)
     except FileNotFoundError:
         raise SiteError(
-            f"{place} has files and is no site ({names[0]}); expected a new or empty folder"
+            f"{place} has files and is not a site ({names[0]}); expected a new or empty folder"
         ) from None
     except (ValueError, KeyError, TypeError):
         raise SiteError(

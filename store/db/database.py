@@ -186,7 +186,7 @@ def _parse(url: str) -> URL:
         parsed.get_dialect()
     except exc.NoSuchModuleError as error:
         raise StoreError(
-            f"the database url {redacted(parsed)} names no database that is known here; {_EXPECTED}"
+            f"the database url {redacted(parsed)} names an unknown kind of database; {_EXPECTED}"
         ) from error
     except exc.ArgumentError as error:
         raise StoreError(f"{url!r} is not a database URL; {_EXPECTED}") from error
@@ -215,14 +215,16 @@ def _lacking(url: URL, error: ImportError) -> StoreError:
 def _check_path(url: URL) -> None:
     if url.database in {None, "", ":memory:"}:
         raise StoreError(
-            f"the database url {redacted(url)} names no file, and what is kept in memory is "
-            "forgotten; expected sqlite:////path/to/file"
+            f"the database url {redacted(url)} names no file, and a database in memory is "
+            "lost at exit; expected sqlite:////path/to/file"
         )
     path = Path(str(url.database))
     if path.is_dir():
         raise StoreError(f"the database {path} is a directory; expected a file")
     if not path.parent.is_dir():
-        raise StoreError(f"the database {path} cannot be made: there is no directory {path.parent}")
+        raise StoreError(
+            f"the database {path} cannot be created: there is no directory {path.parent}"
+        )
     with contextlib.suppress(OSError):  # SQLite reports it
         # SQLite's other files get the same mode. Closing an existing file would release the locks
         # of other connections of this process.

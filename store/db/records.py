@@ -30,7 +30,7 @@ class JobState(StrEnum):
     OPEN = "open"
     CLOSED = "closed"
     HELD = "held"
-    """Of a cancelled request, until it is resumed."""
+    """State of a job of a cancelled request, until it is resumed."""
 
 
 class RequestState(StrEnum):
@@ -271,7 +271,7 @@ class Action(Base, kw_only=True):
     """None while it is open."""
     note: Mapped[str] = mapped_column(default="")
     intended_at: Mapped[float]
-    """Of an attempt that waits: when it will be submitted."""
+    """Time at which a waiting attempt will be submitted."""
     submitted_at: Mapped[float | None] = mapped_column(default=None)
     finished_at: Mapped[float | None] = mapped_column(default=None)
 

@@ -41,7 +41,7 @@ def is_known(schema: str) -> bool:
 @contextlib.contextmanager
 def _opened(path: Path, begin: str) -> Iterator[sqlite3.Connection]:
     if not path.exists():
-        raise StoreError(f"the database {path} is not there")
+        raise StoreError(f"the database {path} does not exist")
     try:
         with contextlib.closing(
             sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None)

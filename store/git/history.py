@@ -49,7 +49,7 @@ class History(Mirror):
             others = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             raise HistoryError(
                 f"there is no branch {branch!r} in {self.url}; "
-                f"there is {', '.join(names[:_SHOWN])}{others}"
+                f"found {', '.join(names[:_SHOWN])}{others}"
             )
         return revision
 
@@ -65,7 +65,7 @@ class History(Mirror):
             if revision is not None:
                 return revision
         raise NoCommitError(
-            f"{name!r} is no branch, tag or commit of {self.url}; "
+            f"{name!r} is not a branch, tag or commit of {self.url}; "
             "if it is new, it may not have been fetched yet"
         )
 

@@ -44,7 +44,7 @@ class Mirror:
     """
 
     directory: Path
-    """Of the clone; missing, empty, or made by `update`."""
+    """Folder of the clone; missing, empty, or made by `update`."""
     url: str
     """As `git fetch` takes it, also a path."""
     progress: Callable[[str], None] | None = field(default=None, kw_only=True)

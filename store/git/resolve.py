@@ -64,7 +64,7 @@ def resolve(history: History, name: str, *, default_branch: str) -> Commit | Rev
     """Resolves a name in the clone, without fetching.
 
     Args:
-        history: Of the tree under watch, fetched at least once.
+        history: History of the tree under watch, fetched at least once.
         name: A hash or the beginning of one, `r311849`, `stable/10@295802`, `n302145`,
             `main-n302145-0a1b2c3d`, a branch, a tag, `2026-11-01`, `2026-11-01T12:00Z`, any of
             them with `~3` behind it; `D5180`, `D5180@stable/14`; `r311848..r313448`.
@@ -305,7 +305,7 @@ class RevisionFinder:
         raise RevisionError(
             f"{reading}: no commit "
             + (f"of {reading.branch} " if reading.branch else "")
-            + "has both this number and this hash; the tree may be another one"
+            + "has both this number and this hash; it may be of another repository"
             + (", or one of these is meant" if likely else ", or not have been fetched yet"),
             self._candidates(likely),
             unknown=True,
@@ -314,11 +314,11 @@ class RevisionFinder:
     def _of_moment(self, reading: Moment) -> Iterator[tuple[str, str]]:
         branch = reading.branch or self._default
         if reading.since > time.time():
-            raise RevisionError(f"{reading} has not come yet")
+            raise RevisionError(f"{reading} is in the future")
         options = ("--first-parent", "-1", f"--min-age={max(reading.until, 0)}")
         revision = self._history.read("rev-list", *options, self._head_of(branch)).strip()
         if not revision:
-            raise RevisionError(f"{reading}: {branch} has no commit so early")
+            raise RevisionError(f"{reading}: {branch} has no commit that early")
         yield revision, str(Moment(reading.text, reading.until, branch))
 
     def _head_of(self, branch: str) -> str:
@@ -328,7 +328,7 @@ class RevisionFinder:
         names = list(self.branches)
         like = difflib.get_close_matches(branch, names, n=_SHOWN) or names[:_SHOWN]
         raise RevisionError(
-            f"there is no branch {branch!r} in {self._history.url}; there is {', '.join(like)}",
+            f"there is no branch {branch!r} in {self._history.url}; found {', '.join(like)}",
             unknown=True,
         )
 
@@ -372,8 +372,8 @@ class RevisionFinder:
         )
         like = difflib.get_close_matches(name, begun)
         return RevisionError(
-            f"{name!r} is no branch, tag or commit of {self._history.url}"
-            + (f"; there is {', '.join(like)}" if like else "")
+            f"{name!r} is not a branch, tag or commit of {self._history.url}"
+            + (f"; found {', '.join(like)}" if like else "")
             + "; if it is new, it may not have been fetched yet",
             unknown=True,
         )

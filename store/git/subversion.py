@@ -39,7 +39,7 @@ class SubversionCommit:
 
     number: int
     path: str
-    """Of the branch, such as head or stable/10; "" if unknown."""
+    """Path of the branch, such as head or stable/10; "" if unknown."""
     revision: str
 
 
@@ -153,7 +153,7 @@ def _rows(table: Path) -> Iterator[SubversionCommit]:
     try:
         lines = table.read_text(encoding="ascii").splitlines()
     except UnicodeDecodeError as error:
-        raise HistoryError(f"{table} holds more than ASCII, at byte {error.start}") from error
+        raise HistoryError(f"{table} has a byte that is not ASCII, at {error.start}") from error
     except OSError as error:
         raise HistoryError(f"{table} cannot be read: {error.strerror}") from error
     for at, line in enumerate(lines, 1):
@@ -162,6 +162,6 @@ def _rows(table: Path) -> Iterator[SubversionCommit]:
             yield SubversionCommit(int(row[1]), subversion_path(row[2]), row[3])
         elif line.strip() and not line.startswith("#"):
             raise HistoryError(
-                f"{table}, line {at}: expected a number, a branch and a full hash with a tab "
-                "between each, such as 311849, head and 40 digits"
+                f"{table}, line {at}: expected a number, a branch and a full hash, separated "
+                "by tabs, such as 311849, head and 40 digits"
             )

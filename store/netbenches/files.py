@@ -197,7 +197,7 @@ def images_of(
 def _checked(line: object, refusal: str) -> tuple[dict[str, Any], list[object]]:
     """A line and its points."""
     if not isinstance(line, dict):
-        raise NetbenchesError(f"{refusal}no object, but {line!r:.40}")
+        raise NetbenchesError(f"{refusal}not an object, but {line!r:.40}")
     points = line.get("points")
     if not isinstance(points, list | None):
         raise NetbenchesError(f"{refusal}no list @ line.points")
@@ -214,7 +214,7 @@ def _text(record: Mapping[str, Any], key: str) -> str:
 
 def _point(value: object) -> _Point:
     if not isinstance(value, dict):
-        raise ValueError(f"is {value!r} and no object")  # noqa: TRY004 - see images_of
+        raise ValueError(f"is {value!r}, not an object")  # noqa: TRY004 - see images_of
     image, revision, values = _text(value, "image"), value.get("rev"), value.get("v")
     if revision is None:
         if revision_of(image, "", "") is None:
@@ -394,7 +394,7 @@ def _values_of(path: Path) -> list[float]:
             value = math.nan
         if not _is_rate(value):
             raise NetbenchesError(
-                f"{path}:{count}: {line.strip()!r} is no rate in packets per second"
+                f"{path}:{count}: {line.strip()!r} is not a rate in packets per second"
             )
         values.append(value)
     return values

@@ -139,7 +139,7 @@ def change_alert(
 
     Args:
         writing: The transaction.
-        identifier: Of the alert.
+        identifier: Number of the alert.
         what: Reason.
         who: Author.
         state: New state; bisect/model/alert_state.py has the transitions.

@@ -67,7 +67,7 @@ class Checkout:
             shutil.rmtree(path, ignore_errors=True)
         new.parent.mkdir(parents=True, exist_ok=True)
         self.say(
-            f"cloning {self.source.repository} for the first time, which takes minutes where it "
+            f"cloning {self.source.repository} for the first time, which takes minutes if it "
             f"is large; {self.commands.log} has the progress"
         )
         clone = ["clone", "--progress", "--no-checkout", self.source.repository, str(new)]

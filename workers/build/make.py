@@ -60,7 +60,7 @@ class Make:
             LabFault: build failure.
         """
         if self.objects.from_future:
-            self.commands.say("the clock was set back: building without the objects from before")
+            self.commands.say("the clock was set back: building without earlier objects")
             self.objects.wipe()
         self._toolchain()
         mark = self.objects.kernel
@@ -70,7 +70,7 @@ class Make:
             fast = mark.done and mark.says(config=config) and not self.checkout.patched
             if self._buildkernel(compiler, config, fast=fast):
                 return
-            self.commands.say("it fails; once more without the objects of other revisions")
+            self.commands.say("the build failed; retrying without the objects of other revisions")
             self._toolchain(again=True)
             compiler = self._compiler_state()
         mark.begin(compiler=compiler, config=config)
@@ -161,7 +161,7 @@ class Make:
         if self._make_toolchain(of):
             return
         if others:
-            self.commands.say("it fails; once more from nothing")
+            self.commands.say("the build failed; retrying from scratch")
             self.objects.wipe()
             if self._make_toolchain(of):
                 return

@@ -61,15 +61,15 @@ def read(name: str, data: bytes) -> Patch:
         PatchError: not a diff, or paths outside the tree.
     """
     if len(data) > MOST_BYTES:
-        raise PatchError(f"{name}: a diff of at most {MOST_BYTES >> 20} MiB expected")
+        raise PatchError(f"{name}: expected a diff of at most {MOST_BYTES >> 20} MiB")
     start = data[:1024].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith(_PAGE):
         raise PatchError(
-            f"{name}: a diff expected, found a page of HTML: there is no such review, or only "
+            f"{name}: expected a diff, found a page of HTML: there is no such review, or only "
             "those who log in may see it"
         )
     if b"\0" in data:
-        raise PatchError(f"{name}: a diff expected, found binary data")
+        raise PatchError(f"{name}: expected a diff, found binary data")
     if data.count(b"\n") == data.count(b"\r\n"):
         data = data.replace(b"\r\n", b"\n")
     if not data.endswith(b"\n"):
@@ -78,11 +78,11 @@ def read(name: str, data: bytes) -> Patch:
     for line in _outside_hunks(data.split(b"\n")):
         mode = _MODE.match(line)
         if mode and mode[1] in _NO_FILES:
-            raise PatchError(f"{name}: changes of files expected, found {_NO_FILES[mode[1]]}")
+            raise PatchError(f"{name}: expected changes to files, found {_NO_FILES[mode[1]]}")
         paths.update((_path(name, path), None) for path in _named(line))
     paths.pop(_NOWHERE, None)
     if not paths:
-        raise PatchError(f"{name}: a diff expected, found no name of a file in it")
+        raise PatchError(f"{name}: expected a diff, found no name of a file in it")
     return Patch(name, data, tuple(paths))
 
 
@@ -135,7 +135,7 @@ def _path(name: str, path: bytes) -> str:
     if text.startswith(("/", '"')) or {"..", "."} & set(parts) or ".git" in text.lower().split("/"):
         # The text of a server is not repeated: it may be no server of reviews.
         found = repr(text) if name == BY_HAND else "one that is not"
-        raise PatchError(f"{name}: names of files inside the tree expected, found {found}")
+        raise PatchError(f"{name}: expected names of files inside the tree, found {found}")
     return text
 
 
@@ -172,7 +172,7 @@ class PatchStore:
         self.directory.mkdir(parents=True, exist_ok=True)
         if place.exists() and self._sound(place, patch.mark):
             if place.read_bytes() != patch.data:
-                raise PatchError(f"another patch is kept as {patch.mark} in {self.directory}")
+                raise PatchError(f"another patch is stored as {patch.mark} in {self.directory}")
             return patch.mark
         with tempfile.TemporaryDirectory(prefix=".new-", dir=self.directory) as folder:
             work = Path(folder) / "patch"

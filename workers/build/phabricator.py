@@ -50,7 +50,7 @@ def fetch(review: str, template: str) -> Patch:
         PatchError: unavailable, not a valid diff, or not downloaded after two minutes.
     """
     if not _REVIEW.match(review):
-        raise PatchError(f"{review!r}: the name of a review expected, such as D5180")
+        raise PatchError(f"{review!r}: expected the name of a review, such as D5180")
     address = template.replace("{review}", review)
     request = urllib.request.Request(  # noqa: S310 - the lab file allows http and https only
         address, headers={"User-Agent": "netbisect", "Accept": "text/plain, */*"}
@@ -86,11 +86,11 @@ def _download(review: str, request: urllib.request.Request) -> Patch:
         raise PatchError(f"{review}: {host} answers {error.code} {phrase}".rstrip()) from error
     except (http.client.HTTPException, ValueError) as error:
         raise PatchError(
-            f"{review}: {host} gives no valid HTTP answer ({type(error).__name__})"
+            f"{review}: {host} sent no valid HTTP response ({type(error).__name__})"
         ) from error
     except OSError as error:
         why = getattr(error, "reason", None) or error
-        raise PatchError(f"{review}: {host} cannot be asked: {why}") from error
+        raise PatchError(f"{review}: {host} cannot be reached: {why}") from error
     return read(review, data)
 
 

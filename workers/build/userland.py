@@ -78,7 +78,7 @@ class Userland:
         """
         names = self.differing()
         if names:
-            self.checkout.say(f"the kernel needs programs of its own: {', '.join(names)}")
+            self.checkout.say(f"the kernel needs its own programs: {', '.join(names)}")
             self.make.libraries()
         for name in names:
             built = self.make.program(_PLACES[name][0])

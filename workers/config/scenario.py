@@ -324,7 +324,7 @@ def _find(name: str, folders: Sequence[Path]) -> Path:
                 return path
     known = {path.stem for folder in places for path in folder.glob("*.toml")}
     known |= {path.parent.name for folder in places for path in folder.glob(f"*/{_OWN_FILE}")}
-    raise FileError(f"there is no scenario {name!r}; there is {', '.join(sorted(known))}")
+    raise FileError(f"there is no scenario {name!r}; found {', '.join(sorted(known))}")
 
 
 def load_scenario_folder(folder: Path) -> Scenario:

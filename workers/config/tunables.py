@@ -28,7 +28,7 @@ SYSCTL = re.compile(
 """Names of sysctls; `{ingress}` and `{egress}` stand for ports of the router."""
 _SYSCTL_VALUE = re.compile(r"[A-Za-z0-9._:-]{1,127}\Z")
 PREFIXES = ("hw.", "net.", "dev.", "kern.hz", "kern.sched.", "kern.ipc.", "machdep.", "vm.pmap.")
-"""Of tunables and sysctls that can change a rate; docs/lab.md lists them."""
+"""Prefixes of tunables and sysctls that can change a rate; docs/lab.md lists them."""
 
 
 @dataclass(frozen=True, slots=True)

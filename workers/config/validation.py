@@ -117,4 +117,4 @@ def find_named(items: Iterable[_N], name: str, kind: str) -> _N:
         if item.name == name:
             return item
     known = ", ".join(item.name for item in items) or "none"
-    raise FileError(f"there is no {kind} {name!r} in the lab file; there is {known}")
+    raise FileError(f"there is no {kind} {name!r} in the lab file; found {known}")

@@ -139,7 +139,7 @@ def link(
         interface: The interface.
         values: Sysctls with those of its flow control.
         line_rate_pps: Required rate in packets of 60 bytes.
-        share: Of that rate that passes the port.
+        share: Share of that rate that passes the port.
     """
     text = " ".join(filter(None, (interface.name, interface.mac, interface.status)))
     if interface.status not in ("", "active") or not interface.up:

@@ -14,7 +14,7 @@ from netbisect.workers.dut.base import BootMethod, not_on_zfs, settings_file
 from netbisect.workers.dut.running_kernel import RunningKernel
 
 NAME = "netbisect"
-"""Of the boot environment."""
+"""Name of the boot environment."""
 _LIST = ("bectl", "list", "-H")
 _MOUNT = "/tmp/netbisect.root"  # noqa: S108 - on the DUT, whose only user is root
 

@@ -69,7 +69,7 @@ class Inventory:
             raise PortNotFoundError(
                 f"{port.pci} has several interfaces: {listed}; expected a MAC address"
             )
-        raise PortNotFoundError(f"no interface {self._wanted(port)}; there is {listed}")
+        raise PortNotFoundError(f"no interface {self._wanted(port)}; found {listed}")
 
     def _matching(self, port: PortSelector) -> Iterable[Interface]:
         if port.mac:

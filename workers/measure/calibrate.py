@@ -121,7 +121,7 @@ def measure(plan: CalibrationPlan) -> CalibrationRuns:
                     stream.write("".join(f"{serialization.dumps(fact)}\n" for fact in facts))
             fruitless = 0 if _done(plan, runs) > done else fruitless + 1
             if fruitless == _FAILURES:
-                raise NoiseError(f"{_FAILURES} boots in a row gave nothing: {why_failed(facts)}")
+                raise NoiseError(f"{_FAILURES} boots in a row failed: {why_failed(facts)}")
     return runs
 
 

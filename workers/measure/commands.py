@@ -74,7 +74,7 @@ class ScenarioCommands:
         """Runs `measure`; returns its numbers by metric.
 
         Args:
-            results: Of the traffic: further variables, by name.
+            results: Additional variables from the traffic, by name.
             log: For its output, with the suffix .measure.json.
 
         Raises:

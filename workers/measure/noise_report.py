@@ -37,7 +37,7 @@ class ScenarioNoise:
     run: Spread | None
     """Between runs of a boot; None without boots of several runs."""
     single: float
-    """Of boots with one run, as in a comparison of two kernels."""
+    """Noise of boots with one run, as in a comparison of two kernels."""
     gap: bimodality.BootGap | None
     saturated: bool
     drops: dict[int, float]

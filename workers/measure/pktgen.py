@@ -52,7 +52,7 @@ class Outputs:
     received: Mapping[str, str]
     """By receiver."""
     shares: Mapping[str, float] = field(default_factory=dict)
-    """Of the packets that each of `sent` must offer; empty: equal ones."""
+    """Share of the packets that each of `sent` must offer; empty: equal shares."""
 
     @property
     def crashed(self) -> bool:

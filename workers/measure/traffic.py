@@ -40,7 +40,7 @@ class PktGen:
     process: Process
     log: Path
     share: float
-    """Of the packets that all generators offer together."""
+    """Share of the packets that all generators offer together."""
     port: str
     """Name of its interface."""
 
@@ -82,7 +82,7 @@ class _Order:
     """A pkt-gen to start."""
 
     part: str
-    """Of the testbed."""
+    """Part of the testbed."""
     command: list[str]
     port: str
     """Name of the interface."""

@@ -37,7 +37,7 @@ class ConsoleTap:
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self._group: ProcessGroup | None = None
-        """Of the process: also its children, which keep the pipe open."""
+        """The process and its children, which keep the pipe open."""
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
         self._lock = threading.Lock()

@@ -28,7 +28,7 @@ MACS = {
     "ingress": "52:54:00:00:00:11",
     "egress": "52:54:00:00:00:12",
 }
-"""Of the guest's ports. Its wires lead to this host alone, so they are the same everywhere."""
+"""MACs of the guest's ports. Its wires lead to this host alone, so they are the same everywhere."""
 PREPARED, OVERLAY, CONSOLE = "prepared.qcow2", "overlay.qcow2", "console.log"
 SERIAL = "serial.socket"
 _PIDFILE, _LOCK = "qemu.pid", "lock"
@@ -113,7 +113,7 @@ def alone(vm: Vm, doing: str) -> Iterator[None]:
         VmError: it is not prepared, or another process does not release it.
     """
     if not vm.directory.is_dir():
-        raise VmError(f"there is no {vm.directory}: `netbisect-lab vm prepare` makes it")
+        raise VmError(f"there is no {vm.directory}: `netbisect-lab vm prepare` creates it")
     with (vm.directory / _LOCK).open("a+") as stream:
         what, where = f"{doing} the virtual machine", f" in {vm.directory}"
         if who := locks.hold(stream, what, _SECONDS, lambda _: None, where):
@@ -152,7 +152,7 @@ def start(vm: Vm) -> bool:
             return False
         prepared = vm.directory / PREPARED
         if not prepared.exists():
-            raise VmError(f"there is no {prepared}: `netbisect-lab vm prepare` makes it")
+            raise VmError(f"there is no {prepared}: `netbisect-lab vm prepare` creates it")
         overlay = vm.directory / OVERLAY
         make_overlay(prepared, overlay)
         launch(vm, overlay)

@@ -74,7 +74,7 @@ def detect(
     """
     source = click.get_current_context().get_parameter_source("database")
     if files and source is not ParameterSource.DEFAULT:
-        raise click.UsageError("FILE and --database exclude each other")
+        raise click.UsageError("FILE and --database are mutually exclusive")
     data = of_files(files) if files else of_database(database)
     for sentence in (*data.errors, *data.notes):
         click.echo(sentence, err=True)

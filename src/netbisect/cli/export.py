@@ -143,8 +143,8 @@ def samples(ledger: Ledger, since: datetime | None, **wanted: str | None) -> Non
     known = ledger.samples.names()
     for kind, name in wanted.items():
         if name is not None and name not in known[kind]:
-            there = ", ".join(sorted(known[kind])[:6]) or "none at all"
-            raise StoreError(f"there is no {kind} {name!r} with samples; there is {there}")
+            there = ", ".join(sorted(known[kind])[:6]) or "none"
+            raise StoreError(f"there is no {kind} {name!r} with samples; found {there}")
     first = None if since is None else since.replace(tzinfo=UTC).timestamp()
     csv.write(ledger.samples.select(**wanted, since=first), sys.stdout)
 

@@ -50,7 +50,7 @@ def profile(
     testbed = lab.testbed(testbed_name)
     if scenario is not None and scenario not in testbed.scenarios:
         raise FileError(
-            f"{testbed.name} has no scenario {scenario!r}; there is {', '.join(testbed.scenarios)}"
+            f"{testbed.name} has no scenario {scenario!r}; found {', '.join(testbed.scenarios)}"
         )
     history = open_history(settings, lab)
     history.update()

@@ -184,7 +184,7 @@ def _study(
 ) -> Study:
     is_study = source is not None and source.suffix == _STUDY
     if source is not None and sets:
-        raise click.UsageError("SOURCE and --set exclude each other")
+        raise click.UsageError("SOURCE and --set are mutually exclusive")
     if (sets or is_study) and (choice.revisions or choice.testbed or choice.branch):
         raise click.UsageError(
             "--revision, --testbed and --branch do not apply to a study file or to --set"

@@ -98,7 +98,7 @@ class DemoService:
         self.report_wait: Callable[[str], object] = lambda _: None
         """Called with descriptions of waits."""
         self.password = ""
-        """Of the user `demo`, after `add_login`."""
+        """Password of the user `demo`, after `add_login`."""
         self._children: list[subprocess.Popen[bytes]] = []
 
     @property

@@ -93,7 +93,7 @@ def _parse(path: Path, content: bytes) -> list[Entry]:
         if isinstance(entry, Boot):
             boots.add(entry.id)
         if isinstance(entry, Sample) and (entry.boot not in boots or not entry.valid):
-            raise LogError(f"{path}, line {number}: expected a sample above 0 of an earlier boot")
+            raise LogError(f"{path}, line {number}: expected a sample above 0 from an earlier boot")
         entries.append(entry)
     return entries
 

@@ -193,8 +193,8 @@ def test_the_author_is_the_login_name_or_the_user_id(
         (["mute", "1", "--why", "x", "--until", "2020-01-01"], "2020-01-01 is not after today, 2"),
         (["--all", "show", "1"], "--all here applies to the list, not to 'show'"),
         (["forget", "1"], "No such command 'forget'"),
-        (["--folder", "."], "--folder and --database exclude each other"),
-        (["show", "1", "--folder", "."], "--folder and --database exclude each other"),
+        (["--folder", "."], "--folder and --database are mutually exclusive"),
+        (["show", "1", "--folder", "."], "--folder and --database are mutually exclusive"),
     ],
 )
 def test_invalid_arguments_are_refused(address: str, arguments: list[str], message: str) -> None:

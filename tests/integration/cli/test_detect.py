@@ -115,7 +115,7 @@ def test_series_are_selected_by_patterns(file: Path) -> None:
     assert listed(run(file, "--json", *both))[0][3] == 2
     wrong = run(file, "--series", "apu3-i210-2019")
     assert wrong.exit_code == 1
-    assert "there is no series 'apu3-i210-2019'; there is apu2-i210-2019/" in wrong.output
+    assert "there is no series 'apu3-i210-2019'; found apu2-i210-2019/" in wrong.output
 
 
 def test_since_takes_a_revision_or_a_day(file: Path) -> None:
@@ -171,7 +171,7 @@ def test_invalid_points_are_reported_and_skipped(file: Path, change: Any, senten
     ("bad", "sentence"),
     [
         ('{"id": "cut', "not a line of JSON"),
-        ("[1, 2]", "not a netbenches history: no object, but [1, 2]"),
+        ("[1, 2]", "not a netbenches history: not an object, but [1, 2]"),
         ('{"kind": "history"}', "required field missing @ line.points"),
         ('{"points": []}', "required field missing @ line.hw"),
     ],
@@ -275,11 +275,11 @@ def test_excluded_samples_are_reported(address: str) -> None:
 
 
 def test_a_missing_or_empty_database_is_refused(tmp_path: Path) -> None:
-    """A file and a database exclude each other."""
+    """A file and a database are mutually exclusive."""
     address = f"sqlite:///{tmp_path / 'new.sqlite'}"
     both = run(__file__, "--database", address)
     assert both.exit_code == 2
-    assert "FILE and --database exclude each other" in both.output
+    assert "FILE and --database are mutually exclusive" in both.output
     assert run(tmp_path / "gone.jsonl").exit_code == 2
     result = run("--database", address)
 

@@ -76,7 +76,7 @@ def test_a_file_a_folder_with_files_or_a_second_repository_is_refused(tmp_path: 
     both = ("--repository", "src.git", "--lab", tmp_path / "file")
     done = run("init", *both, tmp_path / "new")
     assert done.exit_code == 2
-    assert "--repository and --lab exclude each other" in done.output
+    assert "--repository and --lab are mutually exclusive" in done.output
     for path, why in (
         (tmp_path, "is not empty"),
         (tmp_path / "file", "cannot be used: Not a directory"),

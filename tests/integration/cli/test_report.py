@@ -215,7 +215,7 @@ def test_a_revision_is_found_by_the_number_of_its_label_and_shown_abbreviated() 
     (scenario,) = chosen(found, Choice(("n1", "n2")), print).scenarios
 
     assert [one.name for one in scenario.sets] == ["n1-111111111111", "n2-222222222222"]
-    with pytest.raises(click.ClickException, match=r"'n3'; there is 1{12}, 2{12}$"):
+    with pytest.raises(click.ClickException, match=r"'n3'; found 1{12}, 2{12}$"):
         chosen(found, Choice(("n3",)), print)
 
     names = ("n1-rc", "n2-rc")
@@ -230,7 +230,7 @@ def test_a_revision_is_found_by_the_number_of_its_label_and_shown_abbreviated() 
         (["--set", "old.pps"], "--set old.pps: expected NAME=FILE"),
         (["--set", "a=none", "--title", "t"], "none: No such file"),
         (["--set", "a=old.pps"], "there is no title"),
-        (["old.pps", "--set", "a=old.pps"], "SOURCE and --set exclude each other"),
+        (["old.pps", "--set", "a=old.pps"], "SOURCE and --set are mutually exclusive"),
         ([*SETS, "--revision", "r1"], "--revision, --testbed and --branch do not apply"),
         ([*SETS, "--scenario", "a", "--scenario", "b"], "a study file can have several"),
         ([*SETS, "--flame-graph", "a=old.pps"], "old.pps: not an SVG"),
@@ -241,15 +241,15 @@ def test_a_revision_is_found_by_the_number_of_its_label_and_shown_abbreviated() 
         (["nowhere.toml"], "'nowhere.toml' does not exist"),
         (
             ["h.jsonl", "--revision", "311847"],
-            "there is no revision '311847'; there is r311849, r311848",
+            "there is no revision '311847'; found r311849, r311848",
         ),
         (["h.jsonl", "--revision", "r3"], "r3 is ambiguous: r311848, r311849"),
         (
             ["h.jsonl", "--revision", "r311849"],
             "nothing to compare: expected another revision beside",
         ),
-        (["h.jsonl", "--testbed", "bix"], "there is no testbed 'bix'; there is box-igb"),
-        (["h.jsonl", "--scenario", "pf"], "there is no scenario 'pf'; there is inet4-forwarding"),
+        (["h.jsonl", "--testbed", "bix"], "there is no testbed 'bix'; found box-igb"),
+        (["h.jsonl", "--scenario", "pf"], "there is no scenario 'pf'; found inet4-forwarding"),
         (["h.jsonl", "--branch", "main"], "there is no branch 'main' at all"),
     ],
 )

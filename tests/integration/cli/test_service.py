@@ -158,7 +158,7 @@ def test_a_profile_is_queued_until_it_has_a_result(own_service: Path) -> None:
         pass
     assert "done before" in run(*command).output
     for words, message in (
-        (["main", "--scenario", "inet5"], "c2558 has no scenario 'inet5'; there is inet4-forward"),
+        (["main", "--scenario", "inet5"], "c2558 has no scenario 'inet5'; found inet4-forward"),
         (["nothing"], "nothing"),
         (["main", "main~1", "main~2"], "expected one or two revisions"),
     ):

@@ -26,7 +26,7 @@ def test_failed_setup_leaves_nothing(sample_tree: SampleTree, tmp_path: Path) ->
     with pytest.raises(LabError) as caught:
         setup.prepare(tmp_path, repository=sample_tree.repository, testbeds=("c2758",))
     known = ", ".join(setup.TESTBEDS)
-    assert str(caught.value) == f"no such testbed: c2758; there is {known}"
+    assert str(caught.value) == f"no such testbed: c2758; found {known}"
     assert not [*tmp_path.iterdir()]
     (tmp_path / "mine").write_text("")
     with pytest.raises(LabError, match="is not empty"):

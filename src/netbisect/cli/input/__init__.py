@@ -13,7 +13,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """The end of an error message about an unknown name: the most similar known names."""
     names = [one for one in dict.fromkeys(known) if one]
     similar = difflib.get_close_matches(name, names, n=MAX_SUGGESTIONS) or names[:MAX_SUGGESTIONS]
-    return f"; there is {', '.join(similar)}" if similar else " at all"
+    return f"; found {', '.join(similar)}" if similar else " at all"
 
 
 def without_number(name: str, known: Iterable[str]) -> str:

@@ -75,5 +75,5 @@ def profile(name: str) -> MachineProfile:
     path = Path(str(resources.files("netbisect.demo.lab"))) / "profiles.toml"
     profiles = toml.load(path, dict[str, MachineProfile])
     if name not in profiles:
-        raise toml.FileError(f"{path}: no profile {name!r}; there is {', '.join(profiles)}")
+        raise toml.FileError(f"{path}: no profile {name!r}; found {', '.join(profiles)}")
     return profiles[name]

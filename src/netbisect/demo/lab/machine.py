@@ -49,7 +49,7 @@ class Clone:
     route: str = ""
     """Network behind it."""
     endpoint: str = ""
-    """Of the peer of wg(4), or `:PORT` of one that listens."""
+    """Endpoint of the peer of wg(4), or `:PORT` of one that listens."""
     sent: int = 0
 
     @property

@@ -84,7 +84,7 @@ class SimulatedRouter(SimulatedMachine):
         self._hot = False
         self.serves_tcp = False
         self.busy_seconds = 0.0
-        """Of all processors together since the boot."""
+        """Busy time of all processors together since the boot."""
         self.partitions: list[DiskPartition] = []
         self.booted: DiskPartition | None = None
         self.root_writable = False

@@ -228,7 +228,7 @@ class LabSimulator:
         del shell
         if not arguments or arguments[0] not in self.machines:
             known = ", ".join(self.machines)
-            raise CommandFailedError(f"no such machine: {' '.join(arguments)}; there is {known}")
+            raise CommandFailedError(f"no such machine: {' '.join(arguments)}; found {known}")
         return self.machines[arguments[0]]
 
     def _router(self, shell: Shell, arguments: list[str]) -> SimulatedRouter:
@@ -248,7 +248,7 @@ class LabSimulator:
         try:
             fault = InjectedFault(" ".join(arguments[1:]))
         except ValueError as error:
-            raise CommandFailedError(f"{error}; there is {', '.join(InjectedFault)}") from error
+            raise CommandFailedError(f"{error}; found {', '.join(InjectedFault)}") from error
         await machine.break_down(fault)
 
     async def _mend(self, shell: Shell, arguments: list[str]) -> None:

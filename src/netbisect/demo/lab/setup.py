@@ -60,7 +60,7 @@ def prepare(
     """
     unknown = [one for one in testbeds if isinstance(one, str) and one not in TESTBEDS]
     if unknown or not testbeds:
-        raise LabError(f"no such testbed: {', '.join(unknown)}; there is {', '.join(TESTBEDS)}")
+        raise LabError(f"no such testbed: {', '.join(unknown)}; found {', '.join(TESTBEDS)}")
     if place.exists() and any(place.iterdir()):
         raise LabError(f"{place} is not empty: a lab is written into a folder of its own")
     place = place.resolve()

@@ -26,13 +26,13 @@ class Tables:
     ipf_packets: int = 0
     """Packets since the rules of ipf were loaded."""
     addresses: dict[str, set[str]] = field(default_factory=dict)
-    """Of the table of pf or ipfw."""
+    """Addresses of the table of pf or ipfw."""
     routes: set[str] = field(default_factory=set)
     """Added networks."""
     bird_routes: int = 0
     """Number of networks that BIRD has added."""
     flows: int = 0
-    """Of the last traffic."""
+    """Flows of the last traffic."""
 
     def states(self, firewall: str) -> int:
         """States of pf, two per flow, or of ipfw."""

@@ -96,7 +96,7 @@ class SimulatedLink:
     receiver: Host
     receiver_port: str
     flows: list[Flow] = field(default_factory=list)
-    """Of the last senders; several send at the same time from a ring each."""
+    """Flows of the last senders; several send at the same time from a ring each."""
     outage: tuple[float, float] | None = None
     """Begin and end of the link failure."""
     answers: bool = False

@@ -48,8 +48,8 @@ def test_every_selected_run_is_a_row(filled_ledger: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--testbed", "x"), "there is no testbed 'x' with samples; there is c2558"),
-        (("--branch", "x"), "there is no branch 'x' with samples; there is stable/15"),
+        (("--testbed", "x"), "there is no testbed 'x' with samples; found c2558"),
+        (("--branch", "x"), "there is no branch 'x' with samples; found stable/15"),
         (("--since", "yesterday"), "does not match the format"),
     ],
 )

@@ -242,7 +242,7 @@ def test_a_backup_that_cannot_be_made_is_reported(service: Path, tmp_path: Path)
     output = failed()
     assert "damaged" in output or "malformed" in output
     (service / "netbisect.sqlite").unlink()
-    assert "netbisect.sqlite is not there" in failed()
+    assert "netbisect.sqlite does not exist" in failed()
     settings = service / control.SETTINGS
     text = settings.read_text()
     line = text[text.index("# database = ") :].partition("\n")[0]
@@ -262,7 +262,7 @@ def test_a_damaged_archive_and_another_file_are_refused(archive: Path, tmp_path:
         archive.write_bytes(changed)
         refused(archive, tmp_path / "new")
     archive.write_text("text")
-    assert "or no backup of netbisect" in refused(archive, tmp_path / "new")
+    assert "or not a backup of netbisect" in refused(archive, tmp_path / "new")
 
 
 Members = list[tuple[tarfile.TarInfo, bytes]]
@@ -302,7 +302,7 @@ def test_a_backup_of_a_newer_netbisect_is_refused(archive: Path, tmp_path: Path)
             [(member, json.dumps(json.loads(data) | newer | {"more": 1}).encode()), *others],
         )
         output = refused(archive, tmp_path / "new")
-        assert "this version cannot read the backup: it is of netbisect" in output
+        assert "this version cannot read the backup: it is from netbisect" in output
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="tarfile itself needs its filters")

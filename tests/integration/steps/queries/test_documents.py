@@ -195,9 +195,9 @@ def test_export_prints_each_document(filled_ledger: Any) -> None:
     for arguments, message in (
         (["alert", "9"], "there is no alert 9"),
         (["comparison", "9"], "there is no job 9"),
-        (["comparison", "1"], "job 1 is no comparison but a night"),
-        (["bisection", "3"], "job 3 is no bisection but a comparison"),
-        (["series", "a", "b", "c"], "nothing was measured of the series a/b/c"),
+        (["comparison", "1"], "job 1 is not a comparison but a night"),
+        (["bisection", "3"], "job 3 is not a bisection but a comparison"),
+        (["series", "a", "b", "c"], "there are no measurements of the series a/b/c"),
     ):
         assert export(*arguments) == (1, f"Error: {message}\n")
 

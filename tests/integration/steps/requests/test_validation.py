@@ -148,8 +148,8 @@ def test_invalid_fields_are_rejected(unchanged: RequestService) -> None:
         (spec("main", "$(touch x)"), "subjects", "$(touch x)"),
         (spec("main", "main" + "+D0"), "subjects", ""),
         (with_diff(b"x" * (MOST_BYTES + 1)), "patches", "at most 10 MiB"),
-        (with_diff(OUTSIDE), "patches", "inside the tree expected"),
-        (with_diff(b""), "patches", "a diff expected"),
+        (with_diff(OUTSIDE), "patches", "names of files inside the tree"),
+        (with_diff(b""), "patches", "expected a diff"),
     ):
         assert message in refused(unchanged, body)[field], message
     faults = refused(unchanged, spec("main~3", "main"), who="a\nb")

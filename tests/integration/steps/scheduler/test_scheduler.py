@@ -29,7 +29,7 @@ from netbisect.workers.build.artifacts import ARCHIVE, FACT
 from netbisect.workers.build.patches import PatchStore, read
 
 GONE = (
-    "there is no testbed 'gone' in the lab file; there is c2558; "
+    "there is no testbed 'gone' in the lab file; found c2558; "
     "the master reads a changed lab file after SIGHUP"
 )
 

@@ -126,9 +126,9 @@ def test_other_folders_are_refused(small_site: Site, tmp_path: Path) -> None:
         assert message in result.output
         assert sorted([*notes.iterdir(), *small_site.folder.iterdir()]) == before
 
-    message = "has files and is no site (notes.txt); expected a new or empty folder"
+    message = "has files and is not a site (notes.txt); expected a new or empty folder"
     refused(notes, message)
-    refused(Path("/"), "Error: / is no site; expected a new or empty folder")
+    refused(Path("/"), "Error: / is not a site; expected a new or empty folder")
     refused(notes / "notes.txt" / "out", "cannot be written: File exists")
     with small_site.folder.with_name(LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -140,7 +140,7 @@ def test_other_folders_are_refused(small_site: Site, tmp_path: Path) -> None:
 
 def test_invalid_arguments_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    both = "--folder and --database exclude each other"
+    both = "--folder and --database are mutually exclusive"
     for arguments, message in (
         (["--database", "sqlite:////nowhere/at/all"], "there is no database"),
         (["--database", "oracle://x"], "neither SQLite nor PostgreSQL"),

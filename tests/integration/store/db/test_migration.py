@@ -105,7 +105,7 @@ def test_database_with_an_unknown_schema_is_rejected(
     ("url", "why"),
     [
         ("/var/db/netbisect.sqlite", "is not a database URL; expected sqlite:////path/to/file or"),
-        ("nosuchdb://host/name", "names no database that is known here"),
+        ("nosuchdb://host/name", "names an unknown kind of database"),
         ("sqlite://", "names no file"),
         ("sqlite:///:memory:", "names no file"),
         ("sqlite:////no/such/directory/x.sqlite", "there is no directory /no/such/directory"),

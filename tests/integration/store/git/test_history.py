@@ -280,7 +280,7 @@ def test_unknown_names_are_reported(tree: Repository, history: History) -> None:
     with pytest.raises(HistoryError) as caught:
         history.head("stable/14")
     assert str(caught.value) == (
-        f"there is no branch 'stable/14' in {tree.directory}; there is main, stable/15"
+        f"there is no branch 'stable/14' in {tree.directory}; found main, stable/15"
     )
     for name in ("nothing", "0" * 40, "-x", "main..main", ""):
         with pytest.raises(HistoryError, match=r"is no branch, tag or commit|cannot be read"):

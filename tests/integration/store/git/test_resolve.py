@@ -133,7 +133,7 @@ def test_an_ambiguous_abbreviation_lists_its_commits(tree: Tree, history: Histor
         ("f" * 40, "has a hash that is ffff"),
         ("0123456789ab", "has a hash that begins with 0123456789ab"),
         ("stable/15", "there is stable/14; if it is new, it may not have been fetched yet"),
-        ("nothing", "'nothing' is no branch, tag or commit of"),
+        ("nothing", "'nothing' is not a branch, tag or commit of"),
         ("n500", "n500: main has 32 commits"),
         ("stable/14-n500", "stable/14-n500: stable/14 has 30 commits"),
         ("stable/9-n5", "there is no branch 'stable/9'"),
@@ -141,12 +141,12 @@ def test_an_ambiguous_abbreviation_lists_its_commits(tree: Tree, history: Histor
         ("r3059", "r3059 changed no branch that is known; main@3059 means main as it was then"),
         ("r9999", "r9999 is unknown; the last number of Subversion in"),
         ("stable/9@3100", "stable/9 is unknown up to r3100"),
-        ("HEAD", "'HEAD' is no branch, tag or commit"),
-        ("FETCH_HEAD", "'FETCH_HEAD' is no branch"),
-        ("config", "'config' is no branch"),
+        ("HEAD", "'HEAD' is not a branch, tag or commit"),
+        ("FETCH_HEAD", "'FETCH_HEAD' is not a branch"),
+        ("config", "'config' is not a branch"),
         ("../../etc/passwd", "expected two ends of a range"),
-        ("9000-01-01", "9000-01-01 has not come yet"),
-        ("1999-01-01", "1999-01-01: main has no commit so early"),
+        ("9000-01-01", "9000-01-01 is in the future"),
+        ("1999-01-01", "1999-01-01: main has no commit that early"),
         ("main~32", "main~32: main is commit 32 of its line, which has none 32 before it"),
     ],
 )
@@ -232,11 +232,11 @@ def test_added_changed_and_removed_notes_are_followed(tree: Tree, history: Histo
     [
         (
             "2001 main 0a1b\n",
-            "line 1: expected a number, a branch and a full hash with a tab between each",
+            "line 1: expected a number, a branch and a full hash, separated by tabs",
         ),
         (f"# x\n2001\tmain\t{'g' * 40}\n", "line 2: expected a number"),
         (f"2001\tmain\t{'0' * 39}\n", "line 1: expected a number"),
-        ("\u0660\n", "holds more than ASCII, at byte 0"),
+        ("\u0660\n", "has a byte that is not ASCII, at 0"),
     ],
 )
 def test_an_invalid_table_is_reported(

@@ -311,7 +311,7 @@ def test_a_revision_is_read_from_any_file(
         ),
         ("", None, "No such file or directory"),
         ("311849.pps", "\n", "311849: r311849 has no boot; expected a histories.jsonl"),
-        ("311849.pps", "500000\n\n1.2.3\n", ".pps:3: '1.2.3' is no rate in packets per second"),
+        ("311849.pps", "500000\n\n1.2.3\n", ".pps:3: '1.2.3' is not a rate in packets per second"),
     ],
 )
 def test_a_folder_without_data_is_reported(

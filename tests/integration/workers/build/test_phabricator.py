@@ -137,7 +137,7 @@ def test_errors_do_not_quote_the_response(phabricator: _Phabricator) -> None:
 
 def test_invalid_review_names_are_not_requested(phabricator: _Phabricator) -> None:
     for name in ("5180", "D0", "D", "D5180/../D1", "d5180", "D5180\n", "D1 2", ""):
-        with pytest.raises(PatchError, match="the name of a review expected, such as D5180"):
+        with pytest.raises(PatchError, match="expected the name of a review, such as D5180"):
             review.fetch(name, phabricator.template)
     assert phabricator.record == []
 
@@ -162,7 +162,7 @@ def test_endless_or_truncated_responses_are_reported(phabricator: _Phabricator) 
         handler.wfile.write(diff().encode())
 
     for answer, message in (
-        (endless, "D1: a diff of at most 10 MiB expected"),
+        (endless, "D1: expected a diff of at most 10 MiB"),
         (half, f"sent {len(diff())} bytes and not the rest"),
         (_redirect("/D1?download=true", b"x" * 1000), r"^D1: .*:\d+ redirects more than 4 times"),
     ):
@@ -196,7 +196,7 @@ def test_a_slow_response_times_out(
                 review.fetch(name, phabricator.template)
         monkeypatch.setattr(review, "_LONGEST", 120)
         monkeypatch.setattr(review, "_SILENCE", 0.2)
-        with pytest.raises(PatchError, match=r"D3: .* cannot be asked: timed out"):
+        with pytest.raises(PatchError, match=r"D3: .* cannot be reached: timed out"):
             review.fetch("D3", phabricator.template)
     finally:
         ended.set()

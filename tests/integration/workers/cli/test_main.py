@@ -184,11 +184,11 @@ def test_unknown_name_has_status_2(run: Run, running_lab: RunningLab, tmp_path: 
     for arguments, message in (
         (
             ("recover", "--testbed", "c2758"),
-            "there is no testbed 'c2758' in the lab file; there is c2558, e5-2650",
+            "there is no testbed 'c2758' in the lab file; found c2558, e5-2650",
         ),
         (
             ("build", "--builder", "arm64", "--revision", "0" * 40, "--config", "GENERIC"),
-            "there is no builder 'arm64' in the lab file; there is amd64",
+            "there is no builder 'arm64' in the lab file; found amd64",
         ),
         (
             ("boot", "--testbed", "c2558", "--kernel", "0" * 64, "--kernels", "nowhere"),

@@ -188,10 +188,12 @@ def test_folder_may_have_an_odd_name(machine: Vm) -> None:
 def test_missing_requirements_are_reported(machine: Vm, folder: Path) -> None:
     """The messages name the remedy, and nothing is started."""
     absent = replace(machine, directory=folder / "absent")
-    with pytest.raises(VmError, match=r"there is no .*absent: `netbisect-lab vm prepare` makes it"):
+    with pytest.raises(
+        VmError, match=r"there is no .*absent: `netbisect-lab vm prepare` creates it"
+    ):
         vm.start(absent)
     (machine.directory / vm.PREPARED).unlink(missing_ok=True)
-    with pytest.raises(VmError, match=r"prepared\.qcow2: `netbisect-lab vm prepare` makes it"):
+    with pytest.raises(VmError, match=r"prepared\.qcow2: `netbisect-lab vm prepare` creates it"):
         vm.start(machine)
     with pytest.raises(VmError, match="there is no qemu-missing on this host"):
         vm.version(replace(machine, qemu="qemu-missing"))

@@ -51,7 +51,7 @@ def test_intervals_have_90_percent_coverage(image: float) -> None:
     ("groups", "message"),
     [
         ([[1.0, 2.0]], "two images or more are needed"),
-        ([[1.0], [2.0]], "one of them with two: there is 1, 1"),
+        ([[1.0], [2.0]], "one of them with two: found 1, 1"),
         ([[1.0, math.nan], [2.0]], "a value is no number"),
         ([[1.0, 1.0], [1.0]], "alike to the last digit"),
     ],

@@ -54,14 +54,14 @@ HOSTILE = {
     "HTML": (PAGE, "found a page of HTML: there is no such review, or only those who log in"),
     "HTML with a byte order mark": (f"\ufeff{PAGE}", "found a page of HTML"),
     "binary": ("\x00\x01\x02" + diff(), "found binary data"),
-    "large": (diff() + "x" * MOST_BYTES, "a diff of at most 10 MiB expected"),
-    "parent directory": (diff("a/../../etc/passwd"), "names of files inside the tree expected"),
+    "large": (diff() + "x" * MOST_BYTES, "expected a diff of at most 10 MiB"),
+    "parent directory": (diff("a/../../etc/passwd"), "expected names of files inside the tree"),
     "parent directory in a later file": (
         diff() + diff("a/sys/../../../x"),
         "found one that is not",
     ),
     "absolute": (diff("/etc/passwd", "/etc/passwd"), "found one that is not"),
-    "quoted": (diff('"a/\\056\\056/x"'), "names of files inside the tree expected"),
+    "quoted": (diff('"a/\\056\\056/x"'), "expected names of files inside the tree"),
     ".git": (diff("a/.git/hooks/post-checkout"), "found one that is not"),
     ".GIT": (diff("a/.GIT/config"), "found one that is not"),
     "rename to a parent directory": (

@@ -183,14 +183,14 @@ def test_paths_are_relative_to_the_lab_file(tmp_path: Path, text: str) -> None:
         (
             '["inet4-forwarding"]',
             '["inet4-frowarding"]',
-            "testbeds[1].scenarios: there is no scenario 'inet4-frowarding'; there is "
+            "testbeds[1].scenarios: there is no scenario 'inet4-frowarding'; found "
             + ", ".join(sorted(path.stem for path in builtin_scenarios().glob("*.toml"))),
         ),
         ('["inet4-forwarding"]', "[]", "testbeds[1]: scenarios: expected at least one"),
         (
             'arch = "amd64"\nkernel_config',
             'arch = "arm64"\nkernel_config',
-            "testbed 'c2558': no builder has arch 'arm64'; there is amd64",
+            "testbed 'c2558': no builder has arch 'arm64'; found amd64",
         ),
         (
             'ingress = { mac = "00:08:a2:09:33:da" }',
@@ -439,9 +439,9 @@ def test_builtin_scenarios_have_builtin_bases(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("base", "message"),
     [
-        ('"nothing"', "there is no scenario 'nothing'; there is "),
+        ('"nothing"', "there is no scenario 'nothing'; found "),
         ('"inet4-ipsec"', "'inet4-ipsec' has a base itself; expected a scenario without one"),
-        ("5", "there is no scenario '5'; there is "),
+        ("5", "there is no scenario '5'; found "),
     ],
 )
 def test_invalid_base_is_reported(tmp_path: Path, base: str, message: str) -> None:

@@ -60,10 +60,10 @@ def test_pci_address_finds_a_port_with_any_driver() -> None:
     [
         (
             "pci0:9:0:0",
-            "no interface at pci0:9:0:0, where pciconf knows no device; there is cxl0, ",
+            "no interface at pci0:9:0:0, where pciconf knows no device; found cxl0, ",
         ),
-        ("pci0:6:0:0", "no interface at pci0:6:0:0, whose device has no driver; there is cxl0, "),
-        ("pci0:2:0:0", "no interface at pci0:2:0:0 (igb0); there is cxl0, cxl1, lo0"),
+        ("pci0:6:0:0", "no interface at pci0:6:0:0, whose device has no driver; found cxl0, "),
+        ("pci0:2:0:0", "no interface at pci0:2:0:0 (igb0); found cxl0, cxl1, lo0"),
         ("pci0:4:0:4", "pci0:4:0:4 has several interfaces: cxl0, cxl1; expected a MAC address"),
     ],
 )
@@ -113,5 +113,5 @@ def test_missing_port_is_reported_with_the_present_ones() -> None:
         with pytest.raises(PortNotFoundError) as caught:
             Inventory(tuple(parse_interfaces(IFCONFIG))).find(port)
         assert str(caught.value) == (
-            f"no interface {wanted}; there is igb0 00:0d:b9:41:ca:3c, vcxl0 00:07:43:2e:e4:72, lo0"
+            f"no interface {wanted}; found igb0 00:0d:b9:41:ca:3c, vcxl0 00:07:43:2e:e4:72, lo0"
         )

@@ -106,7 +106,7 @@ class _Run:
         return int(self.options.get("-c", "1")) or self.host.processors
 
     def share(self) -> float:
-        """Of a processor per thread; `-a` is taken modulo the number of allowed ones."""
+        """Share of a processor per thread; `-a` is taken modulo the number of allowed ones."""
         if "-a" not in self.options:
             return 1.0
         first = int(self.options["-a"])

@@ -28,7 +28,7 @@ _BELOW = ("fork_exit", "ithread_loop", "intr_event_execute_handlers", "msix_que"
 _IDLE = ("fork_exit", "sched_idletd", "cpu_idle")
 _IDLE_SHARE = 0.001
 _IDLE_CYCLES = 1e6
-"""Of a processor in a second without packets."""
+"""Cycles of a processor in a second without packets."""
 _INLINE = ("mbuf", "route")
 """Cost centres without counted callees."""
 _STARVED = 24

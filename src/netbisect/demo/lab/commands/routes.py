@@ -13,7 +13,7 @@ from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import CommandFailedError, Shell
 
 GATEWAY = "198.19.0.1"
-"""Of the networks behind the egress."""
+"""Gateway of the networks behind the egress."""
 _BEHIND = {
     "198.19.10.64/26": (3, "198.21.0.1"),
     "198.18.0.0/16": (0, "198.18.0.1"),

@@ -10,7 +10,7 @@ from netbisect.demo.lab.router import SimulatedRouter
 from netbisect.demo.lab.shell import CommandFailedError, Shell, named
 
 _WRITABLE = ("kern.hwpmc.mincount", "kern.random.harvest.mask")
-"""Of those below kern and hw."""
+"""Writable ones of those below kern and hw."""
 _OF_ALL_PORTS = re.compile(r"dev\.(em|igb)\.\d+\.fc")
 """They show the value that was set last: `input` of em_set_flowcntl() is static."""
 

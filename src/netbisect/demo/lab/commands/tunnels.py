@@ -13,7 +13,7 @@ from netbisect.demo.lab.traffic import Network
 
 _SEGMENT_BITS = 8 * 1448
 _FRAME_BITS = 8 * 1538
-"""Of a full TCP segment on the wire, with preamble and gap."""
+"""Bits of a full TCP segment on the wire, with preamble and gap."""
 
 
 async def setkey(router: SimulatedRouter, shell: Shell, arguments: list[str]) -> int:
