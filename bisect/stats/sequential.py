@@ -222,7 +222,7 @@ def block_test(
 
     Args:
         blocks: By testbed.
-        noise_of: By testbed; unless all are known, the test by symmetry takes part.
+        noise_of: By testbed; unless all are known, the test by symmetry is used, too.
         boot_sd: Expected standard deviation of a boot, ln pps, by its number of runs.
         weight: Its degrees of freedom.
         effects: Equally likely effects, ln ratios.

@@ -94,7 +94,7 @@ def compile_patterns(self: pathmatch.Matcher) -> None:
 def on_leave(self: connector.MasterService, details: Any) -> None:
     """Ends the process when the router is lost; Buildbot stops only its services."""
     if not self.leaving:
-        exit_for_restart(f"the router of the masters is lost ({details.reason})")
+        exit_for_restart(f"the router of the masters was lost ({details.reason})")
 
 
 def render_events(self: sse.EventResource, request: Request) -> int | None:

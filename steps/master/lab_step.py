@@ -45,7 +45,7 @@ _ERROR_PREFIX = "netbisect-lab: "
 _MEANINGS = {
     EXIT_USAGE: "the lab file or the command line is wrong",
     EXIT_UNMEASURABLE: "this revision cannot be measured",
-    EXIT_LAB: "the lab needs its owner",
+    EXIT_LAB: "the lab needs repair",
 }
 
 

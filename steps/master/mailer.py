@@ -212,7 +212,7 @@ class Mailer(BuildbotService):
             when, why = next_try(mail, error, time.time()), _reason(error)
             left = error.recipients if isinstance(error, PartlyRefusedError) else mail.recipients
             await store.do(lambda ledger: ledger.mails.failed(mail.id, why, when, left))
-            then = "given up" if when is None else "it will be retried"
+            then = "it will not be retried" if when is None else "it will be retried"
             log.msg(f"mail {mail.id} could not be sent ({why}); {then}")
         else:
             await store.do(lambda ledger: ledger.mails.sent(mail.id))

@@ -72,7 +72,7 @@ def read_maildir(ledger: Ledger, settings: Settings) -> list[str]:
                 lines.append(execute(ledger, settings, mail.read(MAIL_MAX)))
             path.rename(seen)
         except OSError as error:  # it delays no other mail
-            lines.append(f"a mail is read again: {error}")
+            lines.append(f"a mail will be read again: {error}")
     return lines
 
 

@@ -26,7 +26,7 @@ def _of_stalls(stalled: StallHistory) -> Iterator[Metric]:
     )
     yield Metric(
         "netbisect_last_stall_timestamp_seconds",
-        "Time of the last one, in seconds since the epoch.",
+        "Time of the last stall, in seconds since the epoch.",
         {(one.ended,): one.at for one in stalled.latest},
         ("ended",),
     )
@@ -63,7 +63,7 @@ def _of_ledger(ledger: Ledger) -> Iterator[Metric]:
             ("testbed",),
         ),
         ("alerts", "", "Alerts, by state.", ("state",)),
-        ("mails", "", "Mails that wait, or were given up.", ("state",)),
+        ("mails", "", "Waiting and failed mails, by state.", ("state",)),
         (
             "oldest_mail",
             "_timestamp_seconds",

@@ -60,7 +60,7 @@ def _json(content: bytes) -> object:
     except UnicodeError as error:
         raise CallError(400, "expected JSON in UTF-8, without unpaired surrogates") from error
     except RecursionError as error:
-        raise CallError(400, "expected JSON of a few levels") from error
+        raise CallError(400, "expected JSON with fewer levels") from error
     except ValueError as error:
         raise CallError(400, f"expected JSON: {error}") from error
     return found

@@ -44,7 +44,7 @@ MOST_COMMITS = 10_000
 _ALONE = re.compile(r"(D[1-9]\d{0,8})(?:@(.*))?\Z")
 """A review, optionally with its base."""
 _WITH = re.compile(r"\+D[1-9]\d{0,8}\Z")
-_NO_PATCH = "a search is among commits; patches are not supported"
+_NO_PATCH = "a search covers commits; patches are not supported"
 USER_NAME = "expected a name of 1 to 100 characters without < > and quotation marks"
 _WHO = re.compile(r"[^\x00-\x1f\x7f<>\"]{1,100}\Z")
 

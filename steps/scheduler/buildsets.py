@@ -35,7 +35,7 @@ class BuildsetOutcome(Enum):
     UNMEASURABLE = "the revision cannot be measured"
     SHUT_DOWN = "the master was stopped"
     CANCELLED = "cancelled by a user"
-    LAB = "the lab needs its owner"
+    LAB = "the lab needs repair"
     USAGE = "wrong lab file or command line on the worker"
     FAILED = "ended without a result"
 

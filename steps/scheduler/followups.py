@@ -172,7 +172,7 @@ class Followups:
             return []
         kind = AlertKind.IMPROVEMENT if wanted.suspected > 0 else AlertKind.DROP
         alert = closing.open_candidate(
-            record, kind=kind, what="the nightly level was off its baseline"
+            record, kind=kind, what="the nightly level deviated from its baseline"
         )
         closing.change_alert(
             alert.id, what="interleaved boots compare both ends", state=AlertState.CONFIRMING

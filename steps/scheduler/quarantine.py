@@ -54,7 +54,7 @@ def quarantine_testbed(
 
 def quarantine_reason(held: Quarantine) -> str:
     """Why a job has no result during a quarantine."""
-    return f"{held.testbed} is in quarantine since {words.day(held.since)}: {held.why}"
+    return f"{held.testbed} has been in quarantine since {words.day(held.since)}: {held.why}"
 
 
 class QuarantinePolicy(SchedulerPart):
@@ -80,7 +80,9 @@ class QuarantinePolicy(SchedulerPart):
             return
         bad = ledger.quarantines.infrastructure_failures(decision.target)
         if len(bad) >= IN_A_ROW:
-            why = f"{len(bad)} trials in a row with bad infrastructure, the last one: {bad[0].why}"
+            why = (
+                f"{len(bad)} trials in a row failed because of the lab, the last one: {bad[0].why}"
+            )
             confined(why=why, fault=bad[0].fault, log=bad[0].log)
 
     async def quarantine_unrecovered(self, testbed: str, buildset: int, ended_at: float) -> None:

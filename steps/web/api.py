@@ -133,7 +133,7 @@ class ApiResource(ProtectedResource):
                 raise CallError(404, "not found")
         user = await self._caller(request)
         if user is None:
-            raise _unauthorized("asking needs a login or a token")
+            raise _unauthorized("requests need a login or a token")
         try:
             _check_sender(request, user, self.settings.web.url)
             assert request.content is not None

@@ -55,7 +55,7 @@ class NoisePlan:
             sound = trial.run(connections, facts.append, self.say)
         reactions = {fact.reaction for fact in facts if isinstance(fact, Failure)}
         if not sound or Reaction.QUARANTINE in reactions:
-            raise NoiseError(f"{self.testbed.name} needs its owner: {why_failed(facts)}")
+            raise NoiseError(f"{self.testbed.name} needs repair: {why_failed(facts)}")
         return facts
 
 

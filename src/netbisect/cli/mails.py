@@ -14,7 +14,6 @@ from netbisect.steps.policy.mail_answers import MAIL_MAX, execute
 from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.options import folder_option, ledger_of, settings_file
 from netbisect.steps.service.settings import load_settings
-from netbisect.store.db.records import MailState
 from netbisect.store.ledger import Ledger
 
 
@@ -38,9 +37,10 @@ def mails(ledger: Ledger, *, as_json: bool) -> None:
         return
     rows = []
     for one in found:
-        state = "given up" if one.state is MailState.FAILED else one.state.value
         written, to = day(one.created_at), ", ".join(one.recipients)
-        rows.append((one.id, state, written, one.attempts, to, one.subject, one.last_error))
+        rows.append(
+            (one.id, one.state.value, written, one.attempts, to, one.subject, one.last_error)
+        )
     head = ("mail", "state", "written", "attempts", "to", "subject", "last error")
     print_table(head, rows, "No unsent mail.")
 

@@ -60,7 +60,7 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
 
     def test_a_crash_without_output_is_a_failure(self) -> defer.Deferred[None]:
         self.expect_commands(self.step().exit(4))
-        self.expect_outcome(FAILURE, "the lab needs its owner (failure)")
+        self.expect_outcome(FAILURE, "the lab needs repair (failure)")
         return self.run_step()
 
     def test_an_invalid_fact_fails_the_step(self) -> defer.Deferred[None]:

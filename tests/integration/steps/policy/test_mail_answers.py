@@ -68,12 +68,12 @@ def test_a_reply_in_the_maildir_changes_the_alert(settings: Settings, ledger: Le
     (maildir / "new" / "0").mkdir()
     (maildir / "cur").rename(maildir / "absent")
     assert set(read_maildir(ledger, settings)) == {
-        f"a mail is read again: {maildir}/cur is not writable"
+        f"a mail will be read again: {maildir}/cur is not writable"
     }
     (maildir / "absent").rename(maildir / "cur")
     unread, line = read_maildir(ledger, settings)
 
-    assert unread.startswith("a mail is read again: [Errno 21]")
+    assert unread.startswith("a mail will be read again: [Errno 21]")
     assert line == f"a mail of '{ANN}' about alert 1: acknowledged: the price of SA-26:03"
     assert ledger.alerts.get(1).state is AlertState.ACKNOWLEDGED
     change = ledger.alerts.changes(1)[-1]

@@ -43,7 +43,7 @@ class QuarantinePolicyTest(RealMaster):
         assert held.log == "the last output of the machine"
         night = await self.closed(self.add_night(THIRD))
         assert isinstance(night.result, Unfinished)
-        assert "c2558 is in quarantine since " in night.result.why
+        assert "c2558 has been in quarantine since " in night.result.why
         assert night.result.why.endswith("as the script says")
         await self.closed(self.add_night("d" * 40))
         other = await self.closed(self.add_night(THIRD, boots=1, testbed="e5-2650"))
@@ -83,7 +83,7 @@ class QuarantinePolicyTest(RealMaster):
 
         assert self.places().count("trial c2558") == IN_A_ROW
         assert held.why == (
-            "3 trials in a row with bad infrastructure, the last one: as the script says"
+            "3 trials in a row failed because of the lab, the last one: as the script says"
         )
         assert held.fault == Fault.THROTTLING.value
         evidence = self.ledger.evidence.gather(waiting, config="GENERIC", arch="amd64")

@@ -148,7 +148,7 @@ class BisectSchedulerTest(RealMaster):
         expected = [
             (broken, "as the script says", 0),
             (crashing, f"in {MOST_TRIES} tries", MOST_TRIES),
-            (last, "the lab needs its owner", 1),
+            (last, "the lab needs repair", 1),
         ]
         for revision, why, trials in expected:
             record = await self.closed(self.add_night(revision))

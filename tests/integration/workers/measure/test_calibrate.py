@@ -161,7 +161,7 @@ def test_facts_of_another_kernel_are_rejected(run: LabCommand, tmp_path: Path) -
             "3 boots in a row failed: no sample: the generator offered",
             marks=pytest.mark.long,
         ),
-        ("c2558-dut", "new-host-key", "c2558 needs its owner: c2558-dut: the host key"),
+        ("c2558-dut", "new-host-key", "c2558 needs repair: c2558-dut: the host key"),
     ],
 )
 def test_faults_of_the_lab_end_the_calibration(
