@@ -80,9 +80,7 @@ class QuarantinePolicy(SchedulerPart):
             return
         bad = ledger.quarantines.infrastructure_failures(decision.target)
         if len(bad) >= IN_A_ROW:
-            why = (
-                f"{len(bad)} trials in a row failed because of the lab, the last one: {bad[0].why}"
-            )
+            why = f"{len(bad)} trials in a row failed because of the lab, the last: {bad[0].why}"
             confined(why=why, fault=bad[0].fault, log=bad[0].log)
 
     async def quarantine_unrecovered(self, testbed: str, buildset: int, ended_at: float) -> None:

@@ -222,9 +222,7 @@ def _check_path(url: URL) -> None:
     if path.is_dir():
         raise StoreError(f"the database {path} is a directory; expected a file")
     if not path.parent.is_dir():
-        raise StoreError(
-            f"the database {path} cannot be created: there is no directory {path.parent}"
-        )
+        raise StoreError(f"the database {path} cannot be created: no directory {path.parent}")
     with contextlib.suppress(OSError):  # SQLite reports it
         # SQLite's other files get the same mode. Closing an existing file would release the locks
         # of other connections of this process.

@@ -95,9 +95,7 @@ def _run_trial(lab: Lab, work: TrialRunner) -> int:
     show_default=True,
     help="Duration of sampling.",
 )
-@click.option(
-    "--event", default="", help="Event of pmcstat (default: the lab file's, or a common one)."
-)
+@click.option("--event", default="", help="Event (default: the lab file's, or a common one).")
 def profile(
     lab: Lab,
     testbed: Testbed,

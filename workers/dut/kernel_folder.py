@@ -82,9 +82,7 @@ def install_kernel(place: BootFolder, kernel: Kernel, archive: Path) -> tuple[st
             timeout=_SEND_TIMEOUT,
         )
     if _hashes(arrived) != contents.hashes:
-        raise LabFault(
-            Fault.DEPLOYMENT, f"{target} on {machine.address} differs from what was sent"
-        )
+        raise LabFault(Fault.DEPLOYMENT, f"{target} on {machine.address} is not what was sent")
     machine.run(["kldxref", work], ["mv", work, target], ["sync"])
     return folder, contents
 

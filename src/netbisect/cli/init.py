@@ -62,9 +62,7 @@ def init(folder: Path, to: str, repository: str, lab: Path | None) -> None:
     """Create the settings of a new service in FOLDER, which must be absent or empty."""
     source = click.get_current_context().get_parameter_source("repository")
     if lab is not None and source is not ParameterSource.DEFAULT:
-        raise click.UsageError(
-            "--repository and --lab are mutually exclusive: a lab file has its own"
-        )
+        raise click.UsageError("--repository and --lab are mutually exclusive: a lab file has one")
     folder = folder.absolute()
     write(folder, to=to, repository=repository, lab=lab)
     paths = {

@@ -38,9 +38,7 @@ def mails(ledger: Ledger, *, as_json: bool) -> None:
     rows = []
     for one in found:
         written, to = day(one.created_at), ", ".join(one.recipients)
-        rows.append(
-            (one.id, one.state.value, written, one.attempts, to, one.subject, one.last_error)
-        )
+        rows.append((one.id, one.state, written, one.attempts, to, one.subject, one.last_error))
     head = ("mail", "state", "written", "attempts", "to", "subject", "last error")
     print_table(head, rows, "No unsent mail.")
 

@@ -36,11 +36,7 @@ _LEVELS = [f"{level:g}" for level in CONFIDENCES]
     help=f"Confidence in percent: {', '.join(_LEVELS)}.",
 )
 @click.option(
-    "-d",
-    "delimiters",
-    metavar="delimiters",
-    default=DELIMITERS,
-    help="Delimiters (default: space and tab).",
+    "-d", "delimiters", metavar="delimiters", default=DELIMITERS, help="Default: space and tab."
 )
 @click.option("-n", "no_test", is_flag=True, help="Raw statistics only, no graph and no test.")
 @click.option("-q", "quiet", is_flag=True, help="No names and no table head.")

@@ -106,9 +106,7 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.
 @bisect.command("run", epilog=_STATUSES, context_settings={"allow_interspersed_args": False})
 @click.option("--good", metavar="REV", required=True, help="A good revision.")
 @click.option("--bad", metavar="REV", required=True, help="A later, worse revision.")
-@click.option(
-    "--metric", type=regex, default="", help="Pattern of the number (default: the last one)."
-)
+@click.option("--metric", type=regex, default="", help="Pattern of the number (default: the last).")
 @click.option(
     "--direction",
     type=click.Choice(["higher", "lower"]),
@@ -124,11 +122,7 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.
     "--setup", metavar="SHELL", default="", help="Build command, run after every checkout."
 )
 @click.option(
-    "--path",
-    "paths",
-    metavar="GLOB",
-    multiple=True,
-    help="Files that likely culprits change. Repeatable.",
+    "--path", "paths", metavar="GLOB", multiple=True, help="Files of likely culprits. Repeatable."
 )
 @click.option(
     "--overlay",

@@ -83,7 +83,7 @@ class QuarantinePolicyTest(RealMaster):
 
         assert self.places().count("trial c2558") == IN_A_ROW
         assert held.why == (
-            "3 trials in a row failed because of the lab, the last one: as the script says"
+            "3 trials in a row failed because of the lab, the last: as the script says"
         )
         assert held.fault == Fault.THROTTLING.value
         evidence = self.ledger.evidence.gather(waiting, config="GENERIC", arch="amd64")

@@ -93,9 +93,7 @@ class Broke:
 
 DUT, GENERATOR = "c2558-dut", "c2558-gen"
 TRIALS = {
-    Fault.DEPLOYMENT: Broke(
-        DUT, Broken.LOSES_WRITES, number=45, why=("differs from what was sent",)
-    ),
+    Fault.DEPLOYMENT: Broke(DUT, Broken.LOSES_WRITES, number=45, why=("is not what was sent",)),
     Fault.DISK_FULL: Broke(why=("/boot on c2558-dut has 0 MiB free; 1 are needed",)),
     Fault.UNFIT: Broke(change=with_unknown_partitions),
     Fault.COMMAND: Broke(change=with_an_unknown_port),

@@ -188,9 +188,7 @@ def test_folder_may_have_an_odd_name(machine: Vm) -> None:
 def test_missing_requirements_are_reported(machine: Vm, folder: Path) -> None:
     """The messages name the remedy, and nothing is started."""
     absent = replace(machine, directory=folder / "absent")
-    with pytest.raises(
-        VmError, match=r"there is no .*absent: `netbisect-lab vm prepare` creates it"
-    ):
+    with pytest.raises(VmError, match=r"there is no .*absent: `netbisect-lab vm prepare` creates"):
         vm.start(absent)
     (machine.directory / vm.PREPARED).unlink(missing_ok=True)
     with pytest.raises(VmError, match=r"prepared\.qcow2: `netbisect-lab vm prepare` creates it"):
