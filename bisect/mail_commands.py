@@ -46,8 +46,8 @@ def parse(text: str) -> MailCommand:
     """
     found = dict.fromkeys(one for line in _own_lines(text) if (one := _command(line)))
     if len(found) != 1:
-        what = "more than one command" if found else "no command"
-        raise MailCommandError(f"it has {what} on a line of its own")
+        what = "several" if found else "none"
+        raise MailCommandError(f"expected one command on a line of its own, found {what}")
     [command] = found
     if command.state is AlertState.MUTED and not 1 <= command.days <= _DAYS_MAX:
         raise MailCommandError(f"mute {command.days}d: expected 1 to {_DAYS_MAX} days")

@@ -82,7 +82,7 @@ class Lab:
             check(
                 testbed.arch in arches,
                 f"testbed {testbed.name!r}: no builder has arch {testbed.arch!r}; "
-                f"there is {', '.join(sorted(arches))}",
+                f"found {', '.join(sorted(arches))}",
             )
             for peer in self.peers(testbed):
                 check_same_group(testbed, peer)

@@ -153,7 +153,7 @@ def test_since_takes_a_revision_or_a_day(file: Path) -> None:
             f"revisions with a single value, which may be an outlier: 1 (in {SERIES}/head)",
         ),
         ({"patch": "D123"}, "series of their own: 1 (r300300+d123)"),
-        ("x", "point 4 is 'x' and no object: it was left out"),
+        ("x", "point 4 is 'x', not an object: it was left out"),
     ],
 )
 def test_invalid_points_are_reported_and_skipped(file: Path, change: Any, sentence: str) -> None:

@@ -122,7 +122,7 @@ def test_unknown_commands_are_answered_once_and_a_mute_ends_after_the_given_days
     assert ledger.alerts.get(1).state is AlertState.OPEN
     [answer] = ledger.mails.waiting()[1:]
     assert answer.recipients == (ANN,)
-    assert "there is no command in it" in answer.body
+    assert "line of its own, found none" in answer.body
     assert "\n  ack REASON " in answer.body
 
     execute(ledger, settings, bytes(reply(settings, ledger, "mute 14d in review")))

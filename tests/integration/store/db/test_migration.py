@@ -108,7 +108,7 @@ def test_database_with_an_unknown_schema_is_rejected(
         ("nosuchdb://host/name", "names an unknown kind of database"),
         ("sqlite://", "names no file"),
         ("sqlite:///:memory:", "names no file"),
-        ("sqlite:////no/such/directory/x.sqlite", "there is no directory /no/such/directory"),
+        ("sqlite:////no/such/directory/x.sqlite", "no directory /no/such/directory"),
         ("mysql+pymysql://me:secret@host/name", "mysql"),
     ],
 )

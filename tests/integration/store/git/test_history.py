@@ -283,7 +283,7 @@ def test_unknown_names_are_reported(tree: Repository, history: History) -> None:
         f"there is no branch 'stable/14' in {tree.directory}; found main, stable/15"
     )
     for name in ("nothing", "0" * 40, "-x", "main..main", ""):
-        with pytest.raises(HistoryError, match=r"is no branch, tag or commit|cannot be read"):
+        with pytest.raises(HistoryError, match=r"is not a branch, tag or|cannot be read"):
             history.resolve(name)
     with pytest.raises(HistoryError, match="they are the other way round"):
         history.between(second, first)

@@ -132,7 +132,7 @@ def test_an_ambiguous_abbreviation_lists_its_commits(tree: Tree, history: Histor
     [
         ("f" * 40, "has a hash that is ffff"),
         ("0123456789ab", "has a hash that begins with 0123456789ab"),
-        ("stable/15", "there is stable/14; if it is new, it may not have been fetched yet"),
+        ("stable/15", "found stable/14; if it is new, it may not have been fetched yet"),
         ("nothing", "'nothing' is not a branch, tag or commit of"),
         ("n500", "n500: main has 32 commits"),
         ("stable/14-n500", "stable/14-n500: stable/14 has 30 commits"),

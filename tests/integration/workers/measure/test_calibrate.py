@@ -149,7 +149,7 @@ def test_facts_of_another_kernel_are_rejected(run: LabCommand, tmp_path: Path) -
     file.write_text("{}\n")
     status, _, errors = run("-o", str(file))
     assert status == output.EXIT_LAB
-    assert f"{file}, line 1: a JSON object whose `is`" in errors
+    assert f"{file}, line 1: expected a JSON object" in errors
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,8 @@ def test_intervals_have_90_percent_coverage(image: float) -> None:
     [
         ([[1.0, 2.0]], "two images or more are needed"),
         ([[1.0], [2.0]], "one of them with two: found 1, 1"),
-        ([[1.0, math.nan], [2.0]], "a value is no number"),
-        ([[1.0, 1.0], [1.0]], "alike to the last digit"),
+        ([[1.0, math.nan], [2.0]], "a value is not a number"),
+        ([[1.0, 1.0], [1.0]], "equal to the last digit"),
     ],
 )
 def test_too_few_boots_are_reported(groups: list[list[float]], message: str) -> None:

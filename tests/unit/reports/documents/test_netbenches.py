@@ -156,7 +156,7 @@ def test_any_rates_survive_a_round_trip(rates: Sequence[float]) -> None:
         (study(*[Set("a", OLD)] * 8), "has 8 sets; expected 1 to 7"),
         (study(Set("a", OLD), Set("b", (1, 2))), "set 'b' .* has 2 values; expected 3 or more"),
         (study(Set("a", (1, 2, -3))), "set 'a' .*: -3 is not a rate in packets per second"),
-        (study(Set("a", (1, 2, float("nan")))), "nan is no rate"),
+        (study(Set("a", (1, 2, float("nan")))), "nan is not a rate"),
     ],
 )
 def test_incomplete_studies_are_rejected(wrong: Study, words: str) -> None:
