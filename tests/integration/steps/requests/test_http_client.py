@@ -139,7 +139,7 @@ def test_invalid_server_options_are_rejected(
     Path("token").chmod(0o600)
     for options, message in (
         (("https://lab.invalid/",), "--token-file"),
-        (("https://lab.invalid/", "--folder", "."), "exclude each other"),
+        (("https://lab.invalid/", "--folder", "."), "are mutually exclusive"),
         (("http://lab.invalid/", "--token-file", "token"), "https://"),
     ):
         done = netbisect("request", "list", "--server", *options)
