@@ -244,7 +244,7 @@ def parse_value(text: str, metric: str) -> float:
     except ValueError:
         raise ValueError(f"{found!r} at --metric, not a number") from None
     if not _LEAST <= value <= _MOST:
-        raise ValueError(f"{found}, expected a number above 0, from {_LEAST:g} to {_MOST:g}")
+        raise ValueError(f"{found}, expected a number from {_LEAST:g} to {_MOST:g}")
     return value
 
 

@@ -29,11 +29,11 @@ Report = Callable[[str], None]
 _RETRIES, _RETRIES_IF_MEASURED = 1, 3
 """Retries of a run; a revision that has been measured before fails by chance."""
 _FULL_BYTES = 4 << 20
-"""Free space of a full disk: a failed program may have removed its last file."""
+"""Most free space of a full disk: a failed program may have removed its last file."""
 
 
 class DiskFullError(UserError):
-    """A revision failed for lack of disk space."""
+    """A revision could not be measured because a disk is full."""
 
 
 class EndpointError(UserError):
@@ -99,7 +99,7 @@ class LocalDut:
 
         Raises:
             EndpointError: An end cannot be measured.
-            DiskFullError: A revision failed for lack of disk space.
+            DiskFullError: A disk is full.
             BudgetError: The budget is spent.
             SearchStoppedError: The search has stopped.
             LogError: The log cannot be written.
@@ -196,8 +196,8 @@ class LocalDut:
         if more := sorted(self._worktree.changed_files() - changed):
             name = shlex.quote(words.clean(more[0]))
             session.report(
-                f"{indent}The command changed the tracked file {name}, and the next run begins "
-                f"with the changed one; `git checkout -- {name}` in the command restores it."
+                f"{indent}The command changed the tracked file {name}, and further runs start "
+                f"from the changed file; `git checkout -- {name}` in the command restores it."
             )
 
     def _run(
@@ -278,6 +278,6 @@ class LocalDut:
         folder, full = self._worktree.folder, os.strerror(errno.ENOSPC)
         if full in f"{error}{error.log}" or shutil.disk_usage(folder).free < _FULL_BYTES:
             raise DiskFullError(
-                f"{trial.revision[:12]} failed for lack of space on the disk of {folder} or on "
-                f"another disk: {error}; the same call resumes once there is space"
+                f"{trial.revision[:12]} cannot be measured because a disk is full (the worktree is "
+                f"{folder}): {error}; free some space, then the same call resumes"
             )

@@ -22,8 +22,6 @@ _OPTIONS = (
     *("-c", "submodule.recurse=false"),
 )
 _OURS = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-_LOCK = "netbisect bisect run"
-"""Reason of the lock of a worktree, by which a killed call's is recognized."""
 _END = b"\n"
 """Terminator of a complete path in a note."""
 LOCATION = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
@@ -226,8 +224,7 @@ class Worktree:
             _git(
                 self._repository.common,
                 # The folder may be one that a killed call has left behind, and the user emptied.
-                *("worktree", "add", "--quiet", "--force", "--force", "--detach"),
-                *("--lock", "--reason", _LOCK),
+                *("worktree", "add", "--quiet", "--force", "--force", "--detach", "--lock"),
                 str(self.folder),
                 revision,
                 into=self.folder,
@@ -266,14 +263,16 @@ class Worktree:
         return _git(self.folder, "write-tree")
 
     def _is_own(self) -> bool:
-        """Whether the folder is still as netbisect made it; the user may have replaced it."""
+        """Whether the folder is still that of a killed call: a locked worktree.
+
+        The user may have replaced it.
+        """
         if not self.folder.exists() or self._is_temporary:
             return True
         if not (self.folder / ".git").exists():  # also a folder in another repository
             return False
-        where = ("rev-parse", "--path-format=absolute", "--git-path", "locked")
-        lock = Path(_git(self.folder, *where, ask=True) or os.devnull)
-        return lock.exists() and lock.read_text().strip() == _LOCK
+        lock = _git(self.folder, "rev-parse", "--git-path", "locked", ask=True)
+        return bool(lock) and (self.folder / lock).exists()
 
     @property
     def _is_temporary(self) -> bool:

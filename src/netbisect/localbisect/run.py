@@ -40,7 +40,7 @@ class SearchRunner:
 
         Raises:
             EndpointError: An end cannot be measured.
-            DiskFullError: A revision failed for lack of disk space.
+            DiskFullError: A disk is full.
             BudgetError: The budget is spent.
             LogError: The log cannot be written.
             RepositoryError: A revision cannot be checked out.

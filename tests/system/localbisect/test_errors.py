@@ -56,15 +56,12 @@ WRONG_COMMANDS = [
     (["true"], "the command printed nothing"),
     (["sh", "-c", "echo 5 >&2"], "nothing on its standard output, only on standard error: '5'"),
     (["echo", "all well"], "the command printed no number; its last line was 'all well'"),
-    (["echo", "nan"], "the command printed nan, expected a number above 0, from 1e-30 to 1e+30"),
-    (["echo", "-inf"], "the command printed -inf, expected a number above 0, from 1e-30 to 1e+30"),
-    (["echo", "1 0"], "the command printed 0, expected a number above 0, from 1e-30 to 1e+30"),
-    (
-        ["echo", "1e308"],
-        "the command printed 1e308, expected a number above 0, from 1e-30 to 1e+30",
-    ),
-    (["echo", "2e-31"], "printed 2e-31, expected a number above 0, from 1e-30 to 1e+30"),
-    (["echo", "-3.5"], "the command printed -3.5, expected a number above 0, from 1e-30 to 1e+30"),
+    (["echo", "nan"], "the command printed nan, expected a number from 1e-30 to 1e+30"),
+    (["echo", "-inf"], "the command printed -inf, expected a number from 1e-30 to 1e+30"),
+    (["echo", "1 0"], "the command printed 0, expected a number from 1e-30 to 1e+30"),
+    (["echo", "1e308"], "the command printed 1e308, expected a number from 1e-30 to 1e+30"),
+    (["echo", "2e-31"], "printed 2e-31, expected a number from 1e-30 to 1e+30"),
+    (["echo", "-3.5"], "the command printed -3.5, expected a number from 1e-30 to 1e+30"),
     (
         ["./absent.sh"],
         "./absent.sh: No such file or directory; relative paths are searched in a fresh checkout",
@@ -128,7 +125,7 @@ def test_full_disk_ends_the_search_without_skipping(slower: Repository) -> None:
     space.touch()
     done = slower.search("--setup", build)
 
-    assert re.match(r"\w{12} failed for lack of space on the disk of /", wrong(full))
+    assert re.match(r"\w{12} cannot be measured because a disk is full", wrong(full))
     assert slower.facts("dud") == []
     assert done.returncode == 0, done.stderr
     assert slower.is_clean()
@@ -152,7 +149,7 @@ def test_number_of_several_is_shown_with_its_line(slower: Repository) -> None:
     done = slower.search("--setup", *setup, GIT_INDEX_FILE=".git/index")
 
     assert done.stderr.count("The last number was read: checksum 8 of 3\n") == 1
-    assert done.stderr.count("The command changed the tracked file file, and the next run") == 1
+    assert done.stderr.count("The command changed the tracked file file, and further runs") == 1
     assert "The last number was read" not in slower.search("--reset", "--", "echo", "7").stderr
 
 
