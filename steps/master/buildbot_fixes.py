@@ -18,7 +18,6 @@ from buildbot.steps.transfer import _TransferBuildStep
 from buildbot.util import pathmatch, unicode2bytes
 from buildbot.wamp import connector
 from buildbot.www import auth, rest, sse
-from sqlalchemy import inspect
 from twisted.internet import defer, reactor, threads
 from twisted.python import log
 from twisted.web.server import Request
@@ -58,11 +57,11 @@ def apply() -> None:
 
 @defer.inlineCallbacks
 def is_current(self: model.Model) -> Generator[defer.Deferred[Any], Any, bool]:
-    """Whether the database has the schema of this Buildbot, which an empty one gets.
+    """Whether the database has the schema of this Buildbot, which a new one gets.
 
     `buildbot upgrade-master` would import Buildbot and load the configuration once more.
     """
-    if not (yield self.db.pool.do(lambda connection: inspect(connection).get_table_names())):
+    if not (yield self.db.pool.do(self.table_exists, "alembic_version")):
         yield self.upgrade()
     return bool((yield _is_current(self)))
 

@@ -257,7 +257,10 @@ class DemoService:
         folders = {name: self.place / "workers" / name for name in lab.hosts_by_worker}
         for name, folder in folders.items():
             if not folder.exists():
-                folder.parent.mkdir(exist_ok=True)
+                info = folder / "info"
+                info.mkdir(parents=True)
+                for file in ("admin", "host"):  # createWorker() would leave them open
+                    (info / file).touch()
                 options = CreateWorkerOptions()
                 master = f"127.0.0.1:{port}"
                 options.parseOptions(["--quiet", "--", str(folder), master, name, password])
