@@ -204,24 +204,6 @@ def test_invalid_options_are_rejected(slower: Repository) -> None:
     assert re.findall(r"--path (\S+) matches no file", done.stderr) == ["file/*"]
 
 
-def test_signatures_in_the_log_of_git_do_not_matter(slower: Repository) -> None:
-    program = slower.place.parent / "gpg"
-    program.write_text(
-        "#!/bin/sh\ncat >/dev/null\nprintf '\\n[GNUPG:] SIG_CREATED x\\n' >&2\n"
-        "printf -- '-----BEGIN PGP SIGNATURE-----\\n\\n-----END PGP SIGNATURE-----\\n'\n"
-    )
-    program.chmod(0o755)
-    slower.git("config", "gpg.program", str(program))
-    slower.git("config", "log.showSignature", "true")
-    slower.git("commit", "-q", "--allow-empty", "-S", "-m", "Signed")
-    slower.git("commit", "-q", "--allow-empty", "-S", "-m", "Signed, too")
-    done = slower.search("--good", "main~2", "--bad", "main", "--", "true")
-
-    assert "[GNUPG:]" in slower.git("log", "-1")
-    assert done.returncode == 1, done.stderr
-    assert "good and bad have the same tree" in done.stdout
-
-
 def test_folders_that_git_refuses_are_rejected(slower: Repository, tmp_path: Path) -> None:
     """The error message of git is quoted."""
     place = tmp_path / "nowhere"

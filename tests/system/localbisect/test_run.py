@@ -171,23 +171,32 @@ def test_repeated_trees_are_measured_once(make_repository: MakeRepository) -> No
     assert len(repository.facts("bisection")[0]["candidates"]) == 41  # type: ignore[arg-type]
 
 
-def test_ends_with_equal_trees_are_not_measured(make_repository: MakeRepository) -> None:
-    repository = make_repository([{}, {"level": "900\n"}, {"level": "1000\n"}])
-    done = repository.search()
+def test_ends_with_equal_trees_are_not_measured(slower: Repository) -> None:
+    """Nor do signatures matter, if git shows them in its log."""
+    program = slower.place.parent / "gpg"
+    program.write_text(
+        "#!/bin/sh\ncat >/dev/null\nprintf '\\n[GNUPG:] SIG_CREATED x\\n' >&2\n"
+        "printf -- '-----BEGIN PGP SIGNATURE-----\\n\\n-----END PGP SIGNATURE-----\\n'\n"
+    )
+    program.chmod(0o755)
+    slower.git("config", "gpg.program", str(program))
+    slower.git("config", "log.showSignature", "true")
+    (slower.place / "level").write_text("900\n")
+    slower.git("commit", "-q", "-a", "-S", "-m", "Signed")
+    slower.git("revert", "--no-edit", "-S", "HEAD")
+    done = slower.search("--good", "main~2", "--bad", "main")
 
-    assert done.returncode == 1
+    assert "[GNUPG:]" in slower.git("log", "-1")
+    assert done.returncode == 1, done.stderr
     assert "good and bad have the same tree" in done.stdout
     assert "│" not in done.stdout  # a picture without commits
-    assert "The search has ended. Nothing changed: good and bad have the" in repository.explain()
-    assert json.loads(repository.explain("--json"))["ended"] == "notreproduced"
-    assert repository.runs() == []
+    assert "The search has ended. Nothing changed: good and bad have the" in slower.explain()
+    assert json.loads(slower.explain("--json"))["ended"] == "notreproduced"
+    assert slower.runs() == []
 
 
 def test_killed_search_resumes_from_its_log(slower: Repository) -> None:
-    process = slower.start_hanging(11)
-    process.kill()
-    process.communicate()
-    os.kill(slower.hanging_process, signal.SIGKILL)
+    slower.kill_hanging(11)
     before = slower.log.read_bytes()
     now = json.loads(slower.explain("--json"))
     text = slower.explain()
@@ -210,10 +219,7 @@ def test_killed_search_resumes_from_its_log(slower: Repository) -> None:
 
 
 def test_an_interrupted_trial_of_a_skipped_commit_is_not_resumed(slower: Repository) -> None:
-    process = slower.start_hanging(13)
-    process.kill()
-    process.communicate()
-    os.kill(slower.hanging_process, signal.SIGKILL)
+    slower.kill_hanging(13)
     before = slower.runs()
     assert before[-1] not in {slower.revisions[0], slower.revisions[-1]}
     assert mark(slower, before[-1], "skip", "--why", "it corrupts the disk").returncode == 0
@@ -226,10 +232,7 @@ def test_an_interrupted_trial_of_a_skipped_commit_is_not_resumed(slower: Reposit
 
 def test_files_in_place_of_a_killed_worktree_are_not_removed(slower: Repository) -> None:
     folder = slower.place.parent / "tree"
-    process = slower.start_hanging(2, "--worktree", str(folder))
-    process.kill()
-    process.communicate()
-    os.kill(slower.hanging_process, signal.SIGKILL)
+    slower.kill_hanging(2, "--worktree", str(folder))
     shutil.rmtree(folder)
     slower.git("worktree", "add", "-q", "-f", "-f", str(folder), "-b", "own")
     own_worktree = slower.search("--worktree", str(folder))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 
 import pytest
@@ -36,10 +35,7 @@ def test_different_devices_are_not_a_change(make_repository: MakeRepository) -> 
 @pytest.mark.long
 def test_a_killed_search_on_different_devices_finds_the_culprit(repository: Repository) -> None:
     """Device 2 is 5 % slower, and the change is 4 %; the search resumes after the kill."""
-    process = repository.start_hanging(9, *COMMAND)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    os.kill(repository.hanging_process, signal.SIGKILL)
+    repository.kill_hanging(9, *COMMAND)
     before = len(repository.facts("sample"))
     done = repository.search("--json", *COMMAND)
     found = json.loads(done.stdout)
