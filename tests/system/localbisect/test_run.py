@@ -86,23 +86,19 @@ def test_help_needs_no_service_dependencies(tmp_path: Path) -> None:
 
 
 def test_direction_lower_finds_an_increase(make_repository: MakeRepository) -> None:
+    """In the other direction, the ends are swapped."""
     repository = make_repository(numbered(50, {20: {"level": "1060\n"}}))
-    done = repository.search("--direction", "lower", "--metric", r"result: (\S+)", "--json")
+    swapped = repository.search()
+    done = repository.search("--reset", "--direction", "lower", "--metric", r": (\S+)", "--json")
     found = json.loads(done.stdout)
 
+    assert swapped.returncode == 2
+    assert "The bad end is better than the good one, +" in swapped.stdout
+    assert "--good and --bad are swapped" in swapped.stdout
     assert done.returncode == 0, done.stderr
     assert found["culprit"] == repository.revisions[20]
     assert 5 < found["effects"][0]["percent"] < 7
     assert "made the number rise" in found["sentence"]
-
-
-def test_swapped_ends_are_reported(make_repository: MakeRepository) -> None:
-    repository = make_repository(numbered(50, {20: {"level": "1050\n"}}))
-    done = repository.search()
-
-    assert done.returncode == 2
-    assert "The bad end is better than the good one, +" in done.stdout
-    assert "--good and --bad are swapped" in done.stdout
 
 
 def test_single_commit_is_verified_with_fresh_runs(slower: Repository) -> None:
