@@ -31,7 +31,7 @@ test: $(VENV)/development
 
 # Runs the tests marked `long`.
 test-long: $(VENV)/development
-	PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n 3 --dist loadgroup -m long $(PYTEST_OPTIONS)
+	PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest -n 4 --dist loadgroup -m long $(PYTEST_OPTIONS)
 
 # Installs Crossbar, the router between several masters, in an environment of its own.
 crossbar: $(VENV)/crossbar/installed
