@@ -83,7 +83,7 @@ def test_change_of_the_machine_has_no_culprit(make_repository: MakeRepository) -
 def test_long_set_ups_have_several_runs_per_trial(make_repository: MakeRepository) -> None:
     """An interrupted trial resumes with its remaining runs."""
     repository = make_repository(numbered(6, {4: {"level": "940\n"}}))
-    call = ("--setup", "sleep 1")  # longer than four runs
+    call = ("--setup", "sleep 2")  # much longer than a run, on a busy machine too
     done = repository.search(*call, SPREAD="0.02")
     trials = repository.facts("visit")
     boots = Counter(str(sample["boot"]) for sample in repository.facts("sample"))
