@@ -15,7 +15,7 @@ from buildbot.process.builder import Builder
 from buildbot.process.buildstep import BuildStep
 from buildbot.process.workerforbuilder import AbstractWorkerForBuilder
 from buildbot.steps.transfer import _TransferBuildStep
-from buildbot.util import pathmatch, unicode2bytes
+from buildbot.util import unicode2bytes
 from buildbot.wamp import connector
 from buildbot.www import auth, rest, sse
 from twisted.internet import defer, reactor, threads
@@ -28,7 +28,6 @@ T = TypeVar("T")
 _VERSION = "4.3.0"
 _BATCH = 1000
 """Most lines of a log that are read at once."""
-_compile = pathmatch.Matcher._compile  # noqa: SLF001
 _is_current = model.Model.is_current
 _clean_up = masters.Master._masterDeactivatedHousekeeping  # noqa: SLF001
 _render_events = sse.EventResource.render
@@ -47,7 +46,6 @@ def apply() -> None:
     logs._async_iter_on_pool = iterate_on_pool  # noqa: SLF001
     Builder.maybeStartBuild = maybe_start_build
     connector.MasterService.onLeave = on_leave
-    pathmatch.Matcher._compile = compile_patterns  # noqa: SLF001
     rest.V2RootResource._write_json_data = staticmethod(write_json)  # noqa: SLF001
     auth.parse_user_info_from_token = user_info
     # The end of a transfer does not wait for its own kind of interruption: both finish its log,
@@ -82,12 +80,6 @@ def clean_up(
     yield requests._unclaim_buildrequests_for_master(numbers, masterid)  # noqa: SLF001
     # The workers may be connected to any master.
     yield self.master.data.rtypes.buildrequest.generateEvent(numbers, "unclaimed")
-
-
-def compile_patterns(self: pathmatch.Matcher) -> None:
-    """Sorts the paths of the data API once; Buildbot does it for each of its many look-ups."""
-    _compile(self)
-    self._dirty = False
 
 
 def on_leave(self: connector.MasterService, details: Any) -> None:
