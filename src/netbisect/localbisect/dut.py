@@ -28,6 +28,8 @@ Report = Callable[[str], None]
 
 _RETRIES, _RETRIES_IF_MEASURED = 1, 3
 """Retries of a run; a revision that has been measured before fails by chance."""
+_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
+"""Messages of programs on a full disk."""
 _FULL_BYTES = 4 << 20
 """Most free space of a full disk: a failed program may have removed its last file."""
 
@@ -275,8 +277,9 @@ class LocalDut:
 
     def _check_disk(self, trial: Trial, error: MeasurementError) -> None:
         """Raises DiskFullError if a failure is that of a full disk."""
-        folder, full = self._worktree.folder, os.strerror(errno.ENOSPC)
-        if full in f"{error}{error.log}" or shutil.disk_usage(folder).free < _FULL_BYTES:
+        folder, output = self._worktree.folder, f"{error}{error.log}"
+        full = any(message in output for message in _FULL)
+        if full or shutil.disk_usage(folder).free < _FULL_BYTES:
             raise DiskFullError(
                 f"{trial.revision[:12]} cannot be measured because a disk is full (the worktree is "
                 f"{folder}): {error}; free some space, then the same call resumes"
