@@ -262,7 +262,7 @@ class _StepProbabilities:
         density = np.where(least >= _PART_LEAST, density, 0.0)
         only = np.exp(-(((shares - 1) / _EFFECT_SHARE) ** 2) / 2)
         only = np.where(shares >= _EFFECT_LEAST, only, 0.0)
-        # Beside extreme noise, the grid may be too coarse for a step.
+        # With extreme noise, the grid may be too coarse for a step.
         only, density = (one / max(one.sum(), 1e-300) for one in (only, density))
         return cls(toeplitz(only), toeplitz(density))
 

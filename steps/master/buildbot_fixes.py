@@ -55,7 +55,7 @@ def apply() -> None:
 
 @defer.inlineCallbacks
 def is_current(self: model.Model) -> Generator[defer.Deferred[Any], Any, bool]:
-    """Whether the database has the schema of this Buildbot, which a new one gets.
+    """Whether the database has the schema of this Buildbot; a new database gets it first.
 
     `buildbot upgrade-master` would import Buildbot and load the configuration once more.
     """

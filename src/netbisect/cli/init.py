@@ -62,7 +62,9 @@ def init(folder: Path, to: str, repository: str, lab: Path | None) -> None:
     """Create the settings of a new service in FOLDER, which must be absent or empty."""
     source = click.get_current_context().get_parameter_source("repository")
     if lab is not None and source is not ParameterSource.DEFAULT:
-        raise click.UsageError("--repository and --lab are mutually exclusive: a lab file has one")
+        raise click.UsageError(
+            "--repository and --lab are mutually exclusive: a lab file names its own"
+        )
     folder = folder.absolute()
     write(folder, to=to, repository=repository, lab=lab)
     paths = {
