@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -171,7 +172,8 @@ def main(
             play_one = partial(trial, engine, case, seed)
             running.append((engine, case, pool.map(play_one, range(trials), chunksize=_AT_ONCE)))
         for engine, case, scores in running:
-            done = list(scores)
+            with click.progressbar(scores, trials, f"{case}: {engine}", file=sys.stderr) as bar:
+                done = list(bar)
             rows.append(summarise(engine, case, done))
             held = sum(one.in_range for one in done)
             click.echo(f"{case}: {engine}, {held} right, or a range with the culprit", err=True)
