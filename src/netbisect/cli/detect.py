@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
@@ -79,10 +80,11 @@ def detect(
     for sentence in (*data.errors, *data.notes):
         click.echo(sentence, err=True)
     chosen = _chosen(data.series, patterns)
-    found = _events(data, chosen, -math.log1p(-min_effect / 100))
+    # As the smallest gain, which is closer to 0 than the smallest loss on the logarithmic scale.
+    found = _events(data, chosen, math.log1p(min_effect / 100))
     if since is not None:
         found = _since(found, since, data)
-    found = [events.in_units(event) for event in found]
+    found = [shown for event in found for shown in _of_size(events.in_units(event), min_effect)]
     if as_json:
         print_json(console.as_data(found))
     elif found:
@@ -114,6 +116,13 @@ def _events(data: DetectionInput, chosen: set[SeriesName], min_effect: float) ->
         shown = [shift for name, own in shifts.items() if name in chosen for shift in own]
         found += events.group_shifts(branch, shown, data.order.get(branch, {}))
     return events.deduplicate(found)
+
+
+def _of_size(event: ShiftEvent, percent: float) -> Iterator[ShiftEvent]:
+    """The event with its shifts of this size or more, in the units measured, if there are any."""
+    shifts = [one for one in event.shifts if abs(100 * math.expm1(one.ln_ratio)) >= percent]
+    if shifts:
+        yield replace(event, shifts=tuple(shifts))
 
 
 def _since(found: Sequence[ShiftEvent], since: str, data: DetectionInput) -> list[ShiftEvent]:

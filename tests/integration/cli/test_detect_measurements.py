@@ -82,17 +82,19 @@ def test_a_change_of_several_metrics_is_one_event() -> None:
 
 
 def test_rows_may_have_times(database: str) -> None:
-    """An option selects by them, and the newest revision is expected last."""
+    """Options select by them and by size, and the newest revision is expected last."""
     text = csv(*TIMED, header=TIMED_HEADER)
     early, late = (run("-", "--since", f"2026-03-{day}", text=text) for day in (10, 20))
-    message = "branch main: the newest revision is first; expected the oldest first"
+    large, larger = (run("-", "--min-effect", size, text=text).stdout for size in ("18", "22"))
 
     assert "c14..c15" in early.stdout
     assert "No change" in late.stdout
-    assert message not in early.stderr
+    assert "c14..c15  rise" in large
+    assert "No change" in larger
+    assert early.stderr == ""
     reverse = csv(*TIMED[::-1], header=TIMED_HEADER)
     for result in (run("-", text=reverse), imported("-", "--database", database, text=reverse)):
-        assert message in result.stderr
+        assert "branch main: the newest revision is first; expected" in result.stderr
 
 
 @pytest.mark.parametrize(
