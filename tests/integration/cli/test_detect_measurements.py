@@ -348,13 +348,16 @@ def test_an_invalid_row_or_a_watched_branch_imports_nothing(database: str) -> No
 
 
 def asv(folder: Path) -> Path:
-    """Results of asv: a case that fails or gives 0, and one that becomes slower."""
+    """Results of asv: a case that fails or gives 0, and one that becomes slower.
+
+    An earlier version took longer, and a benchmark was removed.
+    """
     results = folder / "results"
     (results / "ci-1").mkdir(parents=True)
     (results / "ci-1" / "machine.json").write_text('{"machine": "ci-1"}')
     benchmarks = {
         "version": 2,
-        "sort.time_sort": {"type": "time", "unit": "seconds", "param_names": ["n"]},
+        "sort.time_sort": {"type": "time", "unit": "seconds", "version": "1"},
     }
     (results / "benchmarks.json").write_text(json.dumps(benchmarks))
     for number, line in enumerate(HISTORY[::3]):
@@ -365,10 +368,11 @@ def asv(folder: Path) -> Path:
             "result_columns": ["result", "params", "version"],
             "results": {
                 "sort.time_sort": [
-                    [None if number % 2 else 0, float(value)],
+                    [None if number % 2 else 0, float(value) * (1 if number else 9)],
                     [["10", "20"]],
-                    "1",
-                ]
+                    "1" if number else "0",
+                ],
+                "sort.time_gone": [[number + 1.0], [], "1"],
             },
         }
         (results / "ci-1" / f"{revision}-py3.json").write_text(json.dumps(result))
@@ -395,7 +399,7 @@ def test_results_of_asv_are_imported_and_read_from_files(database: str, tmp_path
     ("name", "text", "message"),
     [
         ("benchmarks.json", "", "benchmarks.json: not JSON"),
-        ("benchmarks.json", "{}", "sort.time_sort: not in benchmarks.json\n"),
+        ("benchmarks.json", "{}", "results: no results of the benchmarks in benchmarks.json\n"),
         ("ci-1/c3-py3.json", "[]", "c3-py3.json: expected a JSON object"),
     ],
 )
@@ -408,5 +412,6 @@ def test_invalid_results_of_asv_are_reported(
 
     assert result.exit_code == 1
     assert message in result.stderr
+    assert ("c14..c15" in run(folder).stdout) == (name == "ci-1/c3-py3.json")
     result = imported(tmp_path, "--database", database)
     assert "no benchmarks.json; expected a results folder of asv" in result.stderr

@@ -2,7 +2,8 @@
 
 A folder of asv has `benchmarks.json`, and `MACHINE/COMMIT-ENVIRONMENT.json` with the results of a
 commit: https://asv.readthedocs.io/en/stable/dev.html#file-format. In format 1, results are numbers,
-or objects if a benchmark has parameters.
+or objects if a benchmark has parameters. As in `asv publish`, only results of the benchmarks and
+versions in `benchmarks.json` count: it lacks those that were removed.
 """
 
 from __future__ import annotations
@@ -22,26 +23,31 @@ _OTHER_FILES = {"machine.json"}
 def records(folder: Path) -> Iterator[Record]:
     """One row per number, in the order of the commits' times.
 
-    Raises OSError, and ValueError if the folder is not one of asv, or a file is not JSON.
+    Raises OSError, and ValueError if the folder is not one of asv.
     """
     described = folder / "benchmarks.json"
     if not described.is_file():
         raise ValueError(f"{folder}: no benchmarks.json; expected a results folder of asv")
     benchmarks = _object(described)
-    files = (path for path in folder.glob("*/*.json") if path.name not in _OTHER_FILES)
-    results = [(path, _object(path)) for path in sorted(files)]
+    if isinstance(benchmarks, ValueError):
+        raise ValueError(f"{described}: {benchmarks}")  # noqa: TRY004 - bad input
+    results: list[tuple[Path, dict[str, Any]]] = []
+    for path in sorted(folder.glob("*/*.json")):
+        result = {} if path.name in _OTHER_FILES else _object(path)
+        if isinstance(result, ValueError):
+            yield str(path), result
+        else:
+            results.append((path, result))
     for path, result in sorted(results, key=lambda one: one[1].get("date") or 0):
         yield from _rows(path, result, benchmarks)
 
 
-def _object(path: Path) -> dict[str, Any]:
+def _object(path: Path) -> dict[str, Any] | ValueError:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path}: not JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise ValueError(f"{path}: expected a JSON object")  # noqa: TRY004 - bad input
-    return data
+        return ValueError(f"not JSON: {error}")
+    return data if isinstance(data, dict) else ValueError("expected a JSON object")
 
 
 def _rows(path: Path, result: dict[str, Any], benchmarks: dict[str, Any]) -> Iterator[Record]:
@@ -49,19 +55,20 @@ def _rows(path: Path, result: dict[str, Any], benchmarks: dict[str, Any]) -> Ite
     _, _, environment = path.stem.partition("-")
     for name, values in (result.get("results") or {}).items():
         about = benchmarks.get(name)
-        where = f"{path}: {name}"
         if not isinstance(about, dict):
-            yield where, ValueError("not in benchmarks.json")
             continue
         listed = values if isinstance(values, list) else [[values]]
         found = values if isinstance(values, dict) else dict(zip(columns, listed, strict=False))
+        version = found.get("version")
+        if version not in (None, about.get("version", version)):
+            continue
         numbers = found.get("result")
         cases = itertools.product(*(found.get("params") or []))
         for number, case in zip(numbers if isinstance(numbers, list) else [], cases, strict=False):
             if number in (None, 0) or number != number:  # noqa: PLR0124 - failed, NaN, no level
                 continue
             yield (
-                where,
+                f"{path}: {name}",
                 {
                     # Environments, such as versions of Python, have levels of their own.
                     "testbed": _clean(f"{path.parent.name}-{environment}"),

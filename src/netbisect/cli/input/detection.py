@@ -69,7 +69,9 @@ def _read(name: str, measurements: Measurements, histories: Histories | None = N
     shown = _shown(name)
     try:
         if Path(name).is_dir():
-            measurements.take(asv.records(Path(name)))
+            if not measurements.take(asv.records(Path(name))):
+                message = f"{shown}: no results of the benchmarks in benchmarks.json"
+                raise click.ClickException(message)
             return True
         with click.open_file(name, encoding="utf-8-sig", errors="replace") as stream:
             head = []
