@@ -24,30 +24,37 @@ def measured(
     session: Session, testbed: str, scenarios: Iterable[str]
 ) -> Iterator[tuple[str, ByConditions]]:
     """By scenario: its levels; rows that scenarios share are read once."""
-    images = images_of(session, testbed)
+    images = images_of(session, BootRow.testbed == testbed)
     for scenario in scenarios:
         of_scenario = SampleRow.testbed == testbed, SampleRow.scenario == scenario
         yield scenario, grouped(samples(session, *of_scenario), images, scenario)
 
 
 def newest_levels(
-    session: Session, testbed: str, scenario: str, booted: ColumnElement[bool]
+    session: Session, testbed: str, scenario: str, *booted: ColumnElement[bool]
 ) -> tuple[Level, ...]:
-    """Levels under the newest conditions, of the boots that meet a condition on BootRow."""
-    images = images_of(session, testbed, booted)
-    boots = select(BootRow.id).where(BootRow.testbed == testbed, booted)
+    """Levels under the newest conditions, of the boots that meet conditions on BootRow."""
+    images = images_of(session, *booted)
+    boots = select(BootRow.id).where(*booted)
     newest = comparable(session, testbed, [scenario]), SampleRow.boot.in_(boots)
     found = grouped(samples(session, *newest), images, scenario)
     return next(iter(found.values()), ())
 
 
-def images_of(
-    session: Session, testbed: str, *where: ColumnElement[bool]
-) -> dict[str, tuple[str, str]]:
-    """By boot of a testbed: revision, and identity of the kernel."""
+def images_of(session: Session, *where: ColumnElement[bool]) -> dict[str, tuple[str, str]]:
+    """By boot that meets conditions on BootRow: revision, and identity of the kernel."""
     boots = select(BootRow.id, BootRow.revision, image_of_boot())
-    found = session.execute(boots.where(BootRow.testbed == testbed, *where))
+    found = session.execute(boots.where(*where))
     return {boot: (revision, identity) for boot, revision, identity in found}
+
+
+def with_samples(testbed: str, scenario: str) -> ColumnElement[bool]:
+    """The condition on boots that have samples of a scenario.
+
+    Of imported measurements, every scenario has boots of its own.
+    """
+    of_scenario = SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid
+    return BootRow.id.in_(select(SampleRow.boot).where(*of_scenario))
 
 
 def samples(session: Session, *where: ColumnElement[bool]) -> Sequence[Any]:

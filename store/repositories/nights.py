@@ -14,7 +14,7 @@ from netbisect.store.db.records import Action, JobRecord, JobState
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, SampleRow
 from netbisect.store.repositories.evidence import comparable
-from netbisect.store.repositories.levels import grouped, images_of
+from netbisect.store.repositories.levels import grouped, images_of, with_samples
 
 _NIGHT = JobRecord.kind == "night"
 _AT_ONCE = 10
@@ -78,7 +78,7 @@ class NightRepository(LedgerRepository):
         columns = (SampleRow.boot, SampleRow.at, SampleRow.pps, SampleRow.offered_pps)
         found: defaultdict[str, list[Level]] = defaultdict(list)
         with self.reading() as session:
-            images = images_of(session, testbed)
+            images = images_of(session, with_samples(testbed, scenario))
             samples = session.execute(
                 select(JobRecord.id, *columns)
                 .join(BootRow, SampleRow.boot == BootRow.id)

@@ -28,7 +28,12 @@ from netbisect.store.db.tables import (
 from netbisect.store.repositories.alerts import STANDING
 from netbisect.store.repositories.commits import booted_numbers
 from netbisect.store.repositories.evidence import newest_conditions
-from netbisect.store.repositories.levels import ByConditions, measured, newest_levels
+from netbisect.store.repositories.levels import (
+    ByConditions,
+    measured,
+    newest_levels,
+    with_samples,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +177,7 @@ class SeriesRepository(LedgerRepository):
                 .distinct()
             ).all()
             for testbed, scenario in places:
-                booted = one_of(BootRow.revision, revisions)
+                booted = (BootRow.testbed == testbed) & one_of(BootRow.revision, revisions)
                 for level in newest_levels(session, testbed, scenario, booted):
                     found[testbed, scenario].setdefault(level.revision, level)
         return dict(found)
@@ -206,7 +211,7 @@ def _levels(session: Session, testbed: str, scenario: str, branch: str) -> list[
     )
     numbers = {row.revision: row.number for row in session.execute(places)}
     placed = BootRow.revision.in_(places.with_only_columns(PlaceRow.revision))
-    found = newest_levels(session, testbed, scenario, placed)
+    found = newest_levels(session, testbed, scenario, placed, with_samples(testbed, scenario))
     return in_order(found, numbers)
 
 
