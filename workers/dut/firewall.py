@@ -8,7 +8,6 @@ disabled, its rules and states are flushed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from netbisect.workers.config.scenario import Scenario
 from netbisect.workers.dut.freebsd_tools import parse_sysctls
@@ -86,19 +85,25 @@ def set_up(machine: Machine, scenario: Scenario) -> None:
 
 
 class ChangedSysctls:
-    """Original values of the sysctls of scenarios. Raises what `Machine.ask` raises."""
+    """Original values of the sysctls of scenarios. Raises what `Machine.run` raises."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._original: dict[str, str] = {}
 
-    def restoring(self, scenario: Scenario) -> Scenario:
-        """The scenario, with the original values of sysctls that only earlier ones set."""
+    def begin(self, scenario: Scenario) -> None:
+        """Notes what the scenario will change, and restores what only earlier ones changed.
+
+        These are no settings of the scenario, to be checked with it: a port of em(4), igb(4) or
+        igc(4) shows the flow control that was set last on any of them.
+        """
         own = {**scenario.sysctls, **scenario.optional}
         values = self._values({**own, **self._original})
         self._original = {name: values[name] for name in own if name in values} | self._original
         earlier = {name: value for name, value in self._changed(values).items() if name not in own}
-        return replace(scenario, sysctls={**earlier, **scenario.sysctls})
+        if earlier:
+            pairs = (f"{name}={value}" for name, value in earlier.items())
+            self._machine.run(*(["sysctl", "-n", pair] for pair in pairs))
 
     def restore(self) -> None:
         """Restores all sysctls; a value that the kernel refuses remains until the next boot."""

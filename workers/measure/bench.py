@@ -74,7 +74,8 @@ class Bench:
         started = time.time()
         self.logs.mkdir(parents=True, exist_ok=True)
         values = self._conditions(scenario)
-        scenario = self._set_up(self._named(scenario))
+        scenario = self._named(scenario)
+        self._set_up(scenario)
         found: dict[str, float] = {}
         failure: list[str] = []
         with self._prepared(scenario) as work:
@@ -197,8 +198,8 @@ class Bench:
         ):
             yield flows
 
-    def _set_up(self, scenario: Scenario) -> Scenario:
-        """Sets the router up; returns the scenario with the sysctls that had to be restored.
+    def _set_up(self, scenario: Scenario) -> None:
+        """Sets the router up.
 
         Raises:
             LabFault: it cannot be set up.
@@ -209,13 +210,12 @@ class Bench:
                     use_shipped_tools(self.router)
                     self._knows_programs = True
                 firewall.switch_off(self.router)
-                scenario = self._changed.restoring(scenario)
+                self._changed.begin(scenario)
                 firewall.set_up(self.router, scenario)
             except CommandError as error:
                 # The kernel's own firewall does not load or refuses the rules: this revision
                 # cannot do the scenario, others can.
                 raise lab_fault(Stage.BENCH, error, Fault.SCENARIO) from error
-        return scenario
 
     def _look(self, scenario: Scenario, before: Snapshot | None = None) -> Snapshot:
         with bench_faults(self.testbed):

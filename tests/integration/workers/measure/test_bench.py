@@ -63,11 +63,11 @@ def test_sysctls_and_modules_of_a_scenario_do_not_outlast_it(
 ) -> None:
     """Unknown optional sysctls are ignored; an unknown required one skips the revision."""
     dut = "c2558-dut"
-    names = ("inet4-pf-stateful", "inet4-ipfw-stateful", "inet4-forwarding")
-    *_, sample = measure(running_lab, tmp_path, *map(load_scenario, names))
-    assert sample.valid, sample.problems
+    names = ("inet4-pf-stateful", "inet4-ipfw-stateful", "inet4-forwarding", "tcp-one-flow")
+    *_, sample, tcp = measure(running_lab, tmp_path, *map(load_scenario, names))
+    assert sample.problems + tcp.problems == ()
     loaded = [settings(tmp_path, name)["the list of loaded modules"] for name in names]
-    assert loaded == ["kernel pf.ko", "ipfw.ko kernel", "kernel"]
+    assert loaded == ["kernel pf.ko", "ipfw.ko kernel", "kernel", "kernel"]
     during = settings(tmp_path)
     assert (during["dev.igb.2.fc"], during["kern.random.harvest.mask"]) == ("0", "351")
     assert running_lab.ssh(dut, "sysctl -n dev.igb.2.fc kern.random.harvest.mask") == "3\n511\n"
