@@ -105,8 +105,8 @@ def measure(plan: CalibrationPlan) -> CalibrationRuns:
     """Boots the kernel until enough boots have a run of every scenario.
 
     Raises:
-        NoiseError: `kept` belongs to another kernel or testbed, the testbed needs its owner, or
-            several boots failed.
+        NoiseError: `kept` belongs to another kernel, testbed or conditions, the testbed needs its
+            owner, or several boots failed.
     """
     runs = _kept(plan)
     fruitless = 0
@@ -117,6 +117,7 @@ def measure(plan: CalibrationPlan) -> CalibrationRuns:
             for fact in facts:
                 runs.add(fact)
             if plan.kept is not None:
+                _check_conditions(plan, runs)
                 with plan.kept.open("a") as stream:
                     stream.write("".join(f"{serialization.dumps(fact)}\n" for fact in facts))
             fruitless = 0 if _done(plan, runs) > done else fruitless + 1
@@ -129,11 +130,26 @@ def _done(plan: CalibrationPlan, runs: CalibrationRuns) -> int:
     return min(len(runs.of(series)) for series in plan.series)
 
 
+def _check_conditions(plan: CalibrationPlan, runs: CalibrationRuns) -> None:
+    """Refuses boots before and after a change of the testbed: it is no noise.
+
+    Raises:
+        NoiseError: a series has samples of different conditions.
+    """
+    for series in plan.series:
+        if len({one.conditions for one in runs.samples if one.scenario == series}) > 1:
+            raise NoiseError(
+                f"the conditions of {series} are not those of the boots in {plan.kept}; expected "
+                "another file, in which all boots have the same ones"
+            )
+
+
 def _kept(plan: CalibrationPlan) -> CalibrationRuns:
     """Reads the file of facts; removes an incomplete last line."""
     runs = CalibrationRuns()
-    if plan.kept is None or not plan.kept.exists():
+    if plan.kept is None:
         return runs
+    plan.kept.touch()  # an error before the first boot, if it cannot be written
     text = plan.kept.read_text()
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
