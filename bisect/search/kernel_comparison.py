@@ -102,14 +102,14 @@ class KernelComparison:
         """The blocks by testbed, from the order of the boots.
 
         Boots of the ends count whatever their reason: the search did not choose what to compare.
+        Those of other jobs do not end a block: two searches that take turns would never end one.
         """
         job, boots = space.job, list[BlockBoot]()
         fast = {id(r) for r in link_order.observations_of(space, self.good)}
         slow = {id(r) for r in link_order.observations_of(space, self.bad)}
-        for r in space.evidence.observations:
+        for r in (one for one in space.evidence.observations if one.fresh):
             is_good = id(r) in fast
-            ordered = self.why in (r.order, COMPARES_ENDS)
-            mine = ordered and r.fresh and (is_good or id(r) in slow)
+            mine = self.why in (r.order, COMPARES_ENDS) and (is_good or id(r) in slow)
             value = r.ln_pps.get(job.lead)
             boots.append(BlockBoot(testbed_of(job, r), is_good if mine else None, value, r.runs))
         return blocks_of(boots)

@@ -179,13 +179,8 @@ def test_commands_submit_change_and_show_a_request(own_service: Path) -> None:
     assert shown["state"] == "open"
     assert shown["priority"] == "high"
     assert shown["parts"][0]["boots_wanted"] == 16
-    assert [entry["what"] for entry in shown["history"]] == [
-        "ask",
-        "priority",
-        "cancel",
-        "resume",
-        "extend",
-    ]
+    history = [entry["what"] for entry in shown["history"]]
+    assert history == ["ask", "priority", "cancel", "resume", "extend"]
 
 
 def test_the_queue_is_ordered_by_priority(own_service: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from search_fixtures import LEAD, bisection, evidence_of, proof
+from search_fixtures import bisection, evidence_of, proof
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Prices
@@ -92,10 +92,12 @@ def test_testbed_with_unknown_noise_needs_four_pairs(
     assert tested.shown == shown
 
 
-def test_boots_without_an_order_do_not_count() -> None:
+def test_only_boots_of_the_comparison_count() -> None:
+    """Those of another job, which takes turns, do not end a block."""
     boots = proof("r2", "r3", (14.0, 13.95))
     chosen = tuple(replace(r, order="measures r3 again") for r in boots)
-    space, compared = comparison(bisection(6), Evidence(chosen))
-
-    assert LEAD in chosen[0].ln_pps
-    assert compared.result(space) is None
+    turns = tuple(one for r in boots for one in (r, replace(r, order="", fresh=False)))
+    for seen, pairs in ((chosen, 0), (turns, 2)):
+        space, compared = comparison(bisection(6), Evidence(seen))
+        tested = compared.result(space)
+        assert (tested.pairs if tested else 0) == pairs
