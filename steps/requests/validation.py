@@ -212,6 +212,8 @@ class _SubjectResolver:
         self._check_count(len(names) + len(self._body.patches))
         found = [self._subject(name, base) for name in names]
         found += [self._with_file(one, base) for one in self._body.patches]
+        if self._body.kind == COMPARE and found[-1] == commit_of(found[0]):
+            found.reverse()  # `main+D5180 main`: the patch is compared with its base
         same = [one for one in found if found.count(one) > 1]
         if same:
             raise RevisionError(f"{short(same[0])} appears twice")

@@ -153,7 +153,7 @@ def _read(given: tuple[str, ...]) -> tuple[api.PatchBody, ...]:
 
 @request.command(
     epilog="Examples: netbisect request compare main~5 main --boots 10 --testbed c2558; "
-    "netbisect request compare main+D5180 main; "
+    "netbisect request compare main main+D5180; "
     "netbisect request compare main --patch fix.diff --repeat --wait"
 )
 @click.argument("revisions", metavar="REV [REV]", nargs=-1)
@@ -162,7 +162,7 @@ def _read(given: tuple[str, ...]) -> tuple[api.PatchBody, ...]:
 def compare(revisions: tuple[str, ...], **options: Any) -> None:
     """Compare two revisions, or a revision with and without a patch.
 
-    D5180 alone means the first revision with the patch of that review.
+    The first is the base; D5180 alone means it with the patch of that review.
     """
     _submit(COMPARE, revisions, **options)
 
