@@ -260,7 +260,7 @@ class RequestService:
             boots_now = [one.boots for one in jobs if isinstance(one, MeasureJob)]
             most = MOST_BOOTS - max(boots_now, default=0)
             if hours or not 1 <= boots <= most:
-                raise InvalidRequestError({"boots": f"+{boots}; expected 1 to {most} more"})
+                raise InvalidRequestError({"boots": f"expected 1 to {most}, such as --boots 3"})
 
         def more(job: Job) -> Job | None:
             if isinstance(job, MeasureJob) and boots:

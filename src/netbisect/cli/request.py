@@ -349,7 +349,7 @@ def resume(number: int, client: RequestClient) -> None:
 def extend(number: int, boots: int, hours: float, client: RequestClient) -> None:
     """Extend a request by boots per revision, or by hours of a bisection."""
     client.change("extend", number, api.ExtendBody(boots, hours))
-    click.echo(f"Request {number} resumes.")
+    click.echo(f"Request {number} is extended.")
 
 
 @request.command(epilog="Example: netbisect request priority 7 high")
