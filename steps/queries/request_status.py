@@ -127,6 +127,7 @@ class _Queue:
         still = record.state is JobState.OPEN
         ahead = self._ahead(record) if still else []
         left = self._seconds(record) + sum(self._before(record, one) for one in ahead)
+        before = {one.request or -one.id for one in ahead if not _take_turns(record, one)}
         result = record.result
         sentence = ""
         if result is not None and not isinstance(result, MeasureResult):
@@ -141,7 +142,7 @@ class _Queue:
             boots=boots_done(self._ledger, record, self._queries.evidence),
             boots_wanted=boots_wanted(job),
             # 1 for the running job, and for those that alternate with it.
-            place=1 + len({one.request or -one.id for one in ahead}) if still else None,
+            place=1 + len(before) if still else None,
             seconds_left=left if still else None,
             now=self._now(record) if still else "",
             sentence=sentence,
@@ -193,8 +194,7 @@ class _Queue:
     def _before(self, record: JobRecord, other: JobRecord) -> float:
         """Seconds for which another job delays this one."""
         seconds = self._seconds(other)
-        turns_with = other.priority == record.priority and other.requested_by != record.requested_by
-        return min(seconds, self._seconds(record)) if turns_with else seconds
+        return min(seconds, self._seconds(record)) if _take_turns(record, other) else seconds
 
     def _seconds(self, record: JobRecord) -> float:
         """Maximum seconds of the testbed and of one builder that a job still takes."""
@@ -211,3 +211,7 @@ class _Queue:
         evidence = self._queries.evidence(self._ledger, record)
         cost = cost_of(job, evidence, prices)
         return cost.seconds + len(cost.builds) * prices.build
+
+
+def _take_turns(one: JobRecord, other: JobRecord) -> bool:
+    return one.priority == other.priority and one.requested_by != other.requested_by

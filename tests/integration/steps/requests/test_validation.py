@@ -174,6 +174,8 @@ def test_commands_submit_change_and_show_a_request(own_service: Path) -> None:
     assert (again.exit_code, "request 1 is cancelled" in again.output) == (3, True)
     assert run(own_service, "resume", "1", "--who", "ann").exit_code == 0
     assert run(own_service, "extend", "1", "--boots", "3", "--who", "ann").exit_code == 0
+    wrong = run(own_service, "extend", "1", "--hours", "3", "--who", "ann")
+    assert "expected 1 to 92, such as --boots 3" in wrong.output
     shown = json.loads(run(own_service, "show", "1", "--json").stdout)
 
     assert shown["state"] == "open"
@@ -184,22 +186,22 @@ def test_commands_submit_change_and_show_a_request(own_service: Path) -> None:
 
 
 def test_the_queue_is_ordered_by_priority(own_service: Path) -> None:
-    """A dry run prints the cost only."""
+    """Users of one priority take turns, at one place. A dry run prints the cost only."""
     dry = ("series", "main~3", "main~2", "main", "--testbed", "c2558", "--dry-run")
     assert "15" in run(own_service, *dry).output
     estimate = json.loads(run(own_service, *dry, "--json").stdout)
     assert estimate["testbeds"][0]["boots"] == 15
     assert run(own_service, "list", "--all").output == "No requests.\n"
 
-    for who, level in (("ann", "normal"), ("bob", "high"), ("cid", "low")):
+    for who, level in (("ann", "normal"), ("bob", "high"), ("cid", "low"), ("dan", "normal")):
         command = ("compare", "main~3", "main", "--testbed", "c2558")
         done = run(own_service, *command, "--who", who, "--priority", level)
         assert done.exit_code == 0, done.output
     parts = [
         json.loads(run(own_service, "show", str(number), "--json").stdout)["parts"][0]
-        for number in (1, 2, 3)
+        for number in (1, 2, 3, 4)
     ]
-    assert [part["place"] for part in parts] == [2, 1, 3]
+    assert [part["place"] for part in parts] == [2, 1, 4, 2]
     assert parts[1]["seconds_left"] < parts[0]["seconds_left"] < parts[2]["seconds_left"]
 
 
