@@ -40,13 +40,15 @@ def confirmation(
     """The mail that confirms a request; `address` is that of its page."""
     boots = sum(one.boots for one in cost.testbeds)
     seconds = max(one.seconds for one in cost.testbeds) + cost.build_seconds
+    search = sum(one.search.boots for one in cost.testbeds if one.search is not None)
+    more = f"; if the ends differ, about {search} more for the search" if search else ""
     places = [
         ("kind", kind),
         *(("subject", words.clean(one)) for one in subjects),
         ("testbeds", ", ".join(one.testbed for one in cost.testbeds)),
         (
             "cost",
-            f"at most {words.count(boots, 'boot')}, {words.duration(seconds)} of lab time",
+            f"at most {words.count(boots, 'boot')}, {words.duration(seconds)} of lab time{more}",
         ),
     ]
     text = [
@@ -82,7 +84,8 @@ def mail(found: RequestDocument) -> Mail:
 def _tables(found: RequestDocument) -> Iterator[str]:
     """The differences, and the effects of settings."""
     if found.differences:
-        yield table(rows(found))
+        # A revision and its patch are two words: as one, they would leave no room for the change.
+        yield table([(*row[:2], row[2].replace("+", " +"), *row[3:]) for row in rows(found)])
     if found.settings:
         yield wrap(SETTINGS_NOTE)
         yield table(setting_rows(found))

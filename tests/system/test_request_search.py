@@ -49,6 +49,7 @@ def test_range_is_searched(service: PlayedService) -> None:
     assert culprit.label in shown["sentence"]
     assert service.ledger.alerts.all(candidates=True) == []
     first, last = service.ledger.mails.waiting()
+    assert "ends differ, about 25 more for the search" in " ".join(first.body.split())
     assert last.in_reply_to == first.message_id
     assert culprit.label in last.body
     page = service.page(1)
