@@ -182,7 +182,7 @@ class RequestRepository(LedgerRepository):
                 job.state = JobState.OPEN
                 job.result_json = job.closed_at = None
             if not changed:
-                raise StoreError(f"request {request} has no job to extend")
+                raise StoreError(f"request {request} has no search whose hours could be extended")
             row.state, row.verdict, row.why = RequestState.OPEN, "", ""
             row.closed_at = None
             return request_changes.audited(writing, row, "extend", who, via, data, mail)
