@@ -182,7 +182,7 @@ def _seek_second_step(
     """Whether to look for a second step after the first verified culprit."""
     if not isinstance(move, Trial):
         return isinstance(move, Wait)
-    orders = [r.order for r in space.evidence.observations[-_ANOTHER_BOOTS:]]
+    orders = [r.order for r in space.evidence.observations if r.fresh][-_ANOTHER_BOOTS:]
     likely = joint.posterior.two > 0.5  # noqa: PLR2004 - likelier than not
     if not likely and not any(why.startswith(VERIFIES) for why in orders):
         return False
