@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -284,6 +286,9 @@ class Worktree:
     def _remove(self) -> None:
         remove = ("worktree", "remove", "--force", "--force", str(self.folder))
         _git(self._repository.common, *remove, ask=True)
+        for folder, _, _ in os.walk(self.folder):  # read-only ones are left, as of Go's modules
+            with contextlib.suppress(OSError):
+                Path(folder).chmod(stat.S_IRWXU)
         shutil.rmtree(self.folder, ignore_errors=True)
         if self._is_temporary:
             shutil.rmtree(self.folder.parent, ignore_errors=True)
