@@ -31,7 +31,7 @@ _POLL_SECONDS = 0.2
 """Interval of checks of the output size."""
 _MAX_OUTPUT_BYTES = 256 << 20
 _LOG_CHARACTERS = 4000
-_MESSAGE_CHARACTERS = 100
+_MESSAGE_CHARACTERS = 200
 _LINE_CHARACTERS = 100_000
 """Characters searched for numbers, from the end of a line; a line may have the whole output."""
 _LEAST, _MOST = 1e-30, 1e30
@@ -189,7 +189,7 @@ def _start_error(program: str, error: OSError | ValueError) -> str:
         text += (
             f"; it runs without a shell: expected separate words, or sh -c {shlex.quote(program)}"
         )
-    elif "/" in program and not program.startswith("/"):
+    elif "/" in program and not program.startswith("/") and isinstance(error, FileNotFoundError):
         text += (
             "; relative paths are searched in a fresh checkout, which contains only committed "
             "files; use an absolute path"
