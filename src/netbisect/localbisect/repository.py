@@ -34,14 +34,15 @@ class RepositoryError(UserError):
     """The repository does not allow the search."""
 
 
-def _git(folder: Path, *arguments: str, ask: bool = False, into: Path | None = None) -> str:
-    """Output of git; "" if it fails and `ask` is true. Errors name the folder `into`, if given."""
+def _git(folder: Path, *arguments: str, ask: bool = False, task: str = "") -> str:
+    """Output of git; "" if it fails and `ask` is true. Errors name the task, if given."""
     done = _called(folder, *arguments)
     if done.returncode == 0:
         return done.stdout.decode(errors="replace").rstrip("\n")
     if ask:
         return ""
-    raise RepositoryError(f"git {arguments[0]} in {into or folder} failed: {_complaint(done)}")
+    task = task or f"{arguments[0]} in {folder}"
+    raise RepositoryError(f"git {task} failed: {_complaint(done)}")
 
 
 def _called(
@@ -222,6 +223,7 @@ class Worktree:
         Raises:
             RepositoryError: The checkout failed.
         """
+        task = f"checkout of {revision[:12]} in {self.folder}"
         if not (self.folder / ".git").exists():
             _git(
                 self._repository.common,
@@ -229,11 +231,11 @@ class Worktree:
                 *("worktree", "add", "--quiet", "--force", "--force", "--detach", "--lock"),
                 str(self.folder),
                 revision,
-                into=self.folder,
+                task=task,
             )
         else:
             # Also removes the files that patches added.
-            _git(self.folder, "checkout", "--quiet", "--force", "--detach", revision)
+            _git(self.folder, "checkout", "--quiet", "--force", "--detach", revision, task=task)
             _git(self.folder, "clean", "--quiet", "-d", "--force", "--force")  # clones, too
         found, tree = _git(self.folder, "rev-parse", "HEAD", "HEAD^{tree}").split()
         if found != revision:

@@ -221,7 +221,7 @@ def test_failed_checkout_names_its_folder_and_the_cause(slower: Repository) -> N
 
     folder = rf"{slower.temporary}/netbisect-\w+/tree"
     cause = "external filter 'false' failed 1; level: smudge filter absent failed"
-    assert re.fullmatch(rf"git worktree in {folder} failed: {cause}\.", error_text)
+    assert re.fullmatch(rf"git checkout of \w{{12}} in {folder} failed: {cause}\.", error_text)
 
 
 @pytest.mark.parametrize(
