@@ -205,8 +205,11 @@ def add_mark(log: Path, mark: CommitMark) -> None:
     path = _marks_path(log)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as stream:
-            stream.write(f"{serialization.dumps(mark)}\n")
+        with path.open("ab+") as stream:
+            stream.seek(0)
+            # An incomplete last line, as after a power failure, is no mark.
+            stream.truncate(stream.read().rfind(b"\n") + 1)
+            stream.write(f"{serialization.dumps(mark)}\n".encode())
     except OSError as error:
         raise LogError(f"{path} cannot be written: {error.strerror}") from error
 
