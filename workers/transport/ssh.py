@@ -155,7 +155,10 @@ class Machine:
     def _failure(self, output: str) -> UnreachableError | HostKeyError:
         """The error for a failure of ssh(1) itself."""
         if any(text in output for text in _KEY_ERRORS):
-            return HostKeyError(f"{self.address}: the host key is not the known one")
+            why = "is not the known one"
+            if "host key is known for" in output:  # "No ED25519 host key is known for ..."
+                why = "is not in known_hosts; log in once with ssh, and compare it"
+            return HostKeyError(f"{self.address}: the host key {why}")
         return UnreachableError(self.address, output)
 
     def _begin(

@@ -151,7 +151,7 @@ def test_changed_or_unknown_host_key_is_rejected(server: Server, connections: Co
     with pytest.raises(HostKeyError, match="dut: the host key is not the known one"):
         connections.machine("dut").run(["true"])
     (server.folder / "known_hosts").write_text("")
-    with pytest.raises(HostKeyError):
+    with pytest.raises(HostKeyError, match="dut: the host key is not in known_hosts"):
         connections.machine("dut").ask(["true"])
     assert (server.folder / "known_hosts").read_text() == ""
     assert server.authentications == 0
