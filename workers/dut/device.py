@@ -42,6 +42,7 @@ from netbisect.workers.transport.panic import (
     console_excerpt,
     find_panic,
     prompt_suffix,
+    silence_suffix,
 )
 from netbisect.workers.transport.ssh import Connections
 from netbisect.workers.vm.host import switch_on
@@ -170,6 +171,7 @@ class DeviceUnderTest:
         else:
             fault = Fault.POWER_LOSS
             why = "the router restarted in the middle of a run, without a panic on its console"
+            why += silence_suffix(output)
             if self.testbed.dut.watchdog:
                 why = f"{why}: it lost its power, or its watchdog has ended a hang"
         raise LabFault(fault, why, console_excerpt(panic, output))
@@ -272,7 +274,8 @@ class DeviceUnderTest:
         running = self._cycle_silent(Stage.BOOT, " after the order to reboot")
         if running.environment.get(ORDER) == order:
             return running  # no kernel had used the order up: the one before hung on its way down
-        why = f"the kernel hangs: no answer until the power was cycled{prompt_suffix(output)}"
+        why = "the kernel hangs: no answer until the power was cycled"
+        why += prompt_suffix(output) + silence_suffix(output)
         raise boot_fault(Fault.DOES_NOT_BOOT, why, output)
 
     def _prove(
@@ -284,8 +287,9 @@ class DeviceUnderTest:
         contents: KernelContents,
     ) -> None:
         if running.environment.get(ORDER) != order:
+            output = self._tap.output()
             why = f"the machine came back on {running.directory}, not on {folder}"
-            raise boot_fault(Fault.WRONG_KERNEL, why, self._tap.output())
+            raise boot_fault(Fault.WRONG_KERNEL, f"{why}{silence_suffix(output)}", output)
         why = self.boot_method.prove(running, folder) or mismatch(running, kernel, contents)
         if why:
             raise LabFault(Fault.WRONG_KERNEL, why)

@@ -136,6 +136,11 @@ def prompt_suffix(output: str) -> str:
     return f"; it stands at {prompt}" if prompt else ""
 
 
+def silence_suffix(output: str) -> str:
+    """Suffix of a message about a restart of which the console shows nothing, or ""."""
+    return "" if output.strip() else "; there is no output of its console"
+
+
 def console_excerpt(panic: Panic | None, output: str) -> str:
     """The panic with its backtrace, and the end of the console."""
     tail = output[-_TAIL:].strip()
