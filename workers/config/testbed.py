@@ -104,6 +104,11 @@ class Timing:
             f"run {self.run:g}: expected {_SHORTEST_RUN} seconds or more: "
             "ten are trimmed, and 15 must remain",
         )
+        longest = self.settle + 2 * self.link_wait + self.run  # of a receiver
+        check(
+            longest < self.run_timeout,
+            f"run_timeout {self.run_timeout:g}: expected more than the {longest:g} s of a run",
+        )
 
 
 @dataclass(frozen=True, slots=True)

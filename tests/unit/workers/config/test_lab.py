@@ -256,6 +256,11 @@ def test_paths_are_relative_to_the_lab_file(tmp_path: Path, text: str) -> None:
             ),
         ),
         (
+            "settle = 0.02",
+            "run = 4000",
+            "testbeds[0].timing: run_timeout 3600: expected more than the 4009 s of a run",
+        ),
+        (
             'address = "c2558-gen"\n',
             'address = "c2558-gen"\ndut_port = { interface = "igb9" }\n',
             (
