@@ -11,6 +11,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from netbisect.bisect.model.entities import Stage
 from netbisect.bisect.model.faults import Fault
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.config.vm import GUEST_ALIAS, GUEST_SSH_CONFIG, WIRE_PROGRAMS, Vm
@@ -62,5 +63,6 @@ def switch_on(testbed: Testbed) -> bool:
         started = vm.start(testbed.vm)
         furnish(testbed.vm, testbed.line_rate_pps)
     except (vm.VmError, OSError) as error:
-        raise LabFault(Fault.POWER_SWITCH, f"{testbed.name}: {error}") from error
+        why = f"{testbed.name}: {error}"
+        raise LabFault(Fault.POWER_SWITCH, why, stage=Stage.DEPLOY) from error
     return started

@@ -27,7 +27,7 @@ from netbisect.workers.config.lab import load_lab
 from netbisect.workers.config.toml import FileError
 from netbisect.workers.config.vm import GUEST_SSH_CONFIG, Vm
 from netbisect.workers.doctor.doctor import examine
-from netbisect.workers.transport.errors import CommandError
+from netbisect.workers.transport.errors import CommandError, LabFault
 from netbisect.workers.transport.ssh import Connections
 from netbisect.workers.vm import host as vm_host
 from netbisect.workers.vm import prepare, vm
@@ -204,12 +204,12 @@ def test_missing_requirements_are_reported(machine: Vm, folder: Path) -> None:
 
 
 @needs_qemu
-def test_the_error_of_qemu_is_reported(machine: Vm) -> None:
+def test_the_error_of_qemu_is_reported(lab_file: Path, machine: Vm) -> None:
     """The message of QEMU is quoted, and the machine is off."""
+    testbed = load_lab(lab_file).testbed("vm1")
     taken = socket.create_server(("127.0.0.1", machine.ssh_port))
-    with taken, pytest.raises(VmError, match=r"QEMU does not start: .*host forwarding"):
-        vm.start(machine)
-
+    with taken, pytest.raises(LabFault, match=r"QEMU does not start: .*host forwarding"):
+        vm_host.switch_on(testbed)
     assert vm.process_of(machine) == 0
 
 
