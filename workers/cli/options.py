@@ -179,7 +179,7 @@ def load_scenarios(lab: Lab, names: Sequence[str]) -> list[Scenario]:
         FileError: unknown or invalid scenario.
     """
     return [
-        load_scenario_folder(Path(name))
+        load_scenario_folder(Path(name), lab.scenario_directories)
         if "/" in name
         else load_scenario(name, lab.scenario_directories)
         for name in dict.fromkeys(map(scenario_of, names))

@@ -327,13 +327,13 @@ def _find(name: str, folders: Sequence[Path]) -> Path:
     raise FileError(f"there is no scenario {name!r}; found {', '.join(sorted(known))}")
 
 
-def load_scenario_folder(folder: Path) -> Scenario:
-    """The scenario of a folder with the file scenario.toml.
+def load_scenario_folder(folder: Path, folders: Sequence[Path] = ()) -> Scenario:
+    """The scenario of a folder with the file scenario.toml; its base may be in `folders`.
 
     Raises:
         FileError: invalid scenario.
     """
-    return _load_file(folder / _OWN_FILE, folder.resolve().name)
+    return _load_file(folder / _OWN_FILE, folder.resolve().name, folders)
 
 
 def _load_file(path: Path, name: str, folders: Sequence[Path] = ()) -> Scenario:

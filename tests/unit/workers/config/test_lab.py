@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from netbisect.demo.lab.testbeds import TESTBEDS, lab_toml
 from netbisect.workers.config.custom_measurement import HostCommand
 from netbisect.workers.config.lab import Lab, load_lab
-from netbisect.workers.config.scenario import builtin_scenarios, load_scenario
+from netbisect.workers.config.scenario import builtin_scenarios, load_scenario, load_scenario_folder
 from netbisect.workers.config.toml import FileError
 
 
@@ -425,12 +425,12 @@ def test_scenario_inherits_the_keys_of_its_base_but_no_part_of_a_command(tmp_pat
         sysctls=base.sysctls | {"net.inet.ip.redirect": 1},
     )
 
-    text = (
-        'name = "mine"\ntitle = "long"\nbase = "tcp-one-flow"\n[measure]\non = "dut"\nfile = "m"\n'
-    )
-    (tmp_path / "mine.toml").write_text(text)
+    flow = (builtin_scenarios() / "tcp-one-flow.toml").read_text()
+    (tmp_path / "flow.toml").write_text(flow.replace("tcp-one-flow", "flow"))
+    own = f'name = "{tmp_path.name}"\ntitle = "x"\nbase = "flow"\nmeasure.on = "dut"\n'
+    (tmp_path / "scenario.toml").write_text(f'{own}measure.file = "m"\n')
     (tmp_path / "m").write_text("true\n")
-    base, mine = load_scenario("tcp-one-flow"), load_scenario("mine", [tmp_path])
+    base, mine = load_scenario("flow", [tmp_path]), load_scenario_folder(tmp_path, [tmp_path])
     assert mine.measure == HostCommand("dut", "true\n")
     assert (mine.prepare, mine.metrics) == (base.prepare, base.metrics)
 
