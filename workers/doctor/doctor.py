@@ -160,6 +160,12 @@ def _joined(results: Sequence[CheckResult]) -> CheckResult:
     return CheckResult(not bad, "; ".join(one.found for one in bad or results))
 
 
+def _boot_method(device: DeviceUnderTest) -> CheckResult:
+    why = device.boot_method.misfit(device.look())
+    found = f"deploy = {device.testbed.dut.deploy!r}"
+    return CheckResult(not why, f"{found}, but the DUT {why}" if why else found)
+
+
 class _TestbedChecks:
     """All checks of one testbed."""
 
@@ -281,9 +287,7 @@ class _TestbedChecks:
             )
             for what, result in checks.room(df, du, dut.known_good):
                 self._add(what, result)
-            why = device.boot_method.misfit(device.look())
-            found = f"deploy = {dut.deploy!r}" + (f", but the DUT {why}" if why else "")
-            self._add("boot method", CheckResult(not why, found))
+            self._try("boot method", lambda: _boot_method(device))
             values = freebsd_tools.parse_sysctls(sysctls)
             for what, result in checks.settings(values, self._scenarios, release):
                 self._add(what, result)

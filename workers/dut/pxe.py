@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from netbisect.workers.config.dut import Dut
 from netbisect.workers.dut.base import BootMethod, nextboot_conf
+from netbisect.workers.dut.running_kernel import RunningKernel
 from netbisect.workers.transport.ssh import Connections
 
 
@@ -25,6 +26,12 @@ class PxeBoot(BootMethod):
         self.machine = connections.machine(dut.pxe.server)
         self.boot = f"{dut.pxe.root.rstrip('/')}/boot"
         self._order = f"{self.boot}/nextboot.conf"
+
+    def misfit(self, running: RunningKernel) -> str:  # noqa: ARG002 - the server tells
+        """Refuses a server without the known-good kernel below the root."""
+        good, names = self.dut.known_good, self.machine.run(["ls", "-1t", self.boot]).splitlines()
+        address = self.machine.address
+        return "" if good in names else f"has no kernel {good} in {self.boot} on {address}"
 
     def boot_once(self, folder: str, environment: Mapping[str, str]) -> None:
         """Replaces nextboot.conf."""
