@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -23,9 +24,14 @@ import click
 from netbisect.errors import UserError
 from netbisect.steps.service import private_files, stalls, tls
 from netbisect.steps.service.database_thread import open_history, open_ledger
-from netbisect.steps.service.secrets import make_passwords, worker_passwords
+from netbisect.steps.service.secrets import (
+    make_passwords,
+    read_htpasswd,
+    read_password,
+    worker_passwords,
+)
 from netbisect.steps.service.settings import SETTINGS as SETTINGS  # noqa: PLC0414 - re-exported
-from netbisect.steps.service.settings import MailSettings, Settings, load
+from netbisect.steps.service.settings import MailSettings, Settings, WebSettings, load
 from netbisect.steps.service.shipped_files import fill_template
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.schema import has_all_migrations
@@ -82,6 +88,7 @@ def check_folder(folder: Path) -> Iterator[StartCheck]:
     """Checks a folder; some failures end the checks."""
     try:
         settings, lab = load(folder / SETTINGS)
+        _web_secrets(settings.web)
         yield StartCheck("settings", True, f"{folder / SETTINGS} and {settings.lab}")
         yield StartCheck("passwords of the workers", True, _passwords(settings, lab))
         if certificate := tls.check_certificate(settings.workers):
@@ -92,6 +99,7 @@ def check_folder(folder: Path) -> Iterator[StartCheck]:
     if latest := stalls.read(settings.state).latest:
         yield StartCheck("last stall", True, latest[-1].sentence)
     yield from _database(settings)
+    yield from _buildbots_database(folder / private_files.BUILDBOTS)
     if settings.masters.router:
         yield _router(settings.masters.router)
     yield _privacy(folder, settings)
@@ -103,6 +111,18 @@ def check_folder(folder: Path) -> Iterator[StartCheck]:
             ("workers.port", settings.workers.interface, settings.workers.port),
         ):
             yield _port(name, interface, port)
+
+
+def _web_secrets(web: WebSettings) -> None:
+    """Reads the secrets that the web pages need at a start. Raises FileError."""
+    if web.login.users_file is not None:
+        read_htpasswd(web.login.users_file)
+    for name, path in (
+        ("web.login.client_secret_file", web.login.client_secret_file),
+        ("web.hook_file", web.hook_file),
+    ):
+        if path is not None:
+            read_password(path, name)
 
 
 def _passwords(settings: Settings, lab: Lab) -> str:
@@ -119,6 +139,20 @@ def _database(settings: Settings) -> Iterator[StartCheck]:
         yield StartCheck("database", True, settings.database)
     except StoreError as error:
         yield StartCheck("database", False, str(error))
+
+
+def _buildbots_database(path: Path) -> Iterator[StartCheck]:
+    """A failure if the file exists, and is not an SQLite database."""
+    if path.is_file():
+        try:
+            with contextlib.closing(sqlite3.connect(path)) as connection:
+                connection.execute("SELECT count(*) FROM sqlite_master")
+        except sqlite3.Error as error:
+            detail = (
+                f"{path} cannot be read: {error}; if it is damaged, move it away: a start creates "
+                "a new one, and no measurement is lost"
+            )
+            yield StartCheck("database", False, detail)
 
 
 def _router(url: str) -> StartCheck:
@@ -148,8 +182,12 @@ def _mail(settings: MailSettings) -> StartCheck:
     place = settings.server, settings.port
     address = f"{settings.server}:{settings.port}"
     try:
+        if settings.password_file is not None:
+            read_password(settings.password_file, "mail.password_file")
         with socket.create_connection(place, _MAIL_SECONDS) as server:
             greeting = server.recv(_GREETING)
+    except FileError as error:
+        return StartCheck("mail server", False, f"{error}; mails wait", needed=False)
     except OSError as error:
         detail = f"{address} does not answer: {error.strerror or error}; mails wait until it does"
         return StartCheck("mail server", False, detail, needed=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import stat
 import tempfile
@@ -15,6 +16,8 @@ from netbisect.workers.config.toml import FileError
 _WORKERS = "workers.password_file"
 """Settings key for error messages."""
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_HASH = re.compile(rb"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
+_NAME = re.compile(rb"[^\x00-\x20\x7f:<>\"]{1,100}")
 
 
 def check_private_file(path: Path, key: str) -> None:
@@ -45,6 +48,31 @@ def read_password(path: Path, key: str) -> str:
     if not password:
         raise FileError(f"{key}: {path} is empty; expected a password on one line")
     return password
+
+
+def read_htpasswd(path: Path) -> dict[bytes, bytes]:
+    """Reads names and hashes. Raises FileError."""
+    try:
+        lines = path.read_bytes().splitlines()
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise FileError(f"web.login.users_file: {path} cannot be read: {error.strerror}") from error
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise FileError(
+            f"web.login.users_file: {path} is writable by group or others; run `chmod 600 {path}`"
+        )
+    found = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        name, _, kept = line.partition(b":")
+        if not _NAME.fullmatch(name) or not _HASH.fullmatch(kept):
+            raise FileError(
+                f"web.login.users_file: {path}, line {number}: expected NAME:HASH as "
+                "`htpasswd -B` writes it"
+            )
+        found[name] = kept
+    return found
 
 
 def worker_passwords(path: Path, workers: Sequence[str]) -> dict[str, str]:

@@ -219,6 +219,10 @@ class MailSettings:
             "password is sent unencrypted",
         )
         check(
+            bool(self.user) == (self.password_file is not None),
+            "user and password_file: expected both, or neither",
+        )
+        check(
             not self.list_id or _LIST.match(self.list_id),
             f"list_id {self.list_id!r}: expected a name such as netbisect.example.org",
         )
@@ -287,6 +291,10 @@ class Settings:
         check(
             not self.masters.router or self.database.startswith("postgresql"),
             "masters: expected with a database that several hosts can use, postgresql+psycopg://…",
+        )
+        check(
+            (self.web.interface, self.web.port) != (self.workers.interface, self.workers.port),
+            f"web.port and workers.port {self.web.port}: expected different ports",
         )
         _check_positive(self, "poll", "tick", "stall_minutes")
         _check_least(self, log_days=1, patience_days=0)

@@ -7,8 +7,6 @@ name or address that another user cannot claim.
 from __future__ import annotations
 
 import ipaddress
-import re
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ from twisted.web.guard import BasicCredentialFactory
 from netbisect.steps.requests.rate_limit import LoginBackoff
 from netbisect.steps.service import web_settings
 from netbisect.steps.service.rights import Right, User
-from netbisect.steps.service.secrets import read_password
+from netbisect.steps.service.secrets import read_htpasswd, read_password
 from netbisect.steps.service.settings import LOGIN, Settings
 from netbisect.steps.service.watchdog import run_in_thread
 from netbisect.steps.service.web_settings import rights_from_rules
@@ -31,9 +29,7 @@ from netbisect.workers.config.toml import FileError
 
 _LONGEST = 72
 """Bytes of a password that bcrypt uses."""
-_HASH = re.compile(rb"\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}")
 _NO_HASH = b"$2b$12$" + 53 * b"."
-_NAME = re.compile(rb"[^\x00-\x20\x7f:<>\"]{1,100}")
 
 
 class _FromAddress(BasicCredentialFactory):
@@ -87,31 +83,6 @@ class HtpasswdAuth(CustomAuth):
         usable = len(password) <= _LONGEST and b"\0" not in password
         same = bcrypt.checkpw(password if usable else b"", kept or _NO_HASH)
         return same and usable and kept is not None
-
-
-def read_htpasswd(path: Path) -> dict[bytes, bytes]:
-    """Reads names and hashes. Raises FileError."""
-    try:
-        lines = path.read_bytes().splitlines()
-        mode = path.stat().st_mode
-    except OSError as error:
-        raise FileError(f"web.login.users_file: {path} cannot be read: {error.strerror}") from error
-    if mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise FileError(
-            f"web.login.users_file: {path} is writable by group or others; run `chmod 600 {path}`"
-        )
-    found = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        name, _, kept = line.partition(b":")
-        if not _NAME.fullmatch(name) or not _HASH.fullmatch(kept):
-            raise FileError(
-                f"web.login.users_file: {path}, line {number}: expected NAME:HASH as "
-                "`htpasswd -B` writes it"
-            )
-        found[name] = kept
-    return found
 
 
 def _known_as(auth: type[Any], key: str) -> type[Any]:

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from netbisect.bisect import commit_trailers, mail_commands
 from netbisect.bisect.model.entities import Commit
 from netbisect.steps.policy import mail_answers
+from netbisect.steps.service import secrets
 from netbisect.steps.service.settings import MailSettings
-from netbisect.steps.web import login
 from netbisect.workers.build import identity, patches
 from netbisect.workers.config import toml
 from netbisect.workers.config.dut import Dut, NanoBsd, PortSelector
@@ -215,7 +215,7 @@ PARSERS: dict[
     ),
     "commit message": (of_text(read_message), (), (MESSAGE,)),
     "htpasswd": (
-        lambda data: as_file(data, login.read_htpasswd),
+        lambda data: as_file(data, secrets.read_htpasswd),
         (toml.FileError,),
         (b"ann:$2b$04$" + 53 * b"a" + b"\n",),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -85,7 +86,17 @@ def test_a_check_prints_json(own_service: Path) -> None:
     assert not found["branch"]["good"]
     assert found["database"]["good"]
     change(own_service, "poll = 60", 'poll = 60\ndatabase = "netbisect.sqlite"')
-    assert "is not a database URL" in run("check", own_service).output
+    (own_service / "state.sqlite").write_text("no database\n" * 100)
+    output = run("check", own_service).output
+    assert "is not a database URL" in output
+    assert "state.sqlite cannot be read: file is not a database; if it is damaged" in output
+
+
+def test_hanging_upgrade_is_killed_and_reported(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / control.TAC)  # reading it blocks
+
+    with pytest.raises(control.ServiceError, match=r"did not finish within 0\.5 s and was killed"):
+        control._buildbot(tmp_path, {}, "upgrade-master", limit=0.5)
 
 
 def test_a_supervised_start_needs_no_git_server(own_service: Path) -> None:

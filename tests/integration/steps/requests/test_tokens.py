@@ -18,13 +18,13 @@ from netbisect.steps.requests import tokens
 from netbisect.steps.requests.rate_limit import LoginBackoff
 from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.rights import Right, parse_rights
+from netbisect.steps.service.secrets import read_htpasswd
 from netbisect.steps.service.settings import load_settings
 from netbisect.steps.service.web_settings import LoginSettings
 from netbisect.steps.web.login import (
     HtpasswdAuth,
     client_network,
     make_auth,
-    read_htpasswd,
     user_name,
     user_rights,
 )

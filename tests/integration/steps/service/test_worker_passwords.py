@@ -96,6 +96,9 @@ def test_check_creates_and_reports_missing_passwords(tmp_path: Path) -> None:
     assert (folder / "workers" / "another").read_text().strip()
     assert password_check(folder) == f"{folder}/workers"
 
+    settings.write_text(text.replace("[web]", '[web]\nhook_file = "no-password"'))
+    assert password_check(folder).startswith(f"web.hook_file: {folder}/no-password cannot be read")
+
 
 class SeparatePasswordsTest(RealMaster):
     def start_worker(self, name: str, password: str) -> Path:

@@ -51,6 +51,8 @@ def test_minimal_settings_have_defaults(tmp_path: Path) -> None:
             "masters: expected with a database that several hosts can use",
         ),
         ('user = "ann"\nserver = "mail.invalid"', "starttls = true"),
+        ('user = "ann"', "user and password_file: expected both, or neither"),
+        ("[web]\nport = 9989", "web.port and workers.port 9989: expected different ports"),
         ('[web.login]\nkind = "password"', "expected one of"),
         ('[web.login]\nkind = "htpasswd"', "users_file"),
         ('[web.login]\nusers_file = "users"', "users_file"),
@@ -81,15 +83,14 @@ def test_errors_name_file_and_key(tmp_path: Path, more: str, message: str) -> No
 def test_missing_and_empty_password_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="cannot be read: No such file"):
         read_password(tmp_path / "none", "workers.password_file")
-    (tmp_path / "empty").write_text("\n")
-    (tmp_path / "empty").chmod(0o644)
-    with pytest.raises(FileError, match="has mode 0644"):
-        read_password(tmp_path / "empty", "workers.password_file")
-    (tmp_path / "empty").chmod(0o600)
-    with pytest.raises(FileError, match="is empty; expected a password"):
-        read_password(tmp_path / "empty", "workers.password_file")
-    (tmp_path / "empty").write_bytes(b"\xff")
-    with pytest.raises(FileError, match="expected a password in UTF-8"):
-        read_password(tmp_path / "empty", "workers.password_file")
+    for content, mode, message in (
+        (b"\n", 0o644, "has mode 0644"),
+        (b"\n", 0o600, "is empty; expected a password"),
+        (b"\xff", 0o600, "expected a password in UTF-8"),
+    ):
+        (tmp_path / "empty").write_bytes(content)
+        (tmp_path / "empty").chmod(mode)
+        with pytest.raises(FileError, match=message):
+            read_password(tmp_path / "empty", "workers.password_file")
     (tmp_path / "empty").write_text(" secret\n")
     assert read_password(tmp_path / "empty", "workers.password_file") == "secret"
