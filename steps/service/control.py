@@ -86,6 +86,9 @@ class StartCheck:
 
 def check_folder(folder: Path) -> Iterator[StartCheck]:
     """Checks a folder; some failures end the checks."""
+    if shutil.disk_usage(folder).free < _FREE_BYTES:
+        detail = f"the disk of {folder} has less than {_FREE_BYTES >> 20} MiB free"
+        yield StartCheck("disk", False, detail)
     try:
         settings, lab = load(folder / SETTINGS)
         _web_secrets(settings.web)
@@ -292,8 +295,6 @@ def prepare_start(
     """
     if master_pid(folder) is not None:
         raise ServiceError(f"the master in {folder} is already running")
-    if shutil.disk_usage(folder).free < _FREE_BYTES:
-        raise ServiceError(f"the disk of {folder} has less than {_FREE_BYTES >> 20} MiB free")
     settings, _ = load(folder / SETTINGS)
     private_files.restrict(folder, settings)
     for check in check_folder(folder):

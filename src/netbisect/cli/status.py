@@ -33,6 +33,8 @@ def status(folder: Path, *, everything: bool, as_json: bool) -> None:
         everything=everything
     )
     click.echo(json_schema.as_text(found) if as_json else console.as_text(found))
+    if master_pid(folder) is None:
+        click.echo(f"The master is not running: netbisect start {folder}", err=True)
 
 
 @click.command(epilog="Example: netbisect follow --until-idle /var/netbisect")

@@ -143,7 +143,9 @@ def test_a_nightly_job_is_queued_until_it_has_a_result(own_service: Path) -> Non
     assert all(isinstance(record.job, NightlyJob) for record in records)
     status = json.loads(run("status", "--json", own_service).stdout)
     assert [job["kind"] for job in status["jobs"]] == ["Night", "Night"]
-    assert "Night on c2558, main" in run("status", own_service).output
+    output = run("status", own_service).output
+    assert "Night on c2558, main" in output
+    assert f"The master is not running: netbisect start {own_service}" in output
 
 
 def test_a_profile_is_queued_until_it_has_a_result(own_service: Path) -> None:
