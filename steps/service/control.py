@@ -54,6 +54,8 @@ _UPGRADE_SECONDS = 600.0
 """Time limit of the migration of Buildbot's database."""
 _FETCH = "fetch"
 """The check that may fail under a supervisor if a mirror exists."""
+_FETCH_SECONDS = 600.0
+"""Time limit of that fetch: systemd ends a start after half an hour."""
 _CONFIG = "kernel_config"
 """The check that a start does not need: other branches can be measured."""
 _PID = "twistd.pid"
@@ -84,8 +86,8 @@ class StartCheck:
         return self.needed and not self.good
 
 
-def check_folder(folder: Path) -> Iterator[StartCheck]:
-    """Checks a folder; some failures end the checks."""
+def check_folder(folder: Path, *, supervised: bool = False) -> Iterator[StartCheck]:
+    """Checks a folder; some failures end the checks. `supervised` as of `prepare_start`."""
     if shutil.disk_usage(folder).free < _FREE_BYTES:
         detail = f"the disk of {folder} has less than {_FREE_BYTES >> 20} MiB free"
         yield StartCheck("disk", False, detail)
@@ -106,7 +108,7 @@ def check_folder(folder: Path) -> Iterator[StartCheck]:
     if settings.masters.router:
         yield _router(settings.masters.router)
     yield _privacy(folder, settings)
-    yield from _tree(settings, lab)
+    yield from _tree(settings, lab, supervised=supervised)
     yield _mail(settings.mail)
     if master_pid(folder) is None:
         for name, interface, port in (
@@ -202,11 +204,11 @@ def _mail(settings: MailSettings) -> StartCheck:
 _progress = partial(click.echo, err=True)
 
 
-def _tree(settings: Settings, lab: Lab) -> Iterator[StartCheck]:
+def _tree(settings: Settings, lab: Lab, *, supervised: bool) -> Iterator[StartCheck]:
     history = open_history(settings, lab, _progress)
     what = _FETCH if history.is_clone() else "branch"
     try:
-        history.update()
+        history.update(_FETCH_SECONDS if supervised and what == _FETCH else None)
         what = "branch"
         for branch in settings.branches:
             yield StartCheck(what, True, f"{branch} is at {history.head(branch)[:12]}")
@@ -297,7 +299,7 @@ def prepare_start(
         raise ServiceError(f"the master in {folder} is already running")
     settings, _ = load(folder / SETTINGS)
     private_files.restrict(folder, settings)
-    for check in check_folder(folder):
+    for check in check_folder(folder, supervised=supervised):
         if not check.good and (check.what == _CONFIG or not check.needed):
             _progress(check.found)
         elif check.failed and not (supervised and check.what == _FETCH):
