@@ -134,7 +134,9 @@ class _LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            if sys.stdout is not None:  # None: closed by the caller
+                sys.stdout.flush()  # here, where a closed pipe is handled
         except UserError as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt:  # the status 1 of click is a result of some commands
@@ -143,6 +145,7 @@ class _LazyGroup(click.Group):
         except BrokenPipeError:
             _discard(sys.stdout)
             sys.exit(128 + signal.SIGPIPE)  # as other programs, which the signal ends
+        return result
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Like click's, without importing every command for its help."""

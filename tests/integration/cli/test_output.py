@@ -47,16 +47,14 @@ def test_unusable_streams_and_folders_are_reported_in_one_sentence(
 
 def test_a_closed_pipe_ends_a_command_without_a_message(tmp_path: Path) -> None:
     """As SIGPIPE ends other programs; status 1 of some commands is a result."""
-    numbers = tmp_path / "n"
-    numbers.write_text("1\n2\n3\n")
-    read, write = os.pipe()
-    os.close(read)
-    with os.fdopen(write, "wb") as pipe:
-        done = subprocess.run(
-            [NETBISECT, "ministat", numbers], stdout=pipe, stderr=subprocess.PIPE, check=False
-        )
-
-    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+    (tmp_path / "n").write_text("1\n2\n3\n")
+    for command in (["ministat", "n"], ["init", "s"], ["samples", "--folder", "s"]):
+        read, write = os.pipe()
+        os.close(read)
+        run = [NETBISECT, *command]
+        done = subprocess.run(run, cwd=tmp_path, stdout=write, stderr=subprocess.PIPE, check=False)
+        os.close(write)
+        assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="pathlib takes the file for missing")
