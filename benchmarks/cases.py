@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import corpus
-from benchmarks.lab import BootNoise, World
+from benchmarks.lab import PRICES, BootNoise, World
 from netbisect.bisect.model.evidence import Prices
 
 COMMITS = 256
@@ -155,7 +155,7 @@ def image(random: Random, *, layouts: int) -> World:
         image_sd=0.016,
         boot=noise,
         layouts=layouts,
-        prices=replace(world.prices, relink=_RELINK),
+        prices=replace(PRICES, relink=_RELINK),
     )
 
 
@@ -180,6 +180,7 @@ def measured(random: Random, *, layouts: int) -> World:
         image_sd=noise.image_sd,
         boot=noise.boot,
         layouts=layouts,
+        prices=replace(PRICES, relink=_RELINK),
     )
 
 

@@ -129,7 +129,10 @@ class TestbedGroups(SchedulerPart):
         under_way = ledger.actions.all_open(record.id)
         kernels = [one for one in under_way if one.stage is ActionStage.KERNEL]
         now = ledger.clock()
-        left = {one.revision: max(0.0, one.intended_at + prices.build - now) for one in kernels}
+        left = {}
+        for one in kernels:
+            seconds = prices.of_kernel(split_kernel_name(one.revision)[1])
+            left[one.revision] = max(0.0, one.intended_at + seconds - now)
         not_given = sum(one.buildset is None for one in kernels)
         return InFlight(
             building={**building, **left},

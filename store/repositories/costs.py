@@ -27,9 +27,10 @@ class CostRepository(LedgerRepository):
     """Durations of builds, boots and runs."""
 
     def prices(self, testbed: str) -> Prices:
-        """Seconds of a build, a boot and a run: medians of the latest ones, or the defaults."""
+        """Seconds of a build, a boot, a run and a link: medians of the latest ones, or defaults."""
         booted = select(BootRow.kernel).where(BootRow.testbed == testbed)
         builds = select(KernelRow.seconds).where(KernelRow.key.in_(booted))
+        relinked = KernelRow.revision.contains("#")  # in another layout
         boots = select(BootRow.seconds).where(BootRow.testbed == testbed)
         # Of the latest boots, because a search among all samples is slow in a large ledger.
         latest = select(BootRow.id).where(BootRow.testbed == testbed)
@@ -38,9 +39,10 @@ class CostRepository(LedgerRepository):
         default = Prices()
         with self.reading() as session:
             return Prices(
-                build=_median(session, builds, KernelRow, default.build),
-                boot=_median(session, boots, BootRow, default.boot),
-                run=_median(session, runs, SampleRow, default.run),
+                build=_median(session, builds.where(~relinked), KernelRow) or default.build,
+                boot=_median(session, boots, BootRow) or default.boot,
+                run=_median(session, runs, SampleRow) or default.run,
+                relink=_median(session, builds.where(relinked), KernelRow),
             )
 
     def of_jobs(self, jobs: Iterable[int]) -> Cost:
@@ -62,10 +64,10 @@ class CostRepository(LedgerRepository):
         return Cost(builds, boots, runs, math.fsum(spent for pair in found for _, spent in pair))
 
 
-def _median(session: Session, query: Select[Any], row: _Timed, default: float) -> float:
+def _median(session: Session, query: Select[Any], row: _Timed) -> float | None:
     recent = query.where(row.seconds > 0).order_by(row.at.desc()).limit(_RECENT)
     seconds = session.scalars(recent).all()
-    return statistics.median(seconds) if seconds else default
+    return statistics.median(seconds) if seconds else None
 
 
 def _spent(

@@ -214,6 +214,8 @@ def test_default_prices_are_replaced_by_measured_ones(ledger: Ledger) -> None:
     ledger.facts.record(dataclasses.replace(SAMPLE, boot="b0", seconds=45.0))
     ledger.facts.record(dataclasses.replace(KERNEL, seconds=1200.0))
     ledger.facts.record(dataclasses.replace(KERNEL, key="never booted here", seconds=9.0))
-
     assert ledger.costs.prices("c2558") == Prices(build=1200.0, boot=200.0, run=45.0)
+    ledger.facts.record(dataclasses.replace(KERNEL, revision="r1#1", key="relinked", seconds=40.0))
+    ledger.facts.record(dataclasses.replace(BOOT, id="b4", kernel="relinked", seconds=200.0))
+    assert ledger.costs.prices("c2558") == Prices(build=1200.0, boot=200.0, run=45.0, relink=40.0)
     assert ledger.costs.prices("new") == Prices()
