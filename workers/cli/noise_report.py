@@ -15,10 +15,21 @@ from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.measure import calibrate, image_noise, noise_report
 
+_kept_option = click.option(
+    "-o",
+    "--output",
+    "kept",
+    type=options.PATH,
+    metavar="FILE",
+    help="Store all facts there as JSON lines; those it has are not measured again.",
+)
+
 
 @click.command(
     "image-noise",
-    epilog=options.example("image-noise --testbed c2558 --revision 0a1b2c3d4e5f... --builds 8"),
+    epilog=options.example(
+        "image-noise --testbed c2558 --revision 0a1b2c3d4e5f... --builds 8 -o images.jsonl"
+    ),
 )
 @options.testbed_option
 @click.option("--builder", help="Name of the builder (default: the first of that arch).")
@@ -32,6 +43,7 @@ from netbisect.workers.measure import calibrate, image_noise, noise_report
 @click.option(
     "--boots", type=options.SEVERAL, default=3, show_default=True, help="Boots of each image."
 )
+@_kept_option
 @options.logs_option
 @options.as_json_option
 @options.scenarios_option
@@ -45,6 +57,7 @@ def image_noise_command(
     config: str,
     builds: int,
     boots: int,
+    kept: Path | None,
     logs: Path | None,
     as_json: bool,
     names: Sequence[str],
@@ -69,6 +82,7 @@ def image_noise_command(
         config=config or bed.kernel_configs[0],
         builds=builds,
         boots=boots,
+        kept=kept,
         scenarios=options.load_scenarios(lab, names or bed.scenarios),
         logs=options.folder_of_logs(logs),
         say=options.say,
@@ -107,13 +121,7 @@ def image_noise_command(
     metavar="PERCENT",
     help="Standard deviation between images, as image-noise measures it.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=options.PATH,
-    metavar="FILE",
-    help="Store all facts there as JSON lines; those it has are not measured again.",
-)
+@_kept_option
 @options.as_json_option
 @options.scenarios_option
 def calibrate_command(
@@ -126,7 +134,7 @@ def calibrate_command(
     boots: int,
     runs: int,
     image_percent: float | None,
-    output: Path | None,
+    kept: Path | None,
     as_json: bool,
     names: Sequence[str],
 ) -> int:
@@ -146,7 +154,7 @@ def calibrate_command(
         logs=logs,
         say=options.say,
         image_sd=None if image_percent is None else image_percent / 100,
-        kept=output,
+        kept=kept,
     )
     found = calibrate.measure(plan)
     text = json.dumps(noise_report.as_data(plan, found)) if as_json else ""

@@ -6,8 +6,9 @@ testbed. `image_noise` measures the noise between images.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from netbisect.bisect.model import serialization
@@ -21,7 +22,7 @@ from netbisect.workers.transport.locks import lock_testbed
 from netbisect.workers.transport.ssh import Connections
 
 _FAILURES = 3
-"""Consecutive boots without a sample after which calibration stops."""
+"""Consecutive boots without a sample after which a kernel is not booted again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,10 @@ class NoisePlan:
     scenarios: Sequence[Scenario]
     logs: Path
     say: Callable[[str], None]
+    runs: int = 1
+    """Runs of each scenario within a boot."""
+    kept: Path | None = None
+    """File of facts from earlier calls, which are not measured again."""
 
     @property
     def series(self) -> list[str]:
@@ -41,28 +46,22 @@ class NoisePlan:
         return [series for scenario in self.scenarios for series in scenario.series]
 
     def trial(
-        self, connections: Connections, kernel: Kernel, archive: Path, runs: int = 1
-    ) -> list[Fact]:
-        """Facts of one trial.
+        self, connections: Connections, kernel: Kernel, archive: Path, emit: Callable[[Fact], None]
+    ) -> str:
+        """Runs one trial; returns why it has no sample, if it has none.
 
         Raises:
             NoiseError: the testbed needs its owner.
         """
-        facts: list[Fact] = []
-        trial = TrialRunner(self.testbed, kernel, archive, self.scenarios, self.logs, runs)
+        trial = TrialRunner(self.testbed, kernel, archive, self.scenarios, self.logs, self.runs)
         limit = self.testbed.timing.boot_timeout
         with lock_testbed(self.lab, self.testbed, "measuring its noise", self.say, seconds=limit):
-            sound = trial.run(connections, facts.append, self.say)
-        reactions = {fact.reaction for fact in facts if isinstance(fact, Failure)}
-        if not sound or Reaction.QUARANTINE in reactions:
-            raise NoiseError(f"{self.testbed.name} needs repair: {why_failed(facts)}")
-        return facts
-
-
-def why_failed(facts: Sequence[Fact]) -> str:
-    """Reason of the last failure of a trial."""
-    failures = [fact.why for fact in facts if isinstance(fact, Failure)]
-    return failures[-1] if failures else "no run was a sample"
+            sound = trial.run(connections, emit, self.say)
+        failures = [fact for fact in trial.facts if isinstance(fact, Failure)]
+        why = failures[-1].why if failures else "no run was a sample"
+        if not sound or any(fact.reaction is Reaction.QUARANTINE for fact in failures):
+            raise NoiseError(f"{self.testbed.name} needs repair: {why}")
+        return why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,82 +70,122 @@ class CalibrationPlan(NoisePlan):
 
     kernel: Kernel
     archive: Path
-    runs: int
     image_sd: float | None = None
     """Standard deviation between images, ln ratio, if known."""
-    kept: Path | None = None
-    """File of facts from earlier calls, which are not measured again."""
 
 
 @dataclass(slots=True)
-class CalibrationRuns:
-    """Boots and valid samples."""
+class NoiseRuns:
+    """Kernels by key, boots by name, and valid samples."""
 
+    kernels: dict[str, Kernel] = field(default_factory=dict)
     boots: dict[str, Boot] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
 
     def add(self, fact: Fact) -> None:
-        """Adds a boot or a valid sample."""
-        if isinstance(fact, Boot):
+        """Adds a kernel, a boot or a valid sample."""
+        if isinstance(fact, Kernel):
+            self.kernels[fact.key] = fact
+        elif isinstance(fact, Boot):
             self.boots[fact.id] = fact
         elif isinstance(fact, Sample) and fact.valid:
             self.samples.append(fact)
 
-    def of(self, series: str) -> list[list[float]]:
-        """Numbers of a series by boot, without empty boots."""
-        by_boot: dict[str, list[float]] = {boot: [] for boot in self.boots}
+    def of(self, series: str, image: str = "") -> list[list[float]]:
+        """Numbers of a series by boot of an image (default: of all), without empty boots."""
+        by_boot: dict[str, list[float]] = {
+            boot.id: []
+            for boot in self.boots.values()
+            if not image or self.kernels[boot.kernel].identity == image
+        }
         for sample in self.samples:
-            if sample.scenario == series:
+            if sample.scenario == series and sample.boot in by_boot:
                 by_boot[sample.boot].append(sample.pps)
         return [runs for runs in by_boot.values() if runs]
 
 
-def measure(plan: CalibrationPlan) -> CalibrationRuns:
+def measure(plan: CalibrationPlan) -> NoiseRuns:
     """Boots the kernel until enough boots have a run of every scenario.
 
     Raises:
-        NoiseError: `kept` belongs to another kernel, testbed or conditions, the testbed needs its
-            owner, or several boots failed.
+        NoiseError: see `kept_runs` and `boot_in_turn`.
     """
-    runs = _kept(plan)
-    fruitless = 0
-    with Connections(plan.lab.ssh) as connections:
-        while (done := _done(plan, runs)) < plan.boots:
-            plan.say(f"boot {done + 1} of {plan.boots}")
-            facts = plan.trial(connections, plan.kernel, plan.archive, plan.runs)
-            for fact in facts:
-                runs.add(fact)
-            if plan.kept is not None:
-                _check_conditions(plan, runs)
-                with plan.kept.open("a") as stream:
-                    stream.write("".join(f"{serialization.dumps(fact)}\n" for fact in facts))
-            fruitless = 0 if _done(plan, runs) > done else fruitless + 1
-            if fruitless == _FAILURES:
-                raise NoiseError(f"{_FAILURES} boots in a row failed: {why_failed(facts)}")
+    runs = kept_runs(plan, plan.kernel.key[:12], plan.kernel)
+    boot_in_turn(plan, runs, {plan.kernel: plan.archive})
     return runs
 
 
-def _done(plan: CalibrationPlan, runs: CalibrationRuns) -> int:
-    return min(len(runs.of(series)) for series in plan.series)
+def boot_in_turn(plan: NoisePlan, runs: NoiseRuns, images: Mapping[Kernel, Path]) -> None:
+    """Boots each image until enough of its boots have a run of every scenario.
+
+    Leaves out an image of which several boots in a row fail.
+
+    Raises:
+        NoiseError: the conditions are not those of `kept`, the testbed needs its owner, or no
+            image is left.
+    """
+
+    def done(kernel: Kernel) -> int:
+        return min(len(runs.of(series, kernel.identity)) for series in plan.series)
+
+    failed = dict.fromkeys(images, 0)
+    with Connections(plan.lab.ssh) as connections:
+        while waiting := {
+            kernel: done(kernel) + failed[kernel]
+            for kernel in images
+            if done(kernel) < plan.boots and failed[kernel] < _FAILURES
+        }:
+            turn = min(waiting.values())
+            # There and back again: what drifts with time is no difference of images.
+            kernel = [one for one in waiting if waiting[one] == turn][-(turn % 2)]
+            before = done(kernel)
+            layout = f", layout {kernel.layout}" if kernel.layout else ""
+            plan.say(f"boot {before + 1} of {plan.boots}{layout}")
+            emit = partial(keep, plan, runs)
+            why = plan.trial(connections, kernel, images[kernel], emit)
+            failed[kernel] = 0 if done(kernel) > before else failed[kernel] + 1
+            if failed[kernel] == _FAILURES:
+                reason = f"{_FAILURES} boots in a row failed: {why}"
+                if min(failed.values()) == _FAILURES:
+                    raise NoiseError(reason)
+                plan.say(f"layout {kernel.layout} is left out: {reason}")
 
 
-def _check_conditions(plan: CalibrationPlan, runs: CalibrationRuns) -> None:
-    """Refuses boots before and after a change of the testbed: it is no noise.
+def keep(plan: NoisePlan, runs: NoiseRuns, fact: Fact) -> None:
+    """Adds a fact, and stores it at once: an interruption does not lose it.
+
+    Refuses boots before and after a change of the testbed: it is no noise.
 
     Raises:
         NoiseError: a series has samples of different conditions.
     """
+    runs.add(fact)
+    if plan.kept is None:
+        return
     for series in plan.series:
         if len({one.conditions for one in runs.samples if one.scenario == series}) > 1:
             raise NoiseError(
                 f"the conditions of {series} are not those of the boots in {plan.kept}; expected "
                 "another file, in which all boots have the same ones"
             )
+    with plan.kept.open("a") as stream:
+        stream.write(f"{serialization.dumps(fact)}\n")
 
 
-def _kept(plan: CalibrationPlan) -> CalibrationRuns:
-    """Reads the file of facts; removes an incomplete last line."""
-    runs = CalibrationRuns()
+def images_of(revision: str, config: str) -> str:
+    """Names all layouts of a kernel."""
+    return f"images of {revision[:12]} with {config}"
+
+
+def kept_runs(plan: NoisePlan, expected: str, *kernels: Kernel) -> NoiseRuns:
+    """Reads the file of facts; removes an incomplete last line.
+
+    `expected` are the `images_of` the kernels in the file, or names the only one of `kernels`.
+
+    Raises:
+        NoiseError: it belongs to other kernels or another testbed.
+    """
+    runs = NoiseRuns({kernel.key: kernel for kernel in kernels})
     if plan.kept is None:
         return runs
     plan.kept.touch()  # an error before the first boot, if it cannot be written
@@ -154,16 +193,21 @@ def _kept(plan: CalibrationPlan) -> CalibrationRuns:
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
         plan.kept.write_text(whole)
-    wanted = plan.testbed.name, plan.kernel.key
     for number, line in enumerate(whole.splitlines(), 1):
         try:
             fact = serialization.loads(line)
         except serialization.WireError as error:
             raise NoiseError(f"{plan.kept}, line {number}: {error}") from error
-        if isinstance(fact, Boot) and (fact.testbed, fact.kernel) != wanted:
+        found = expected
+        if isinstance(fact, Kernel):
+            found = images_of(fact.revision, fact.config)
+        elif isinstance(fact, Boot) and (
+            fact.testbed != plan.testbed.name or fact.kernel not in runs.kernels
+        ):
+            found = f"a boot of {fact.kernel[:12]} on {fact.testbed}"
+        if found != expected:
             raise NoiseError(
-                f"{plan.kept}, line {number}: a boot of {fact.kernel[:12]} on {fact.testbed}; "
-                f"expected {plan.kernel.key[:12]} on {plan.testbed.name}"
+                f"{plan.kept}, line {number}: {found}; expected {expected} on {plan.testbed.name}"
             )
         runs.add(fact)
     runs.samples = [sample for sample in runs.samples if sample.boot in runs.boots]

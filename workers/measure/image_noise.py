@@ -9,21 +9,26 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 
-from netbisect.bisect.model.entities import Failure, Kernel, Sample
+from netbisect.bisect.model.entities import Failure, Kernel, Reaction
+from netbisect.bisect.model.evidence import kernel_name
 from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.stats import variance_components
 from netbisect.workers.build import userland
 from netbisect.workers.build.artifacts import ArtefactStore
 from netbisect.workers.build.build import KernelBuild
 from netbisect.workers.config.builder import Builder
-from netbisect.workers.measure.calibrate import NoisePlan
+from netbisect.workers.measure import calibrate
+from netbisect.workers.measure.calibrate import NoisePlan, NoiseRuns
 from netbisect.workers.measure.noise_report import components, percents, spread_text
 from netbisect.workers.transport.errors import NoiseError
-from netbisect.workers.transport.ssh import Connections
 
 DROPS = (0.01, 0.02, 0.03, 0.05, 0.1)
 """Drops in the table of required boots."""
+_FEWEST = 2
+"""Images between which a difference can be measured."""
 
 Rates = dict[str, list[list[float]]]
 """Numbers of valid samples by series, image and boot."""
@@ -41,46 +46,59 @@ class ImageNoisePlan(NoisePlan):
 
 
 def measure(plan: ImageNoisePlan) -> Rates | Failure:
-    """Builds the kernels and boots them interleaved; stops at the first failure.
+    """Builds the kernels and boots them in turn; a failure if fewer than two can be built.
 
     Raises:
-        NoiseError: identical images, or the testbed needs its owner.
+        NoiseError: two images are identical, or an image differs from that of an earlier call;
+            also see `kept_runs` and `boot_in_turn`.
     """
-    kernels: list[Kernel] = []
-    needs = userland.needs_of(plan.lab, plan.builder.arch, plan.config)
-    for layout in range(1, plan.builds + 1):
-        plan.say(f"layout {layout} of {plan.builds}")
-        revision = f"{plan.revision}#{layout}"
-        source, config = plan.lab.source, plan.config
-        kernel = KernelBuild(plan.builder, source, revision, config, plan.say, needs).run()
-        if isinstance(kernel, Failure):
-            return kernel
-        kernels.append(kernel)
-    if len({kernel.identity for kernel in kernels}) < len(kernels):
-        raise NoiseError(
-            "two layouts gave the same image: the linker of this tree has no "
-            "--shuffle-sections, or its makefiles do not pass on LDFLAGS; expected LLD"
-        )
-    rates: Rates = {name: [[] for _ in kernels] for name in plan.series}
+    runs = calibrate.kept_runs(plan, calibrate.images_of(plan.revision, plan.config))
     store = ArtefactStore(plan.builder.kernels)
+    images: dict[Kernel, Path] = {}
     with contextlib.ExitStack() as held:
-        connections = held.enter_context(Connections(plan.lab.ssh))
-        # The service may build here meanwhile, and make room.
-        archives = [held.enter_context(store.lease(kernel.key)) for kernel in kernels]
-        for turn in range(plan.boots):
-            # There and back again: what drifts with time is no difference of images.
-            order = range(len(kernels)) if turn % 2 == 0 else reversed(range(len(kernels)))
-            for number in order:
-                plan.say(f"boot {turn + 1} of {plan.boots}, layout {number + 1}")
-                for fact in plan.trial(connections, kernels[number], archives[number]):
-                    if isinstance(fact, Failure):
-                        return fact
-                    if isinstance(fact, Sample) and fact.valid:
-                        rates[fact.scenario][number].append(fact.pps)
-                        if fact.saturated:
-                            who = "the generator is too slow to see this router"
-                            plan.say(f"{fact.scenario}: saturated: {who}")
-    return rates
+        for layout in range(1, plan.builds + 1):
+            plan.say(f"layout {layout} of {plan.builds}")
+            kernel = _built(plan, runs, store, layout)
+            if isinstance(kernel, Kernel):
+                # The service may build here meanwhile, and make room.
+                images[kernel] = held.enter_context(store.lease(kernel.key))
+            elif kernel.reaction is Reaction.SKIP or len(images) + plan.builds - layout < _FEWEST:
+                return kernel  # the next layouts would not build, or are too few
+            else:
+                plan.say(f"layout {layout} is left out: {kernel.why}")
+        if len({kernel.identity for kernel in images}) < len(images):
+            raise NoiseError(
+                "two layouts gave the same image: the linker of this tree has no "
+                "--shuffle-sections, or its makefiles do not pass on LDFLAGS; expected LLD"
+            )
+        calibrate.boot_in_turn(plan, runs, images)
+    for series in plan.series:
+        if any(one.saturated for one in runs.samples if one.scenario == series):
+            plan.say(f"{series}: saturated: the generator is too slow to see this router")
+    return {
+        series: [[*chain(*runs.of(series, kernel.identity))] for kernel in images]
+        for series in plan.series
+    }
+
+
+def _built(
+    plan: ImageNoisePlan, runs: NoiseRuns, store: ArtefactStore, layout: int
+) -> Kernel | Failure:
+    """The kernel of an earlier call if the store still has it, or a new one."""
+    kept = {kernel.layout: kernel for kernel in runs.kernels.values()}.get(layout)
+    if kept is not None and not store.discard_damaged(kept.key):
+        return kept
+    needs = userland.needs_of(plan.lab, plan.builder.arch, plan.config)
+    revision, source = kernel_name(plan.revision, layout), plan.lab.source
+    kernel = KernelBuild(plan.builder, source, revision, plan.config, plan.say, needs).run()
+    if isinstance(kernel, Kernel):
+        if kept is not None and kept.identity != kernel.identity:
+            raise NoiseError(
+                f"layout {layout} is not the image in {plan.kept}: the build tools have changed; "
+                "expected another file"
+            )
+        calibrate.keep(plan, runs, kernel)
+    return kernel
 
 
 def _components(rates: Rates, series: str) -> variance_components.Components:

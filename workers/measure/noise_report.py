@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 from netbisect.bisect.model.metric import metric_of
 from netbisect.bisect.stats import bimodality, variance_components
 from netbisect.bisect.stats.variance_components import Components, Spread
-from netbisect.workers.measure.calibrate import CalibrationPlan, CalibrationRuns
+from netbisect.workers.measure.calibrate import CalibrationPlan, NoiseRuns
 from netbisect.workers.transport.errors import NoiseError
 
 SIDES = (5, 10)
@@ -44,7 +44,7 @@ class ScenarioNoise:
     """Smallest detectable drop by boots per side."""
 
 
-def scenario_noise(plan: CalibrationPlan, runs: CalibrationRuns) -> list[ScenarioNoise]:
+def scenario_noise(plan: CalibrationPlan, runs: NoiseRuns) -> list[ScenarioNoise]:
     """Noise by series.
 
     Raises:
@@ -53,7 +53,7 @@ def scenario_noise(plan: CalibrationPlan, runs: CalibrationRuns) -> list[Scenari
     return [_found(name, runs, plan.image_sd or 0.0) for name in plan.series]
 
 
-def _found(scenario: str, runs: CalibrationRuns, image_sd: float) -> ScenarioNoise:
+def _found(scenario: str, runs: NoiseRuns, image_sd: float) -> ScenarioNoise:
     metric = metric_of(scenario)
     groups = [[metric.level(number) for number in boot] for boot in runs.of(scenario)]
     means = [fmean(group) for group in groups]
@@ -88,7 +88,7 @@ def components(series: str, groups: Sequence[Sequence[float]]) -> Components:
         raise NoiseError(f"{series}: {error}") from error
 
 
-def durations(plan: CalibrationPlan, runs: CalibrationRuns) -> dict[str, float]:
+def durations(plan: CalibrationPlan, runs: NoiseRuns) -> dict[str, float]:
     """Seconds of the build of this kernel, and means of a boot and of a run with set-up."""
     boots = fmean(boot.seconds for boot in runs.boots.values())
     run = fmean(sample.seconds for sample in runs.samples)
@@ -112,7 +112,7 @@ def recommended_run_noise(
     return round(100 * worst, 2) if pays else 0.0
 
 
-def as_data(plan: CalibrationPlan, runs: CalibrationRuns) -> dict[str, object]:
+def as_data(plan: CalibrationPlan, runs: NoiseRuns) -> dict[str, object]:
     """The report as JSON; spreads and drops in percent, times in seconds.
 
     Raises:
@@ -153,7 +153,7 @@ def as_data(plan: CalibrationPlan, runs: CalibrationRuns) -> dict[str, object]:
     }
 
 
-def as_text(plan: CalibrationPlan, runs: CalibrationRuns) -> str:
+def as_text(plan: CalibrationPlan, runs: NoiseRuns) -> str:
     """The report as text.
 
     Raises:
