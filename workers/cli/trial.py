@@ -139,6 +139,7 @@ def bench(lab: Lab, testbed: str, logs: Path | None, names: Sequence[str]) -> in
     """Run scenarios on the running kernel; nothing is recorded."""
     bed = lab.testbed(testbed)
     scenarios = options.load_scenarios(lab, names or bed.scenarios)
+    status = 0
     with _connections(lab, bed) as connections:
         running = DeviceUnderTest(bed, connections, options.say).reach()
         boot = Boot("by-hand", bed.name, "", running.version, running.boottime, 0.0)
@@ -151,9 +152,13 @@ def bench(lab: Lab, testbed: str, logs: Path | None, names: Sequence[str]) -> in
                     )
                 for _, sample in work.measure(scenario, boot):
                     output.emit(sample)
+                    if not sample.valid:
+                        why = "; ".join(sample.problems) or "no packet was received"
+                        options.say(f"{bed.name}: {sample.scenario}: no sample: {why}")
+                        status = output.EXIT_UNMEASURABLE
         finally:
             work.clean_up()
-    return 0
+    return status
 
 
 @click.command(

@@ -126,6 +126,11 @@ def test_bench_measures_the_running_kernel(
     assert isinstance(sample, Sample)
     assert sample.valid
     assert sample.boot == "by-hand"
+    running_lab.control("break", "c2558-gen", "slow-sender")
+    status, _, prose = run(*bench, "--scenario", "inet4-forwarding")
+    running_lab.mend()
+    assert status == output.EXIT_UNMEASURABLE
+    assert prose.startswith("c2558: inet4-forwarding: no sample: the generator offered ")
     (tmp_path / "file").touch()
     status, _, prose = run(*bench, "--logs", str(tmp_path / "file" / "x"))
     assert status == output.EXIT_FAILED
