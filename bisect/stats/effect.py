@@ -229,6 +229,9 @@ def code_interval(effect: Effect, noise: Noise | None) -> tuple[float, float]:
 
 
 def yields_no_sample(observations: Iterable[Observation], scenario: str) -> bool:
-    """Whether further boots are unlikely to give a sample of `scenario`."""
-    with_sample = [scenario in observation.ln_pps for observation in observations]
-    return with_sample.count(False) >= _PATIENCE + with_sample.count(True)
+    """Whether further boots are unlikely to give a sample of `scenario`.
+
+    Other jobs may not have measured it: their boots without a sample say nothing.
+    """
+    seen = [(scenario in one.ln_pps, one.fresh) for one in observations]
+    return seen.count((False, True)) >= _PATIENCE + sum(measured for measured, _ in seen)
