@@ -75,10 +75,11 @@ class EvidenceRepository(LedgerRepository):
         """All facts relevant for a job, which need not be in the ledger.
 
         Only valid samples under the newest conditions of their testbed and scenario become
-        observations, in the order of their boots. A nightly job sees its own boots; compare and
-        bisect jobs see every boot of their revisions on their testbeds, and `fresh` marks their
-        own. Only searches with layouts see kernels with other layouts. Boots, builds and failures
-        ordered after the end of a job do not count for it, nor do later conditions.
+        observations, in the order of their boots; a boot before a change of conditions of a
+        deciding scenario does not. A nightly job sees its own boots; compare and bisect jobs see
+        every boot of their revisions on their testbeds, and `fresh` marks their own. Only searches
+        with layouts see kernels with other layouts. Boots, builds and failures ordered after the
+        end of a job do not count for it, nor do later conditions.
 
         The kernels are those of `config` and `arch`, or of another configuration in `variants`, by
         revision.
@@ -187,6 +188,7 @@ def comparable(
 
 
 def _observations(session: Session, scope: Scope) -> tuple[Observation, ...]:
+    newest = (comparable(session, name, scope.scenarios, scope.until) for name in scope.testbeds)
     query = (
         select(
             BootRow.id,
@@ -197,18 +199,15 @@ def _observations(session: Session, scope: Scope) -> tuple[Observation, ...]:
             Action.why,
             SampleRow.scenario,
             SampleRow.pps,
+            or_(*newest),
         )
         .join(SampleRow, SampleRow.boot == BootRow.id)
         .outerjoin(Action, BootRow.decision_id == Action.id)
         .where(
             BootRow.testbed.in_(scope.testbeds),
             one_of(BootRow.revision, scope.revisions),
-            or_(
-                *(
-                    comparable(session, name, scope.scenarios, scope.until)
-                    for name in scope.testbeds
-                )
-            ),
+            SampleRow.scenario.in_(scope.scenarios),
+            SampleRow.valid,
         )
         .order_by(BootRow.at, BootRow.id, SampleRow.at)
     )
@@ -221,7 +220,12 @@ def _observations(session: Session, scope: Scope) -> tuple[Observation, ...]:
     # All runs of a boot are one observation.
     rates: dict[tuple[str, str, str, str, str], defaultdict[str, list[float]]] = {}
     fresh: set[str] = set()
-    for boot, revision, testbed, image, job, why, scenario, pps in session.execute(query):
+    outdated: set[str] = set()
+    for boot, revision, testbed, image, job, why, scenario, pps, counts in session.execute(query):
+        if not counts:
+            if scenario in scope.deciding:
+                outdated.add(boot)
+            continue
         of_boot = (boot, revision, testbed, image, why or "")
         if job == scope.job:
             fresh.add(boot)
@@ -241,6 +245,7 @@ def _observations(session: Session, scope: Scope) -> tuple[Observation, ...]:
             order=why if boot in fresh else "",
         )
         for (boot, revision, testbed, image, why), found in rates.items()
+        if boot not in outdated
     )
 
 
