@@ -161,6 +161,9 @@ def change_alert(
         action = action_for(state)
     except AlertTransitionError as error:
         raise NotAllowedError(str(error)) from error
+    accepted = before in {AlertState.ACKNOWLEDGED, AlertState.MUTED}
+    if accepted and action is AlertAction.WITHDRAW and who == SERVICE:
+        action = AlertAction.NOTE
     _apply(writing, row, action, who, what, culprit=culprit or "", until=until, recovery=recovery)
     if tell is not None and alert_lifecycle.is_mailed(before, row.state):
         _tell(writing, row, tell(row))

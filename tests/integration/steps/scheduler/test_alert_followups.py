@@ -125,19 +125,22 @@ def test_an_alert_without_a_culprit_stays_open_or_is_withdrawn(
     assert alerts.recipients() == [alerts.settings.mail.to] * 2
 
 
+@pytest.mark.parametrize("found", [True, False])
 @pytest.mark.parametrize("state", [AlertState.MUTED, AlertState.INVALID, AlertState.ACKNOWLEDGED])
 def test_the_end_of_a_search_keeps_the_state_set_by_users(
-    alerts: Alerts, state: AlertState
+    alerts: Alerts, state: AlertState, *, found: bool
 ) -> None:
     """Muted and invalid alerts get no mail."""
     search = alerts.confirm("c2558", 1, 6)
     alerts.ledger.alerts.change(1, who="olga", what="we know", state=state, until=9e9)
-    alert = alerts.end(search, alerts.culprit(search, 4))
+    nothing = NotReproduced(POSTERIOR, "both ends are alike")
+    alert = alerts.end(search, alerts.culprit(search, 4) if found else nothing)
+    mailed = state is AlertState.ACKNOWLEDGED
 
-    assert (alert.state, alert.culprit) == (state, alerts.line[4])
-    assert len(alerts.mails()) == (2 if state is AlertState.ACKNOWLEDGED else 1)
+    assert (alert.state, alert.culprit) == (state, alerts.line[4] if found else "")
+    assert len(alerts.mails()) == 1 + mailed
     jobs = [type(record.job) for record in alerts.ledger.jobs.all_open()]
-    assert jobs == ([ProfileJob] if state is AlertState.ACKNOWLEDGED else [])
+    assert jobs == [ProfileJob] * (mailed and found)
 
 
 def test_testbeds_of_a_group_share_a_search(alerts: Alerts) -> None:
