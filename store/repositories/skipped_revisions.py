@@ -121,20 +121,22 @@ def _skipped_on(
 
     - A failed checkout or build counts for all testbeds of the config and arch, until a later
       build succeeds.
-    - A failed deployment or boot, or a crash under load, counts for the testbed, until a deciding
-      scenario is measured. A failure in a trial that measured one does not count.
+    - A failed deployment or boot, or a crash under the load of a scenario of the job, counts for
+      the testbed, until a deciding scenario is measured. A failure in a trial that measured one
+      does not count.
     - A deciding scenario that fails counts for the testbed, if all of them fail.
     - `TRIES` trials or builds of the job without a sample, and none with one since, count:
       temporary failures, or invalid samples. Infrastructure failures do not count.
     """
     scenarios = set(map(scenario_of, scope.deciding))
+    loads = {"", *map(scenario_of, scope.scenarios)}
     failures = _failures(session, testbed, scope, builds)
     successes = _successes(session, testbed, scope, builds)
     standing = [
         (failure, record)
         for failure, record in failures
         if not _contradicted(failure, successes[failure.revision])
-        and (failure.stage != Stage.BENCH or failure.scenario in scenarios)
+        and failure.scenario in (scenarios if failure.stage == Stage.BENCH else loads)
     ]
     why = _incapable([failure for failure, _ in standing], scenarios)
     tries = _invalid_trials(session, testbed, scope, successes)

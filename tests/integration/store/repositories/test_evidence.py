@@ -285,6 +285,8 @@ def test_a_crash_after_the_leading_scenario_was_measured_does_not_skip(lab: Lab)
 
     lab.failure(record, "r1", Stage.BOOT, scenario=PF)
     assert lab.skipped(record) == {"r1": "boot trouble"}
+    without_it = lab.add_job(dataclasses.replace(comparison(), scenarios=(FORWARDING,)))
+    assert lab.skipped(without_it) == {}
 
 
 def test_a_night_skips_revisions_that_fail_all_its_scenarios(lab: Lab) -> None:
