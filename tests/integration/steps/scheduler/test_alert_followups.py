@@ -38,6 +38,7 @@ from netbisect.store.git.history import History, HistoryError
 from netbisect.store.ledger import Ledger
 
 POSTERIOR = Posterior({}, 0.99)
+NOTHING = NotReproduced(POSTERIOR, "both ends are alike")
 
 
 class Alerts:
@@ -114,12 +115,10 @@ def test_an_alert_without_a_culprit_stays_open_or_is_withdrawn(
     alerts: Alerts, state: AlertState
 ) -> None:
     """Committers get no mail."""
-    results = {
-        AlertState.WITHDRAWN: NotReproduced(POSTERIOR, "both ends are alike"),
-        AlertState.NO_CULPRIT: Suspects(tuple(alerts.line[3:5]), POSTERIOR, "they do not build"),
-    }
+    suspects = Suspects(tuple(alerts.line[3:5]), POSTERIOR, "they do not build")
     alerts.allow_committers()
-    alert = alerts.end(alerts.confirm("c2558", 1, 6), results[state])
+    result = NOTHING if state is AlertState.WITHDRAWN else suspects
+    alert = alerts.end(alerts.confirm("c2558", 1, 6), result)
 
     assert alert.state is state
     assert alerts.recipients() == [alerts.settings.mail.to] * 2
@@ -133,8 +132,7 @@ def test_the_end_of_a_search_keeps_the_state_set_by_users(
     """Muted and invalid alerts get no mail."""
     search = alerts.confirm("c2558", 1, 6)
     alerts.ledger.alerts.change(1, who="olga", what="we know", state=state, until=9e9)
-    nothing = NotReproduced(POSTERIOR, "both ends are alike")
-    alert = alerts.end(search, alerts.culprit(search, 4) if found else nothing)
+    alert = alerts.end(search, alerts.culprit(search, 4) if found else NOTHING)
     mailed = state is AlertState.ACKNOWLEDGED
 
     assert (alert.state, alert.culprit) == (state, alerts.line[4] if found else "")
