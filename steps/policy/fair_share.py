@@ -1,6 +1,7 @@
 """Fair share: limits the work queued per user, so that users take turns within a priority.
 
-A user has one trial in the queue of a testbed, and as many builds as there are builders.
+A user has one trial in the queue of a testbed, and as many builds as there are builders. While a
+job of higher priority has one there, a request has none.
 """
 
 from __future__ import annotations
@@ -20,18 +21,26 @@ def why_waiting(
     """Reason to delay a decision of this stage for a job of a request, or ""."""
     who = record.requested_by
     testbed = lab.testbed(where)
-    others = {
-        one.id
-        for one in ledger.jobs.all_open()
-        if one.request is not None and one.requested_by == who and one.id != record.id
-    }
-    theirs = [one for one in ledger.actions.all_open() if one.job in others and one.stage is stage]
+    jobs = {one.id: one for one in ledger.jobs.all_open() if one.id != record.id}
+    same = [one for one in ledger.actions.all_open() if one.job in jobs and one.stage is stage]
+    theirs = [
+        one
+        for one in same
+        if jobs[one.job].request is not None and jobs[one.job].requested_by == who
+    ]
     if stage is ActionStage.KERNEL:
         builders = sum(builder.arch == testbed.arch for builder in lab.builders)
         building = sum(one.arch == testbed.arch for one in theirs)
         return f"other kernels are built for {who}" if building >= builders else ""
     if any(one.target == testbed.name for one in theirs):
         return f"another request of {who} is on {testbed.name}"
+    # One trial of each in the queue would let them take turns. On a peer, a search gives way.
+    if any(
+        one.target == testbed.name == jobs[one.job].job.testbed
+        and jobs[one.job].priority > record.priority
+        for one in same
+    ):
+        return f"a job of higher priority is on {testbed.name}"
     most = settings.requests.boots_per_day
     if ledger.requests.boots_for(who, ledger.clock() - _DAY) >= most:
         return f"{who} had {most} boots in 24 hours"

@@ -242,10 +242,14 @@ class RequestsTest(RealMaster):
         work = partial(self.ledger.actions.of_job, record.id)
         await self.until(lambda: any(one.stage == "trial" and one.buildset for one in work()))
         third = self.request(OLD, "e" * 40)
-        [part] = self.queries().of(third.id).parts
-        assert part.now == "waits: another request of ann is on c2558"
+        low = self.request(OLD, "f" * 40, who="cid", priority=1)
+        waits = [self.queries().of(one.id).parts[0].now for one in (third, low)]
+        assert waits == [
+            f"waits: {what} is on c2558"
+            for what in ("another request of ann", "a job of higher priority")
+        ]
         service = self.service()
-        for request in (second, third):
+        for request in (second, third, low):
             service.cancel(ANN, request.id, api.CancelBody("no longer wanted"))
         await self.until(lambda: not self.ledger.actions.held())
         assert self.ledger.requests.get(second.id).why == "no longer wanted"
