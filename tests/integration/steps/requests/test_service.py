@@ -243,10 +243,9 @@ class RequestsTest(RealMaster):
         await self.until(lambda: any(one.stage == "trial" and one.buildset for one in work()))
         third = self.request(OLD, "e" * 40)
         low = self.request(OLD, "f" * 40, who="cid", priority=1)
-        waits = [self.queries().of(one.id).parts[0].now for one in (third, low)]
-        assert waits == [
-            f"waits: {what} is on c2558"
-            for what in ("another request of ann", "a job of higher priority")
+        assert [self.queries().of(one.id).parts[0].now for one in (third, low)] == [
+            "waits: another request of ann is on c2558",
+            "waits: a job of higher priority is on c2558",
         ]
         service = self.service()
         for request in (second, third, low):
