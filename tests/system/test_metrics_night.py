@@ -32,10 +32,7 @@ def cost(path: str, name: str, place: str, nanoseconds: int) -> story.Edit:
 
 def commits() -> list[StoryCommit]:
     """Costs of single scenarios, and a commit that moves one to the other."""
-    first = (
-        cost(IPSEC, "ipsec_encap", "ipsec", 2500),
-        cost(TASKS, "taskqueue_run", "aside", 200),
-    )
+    first = (cost(IPSEC, "ipsec_encap", "ipsec", 2500), cost(TASKS, "taskqueue_run", "aside", 200))
     moved = (
         story.replace(IPSEC, "PATH_COST(ipsec, 2500)", "PATH_COST(ipsec, 1000)"),
         cost(TASKS, "taskqueue_encap", "aside", 350),

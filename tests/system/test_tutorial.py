@@ -41,10 +41,7 @@ def create_environment(clone: Path) -> None:
 def change_settings(settings: Path, web: str, workers: str) -> None:
     """Changes the ports."""
     text = settings.read_text()
-    for old, new in (
-        ("# port = 8010", f"port = {web}"),
-        ("# port = 9989", f"port = {workers}"),
-    ):
+    for old, new in (("# port = 8010", f"port = {web}"), ("# port = 9989", f"port = {workers}")):
         assert old in text
         text = text.replace(old, new)
     settings.write_text(text)

@@ -41,10 +41,7 @@ status=$?
 exit $status
 """
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(not LAB, reason="NETBISECT_VM_LAB is not set"),
-]
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not LAB, reason="NETBISECT_VM_LAB is not set")]
 
 
 @dataclass

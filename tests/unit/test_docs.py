@@ -239,10 +239,7 @@ def test_manual_pages_have_no_warnings(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [
-        ("netbisect bisect run --dir", ["--direction"]),
-        ("netbisect-lab trial --ru", ["--runs"]),
-    ],
+    [("netbisect bisect run --dir", ["--direction"]), ("netbisect-lab trial --ru", ["--runs"])],
 )
 def test_shell_completion(words: str, expected: list[str]) -> None:
     program, *more = words.split()

@@ -17,8 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PORT = ROOT / "contrib" / "freebsd-port"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DEPENDS = re.findall(
-    r"\$\{PYTHON_PKGNAMEPREFIX\}([\w-]+?)>=([\d.]+):[\w-]+/[\w-]+@",
-    (PORT / "Makefile").read_text(),
+    r"\$\{PYTHON_PKGNAMEPREFIX\}([\w-]+?)>=([\d.]+):[\w-]+/[\w-]+@", (PORT / "Makefile").read_text()
 )
 NAMES = {"sqlalchemy20": "sqlalchemy"}
 """Ports whose name differs from that of the distribution."""

@@ -251,10 +251,7 @@ def test_links_of_the_tree_are_not_followed(
 
 
 def test_build_command_applies_review_and_patch(
-    running_lab: RunningLab,
-    phabricator: _Phabricator,
-    tmp_path: Path,
-    lab_command: LabCommand,
+    running_lab: RunningLab, phabricator: _Phabricator, tmp_path: Path, lab_command: LabCommand
 ) -> None:
     """`netbisect-lab build --review D5180 --patch FILE` applies the review before the file."""
     tree = running_lab.tree

@@ -109,10 +109,7 @@ def test_a_host_that_dies_ends_the_run(
 
 def test_a_rate_is_shared_by_the_generators(lab: RunningLab, tmp_path: Path) -> None:
     """This load is that of profiles; all generators end with the block."""
-    with (
-        lab.bench(tmp_path, "pairs") as bench,
-        bench.under_load(FORWARDING, 100_001, 30) as flows,
-    ):
+    with lab.bench(tmp_path, "pairs") as bench, bench.under_load(FORWARDING, 100_001, 30) as flows:
         wait_until(lambda: _highest_rates(flows) == pytest.approx(4 * [5e4], rel=0.01))
         running = [one.process.poll() is None for one in flows.sending]
     assert running == [True, True]

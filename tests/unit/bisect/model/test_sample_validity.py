@@ -135,9 +135,7 @@ def test_each_size_of_a_mix_has_its_share() -> None:
         found.append(sample_validity.problems(run))
     good, problems = found
     assert good == []
-    assert problems == [
-        "the generator (1514 bytes) offered 610,739 pps, less than 99 % of 620,040",
-    ]
+    assert problems == ["the generator (1514 bytes) offered 610,739 pps, less than 99 % of 620,040"]
     assert fault_of_run(problems) is Fault.WRONG_RATE
 
 

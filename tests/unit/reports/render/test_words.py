@@ -151,10 +151,7 @@ def test_clean_text_is_one_line_without_control_characters(text: str) -> None:
                 "no reason recorded."
             ),
         ),
-        (
-            Unfinished("the testbed\nis gone"),
-            "There is no result: the testbed is gone.",
-        ),
+        (Unfinished("the testbed\nis gone"), "There is no result: the testbed is gone."),
     ],
 )
 def test_every_result_has_a_sentence(result: Result, text: str) -> None:

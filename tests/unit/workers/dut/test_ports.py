@@ -58,10 +58,7 @@ def test_pci_address_finds_a_port_with_any_driver() -> None:
 @pytest.mark.parametrize(
     ("pci", "message"),
     [
-        (
-            "pci0:9:0:0",
-            "no interface at pci0:9:0:0, where pciconf knows no device; found cxl0, ",
-        ),
+        ("pci0:9:0:0", "no interface at pci0:9:0:0, where pciconf knows no device; found cxl0, "),
         ("pci0:6:0:0", "no interface at pci0:6:0:0, whose device has no driver; found cxl0, "),
         ("pci0:2:0:0", "no interface at pci0:2:0:0 (igb0); found cxl0, cxl1, lo0"),
         ("pci0:4:0:4", "pci0:4:0:4 has several interfaces: cxl0, cxl1; expected a MAC address"),
