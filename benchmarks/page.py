@@ -43,6 +43,7 @@ _WORDS = {
     "blamed_wrong": "wrongly named",
     "builds_mean": "builds",
     "hours_mean": "hours",
+    "hours_p95": "95th percentile",
 }
 
 GOALS = (
@@ -53,6 +54,7 @@ GOALS = (
     Goal("bimodal", "hours_mean", 2.75),
     Goal("small", "accuracy", 0.98, least=True),
     Goal("small", "hours_mean", 3.6),
+    Goal("small", "hours_p95", 5.5),
     Goal("none", "accuracy", 0.97, least=True),
     Goal("none", "hours_mean", 0.4),
     Goal("two", "accuracy", 0.85, least=True),
@@ -65,6 +67,7 @@ GOALS = (
     Goal("image", "hours_mean", 3.5),
     Goal("image", "blamed_wrong", 0.01),
     Goal("corpus", "accuracy", 0.98, least=True),
+    Goal("corpus", "hours_p95", 8.0),
     Goal("corpus", "blamed_wrong", 0.01),
     Goal("cheap", "accuracy", 0.98, least=True),
     Goal("cheap", "blamed_wrong", 0.01),
