@@ -28,26 +28,29 @@ def records(folder: Path) -> Iterator[Record]:
     described = folder / "benchmarks.json"
     if not described.is_file():
         raise ValueError(f"{folder}: no benchmarks.json; expected a results folder of asv")
-    benchmarks = _object(described)
-    if isinstance(benchmarks, ValueError):
-        raise ValueError(f"{described}: {benchmarks}")  # noqa: TRY004 - bad input
-    results: list[tuple[Path, dict[str, Any]]] = []
-    for path in sorted(folder.glob("*/*.json")):
-        result = {} if path.name in _OTHER_FILES else _object(path)
-        if isinstance(result, ValueError):
-            yield str(path), result
-        else:
-            results.append((path, result))
+    try:
+        benchmarks = _object(described)
+    except ValueError as error:
+        raise ValueError(f"{described}: {error}") from error
+    results = []
+    files = (path for path in folder.glob("*/*.json") if path.name not in _OTHER_FILES)
+    for path in sorted(files):
+        try:
+            results.append((path, _object(path)))
+        except ValueError as error:
+            yield str(path), error
     for path, result in sorted(results, key=lambda one: one[1].get("date") or 0):
         yield from _rows(path, result, benchmarks)
 
 
-def _object(path: Path) -> dict[str, Any] | ValueError:
+def _object(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        return ValueError(f"not JSON: {error}")
-    return data if isinstance(data, dict) else ValueError("expected a JSON object")
+        raise ValueError(f"not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise ValueError("expected a JSON object")  # noqa: TRY004 - bad input
+    return data
 
 
 def _rows(path: Path, result: dict[str, Any], benchmarks: dict[str, Any]) -> Iterator[Record]:
