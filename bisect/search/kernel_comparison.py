@@ -102,7 +102,7 @@ class KernelComparison:
         """The blocks by testbed, from the order of the boots.
 
         Boots of the ends count whatever their reason: the search did not choose what to compare.
-        Those of other jobs do not end a block: two searches that take turns would never end one.
+        Boots of other jobs are ignored: otherwise, searches that take turns never complete a block.
         """
         job, boots = space.job, list[BlockBoot]()
         fast = {id(r) for r in link_order.observations_of(space, self.good)}

@@ -231,7 +231,7 @@ def code_interval(effect: Effect, noise: Noise | None) -> tuple[float, float]:
 def yields_no_sample(observations: Iterable[Observation], scenario: str) -> bool:
     """Whether further boots are unlikely to give a sample of `scenario`.
 
-    Other jobs may not have measured it: their boots without a sample say nothing.
+    Boots of other jobs count only if they have a sample: those jobs may not measure `scenario`.
     """
     seen = [(scenario in one.ln_pps, one.fresh) for one in observations]
     return seen.count((False, True)) >= _PATIENCE + sum(measured for measured, _ in seen)

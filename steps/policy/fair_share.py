@@ -1,7 +1,7 @@
 """Fair share: limits the work queued per user, so that users take turns within a priority.
 
-A user has one trial in the queue of a testbed, and as many builds as there are builders. While a
-job of higher priority has one there, a request has none.
+A user has one trial in the queue of a testbed, and as many builds as there are builders. A request
+waits while a job of higher priority has a trial in the queue.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def why_waiting(
         return f"other kernels are built for {who}" if building >= builders else ""
     if any(one.target == testbed.name for one in theirs):
         return f"another request of {who} is on {testbed.name}"
-    # One trial of each in the queue would let them take turns. On a peer, a search gives way.
+    # Otherwise they would take turns. A search does not delay requests on the testbeds of peers.
     if any(
         one.target == testbed.name == jobs[one.job].job.testbed
         and jobs[one.job].priority > record.priority

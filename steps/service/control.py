@@ -87,7 +87,10 @@ class StartCheck:
 
 
 def check_folder(folder: Path, *, supervised: bool = False) -> Iterator[StartCheck]:
-    """Checks a folder; some failures end the checks. `supervised` as of `prepare_start`."""
+    """Checks a folder; some failures end the checks.
+
+    If `supervised`, a fetch into an existing clone has a shorter time limit.
+    """
     if shutil.disk_usage(folder).free < _FREE_BYTES:
         detail = f"the disk of {folder} has less than {_FREE_BYTES >> 20} MiB free"
         yield StartCheck("disk", False, detail)

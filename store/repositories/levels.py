@@ -49,9 +49,9 @@ def images_of(session: Session, *where: ColumnElement[bool]) -> dict[str, tuple[
 
 
 def with_samples(testbed: str, scenario: str) -> ColumnElement[bool]:
-    """The condition on boots that have samples of a scenario.
+    """The condition that a boot has valid samples of a scenario.
 
-    Of imported measurements, every scenario has boots of its own.
+    In imported measurements, every scenario has its own boots.
     """
     of_scenario = SampleRow.testbed == testbed, SampleRow.scenario == scenario, SampleRow.valid
     return BootRow.id.in_(select(SampleRow.boot).where(*of_scenario))

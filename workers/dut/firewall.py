@@ -92,10 +92,10 @@ class ChangedSysctls:
         self._original: dict[str, str] = {}
 
     def begin(self, scenario: Scenario) -> None:
-        """Notes what the scenario will change, and restores what only earlier ones changed.
+        """Saves the values that the scenario will change; restores those of earlier scenarios.
 
-        These are no settings of the scenario, to be checked with it: a port of em(4), igb(4) or
-        igc(4) shows the flow control that was set last on any of them.
+        Restored values are not checked as settings of the scenario: a port of em(4), igb(4) or
+        igc(4) reports the flow control that was last set on any of them.
         """
         own = {**scenario.sysctls, **scenario.optional}
         values = self._values({**own, **self._original})

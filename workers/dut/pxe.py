@@ -28,7 +28,7 @@ class PxeBoot(BootMethod):
         self._order = f"{self.boot}/nextboot.conf"
 
     def misfit(self, running: RunningKernel) -> str:  # noqa: ARG002 - the server tells
-        """Refuses a server without the known-good kernel below the root."""
+        """Why the server cannot be used: it lacks the known-good kernel."""
         good, names = self.dut.known_good, self.machine.run(["ls", "-1t", self.boot]).splitlines()
         address = self.machine.address
         return "" if good in names else f"has no kernel {good} in {self.boot} on {address}"

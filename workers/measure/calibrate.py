@@ -118,7 +118,7 @@ def measure(plan: CalibrationPlan) -> NoiseRuns:
 def boot_in_turn(plan: NoisePlan, runs: NoiseRuns, images: Mapping[Kernel, Path]) -> None:
     """Boots each image until enough of its boots have a run of every scenario.
 
-    Leaves out an image of which several boots in a row fail.
+    An image is skipped after several failed boots in a row.
 
     Raises:
         NoiseError: the conditions are not those of `kept`, the testbed needs its owner, or no
@@ -152,9 +152,9 @@ def boot_in_turn(plan: NoisePlan, runs: NoiseRuns, images: Mapping[Kernel, Path]
 
 
 def keep(plan: NoisePlan, runs: NoiseRuns, fact: Fact) -> None:
-    """Adds a fact, and stores it at once: an interruption does not lose it.
+    """Adds a fact and stores it immediately, so that an interruption does not lose it.
 
-    Refuses boots before and after a change of the testbed: it is no noise.
+    All boots of a series must have the same conditions.
 
     Raises:
         NoiseError: a series has samples of different conditions.
@@ -173,14 +173,14 @@ def keep(plan: NoisePlan, runs: NoiseRuns, fact: Fact) -> None:
 
 
 def images_of(revision: str, config: str) -> str:
-    """Names all layouts of a kernel."""
+    """Description of all layouts of a kernel, for error messages."""
     return f"images of {revision[:12]} with {config}"
 
 
 def kept_runs(plan: NoisePlan, expected: str, *kernels: Kernel) -> NoiseRuns:
     """Reads the file of facts; removes an incomplete last line.
 
-    `expected` are the `images_of` the kernels in the file, or names the only one of `kernels`.
+    `expected` describes the kernels in the file: `images_of`, or the key of a single kernel.
 
     Raises:
         NoiseError: it belongs to other kernels or another testbed.

@@ -137,7 +137,7 @@ def prompt_suffix(output: str) -> str:
 
 
 def silence_suffix(output: str) -> str:
-    """Suffix of a message about a restart of which the console shows nothing, or ""."""
+    """Message suffix if the console has no output of a restart, or ""."""
     return "" if output.strip() else "; there is no output of its console"
 
 
