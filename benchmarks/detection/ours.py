@@ -104,9 +104,9 @@ class Watch:
             result = confirmation.judge(job, result)
         if isinstance(result, NotConfirmed):
             return None
-        since = int(found.good) + 1
-        one.levels = [level for level in one.levels if int(level.revision) >= since]
-        return since
+        # As in the service, until its search has found a commit.
+        one.levels = one.levels[-1:]
+        return int(found.good) + 1
 
     def _interleaved_boots(
         self, index: int, job: CompareJob, night: int
