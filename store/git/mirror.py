@@ -50,14 +50,18 @@ class Mirror:
     progress: Callable[[str], None] | None = field(default=None, kw_only=True)
     """Called with a line every 10 seconds during the first fetch."""
     read_seconds = 600.0
-    """Time limit of a git command that reads the clone, or lists the branches of a server."""
+    """Time limit of a git command that reads the clone."""
+    answer_seconds = 60.0
+    """Time limit of a list of the server's branches: some accept a connection and say nothing."""
     fetch_seconds = 6 * 3600.0
-    """Time limit of a fetch: the first one of a large repository over a slow line takes hours."""
+    """Time limit of the first fetch: of a large repository over a slow line it takes hours."""
+    later_seconds = 3600.0
+    """Time limit of other fetches: a night waits for them."""
 
     def update(self, seconds: float | None = None) -> None:
         """Fetches all branches, tags and notes, and removes those that are gone.
 
-        It ends after `seconds`, or `fetch_seconds`. Raises HistoryError also if there are no
+        The fetch ends after `seconds`, or its limit. Raises HistoryError also if there are no
         commits, or the directory holds something else.
         """
         if self.url.startswith("-"):
@@ -70,13 +74,15 @@ class Mirror:
         # The graph makes counting 300,000 commits a matter of milliseconds.
         # Its second version counts by dates, which never ends where one of them is 2 ** 64 - 1.
         graph = ["-c", "fetch.writeCommitGraph=true", "-c", "commitGraph.generationVersion=1"]
-        limit = seconds or self.fetch_seconds
-        if self.progress is None or self.references():
+        heads = self._run("ls-remote", "--heads", self.url, seconds=self.answer_seconds)
+        known = bool(self.references())
+        limit = seconds or (self.later_seconds if known else self.fetch_seconds)
+        if self.progress is None or known:
             self._run(*graph, "fetch", "--quiet", *options, seconds=limit)
         else:
             self._fetch_first([*graph, "fetch", "--progress", *options], limit)
         if not self.references("refs/heads"):
-            raise HistoryError(self._why_empty())
+            raise HistoryError(self._why_empty(heads))
 
     def is_clone(self) -> bool:
         """Whether the directory holds a clone."""
@@ -173,9 +179,9 @@ class Mirror:
             )
         self.progress(f"{self.url} is fetched")
 
-    def _why_empty(self) -> str:
-        """Why no branch could be fetched."""
-        if self._run("ls-remote", "--heads", self.url):
+    def _why_empty(self, heads: bytes) -> str:
+        """Why no branch could be fetched, although the server listed these."""
+        if heads:
             return (
                 f"the repository {self.url} is shallow: without the older part of its history "
                 "nothing can be fetched from it; run `git fetch --unshallow` in it"
