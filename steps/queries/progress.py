@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import Boot
-from netbisect.bisect.model.evidence import Evidence, Prices
+from netbisect.bisect.model.evidence import Evidence, Prices, split_kernel_name
 from netbisect.bisect.model.jobs import BisectJob, CompareJob, Job, MeasureJob, NightlyJob
 from netbisect.reports.model.compared import Set
 from netbisect.reports.render import words
@@ -93,9 +93,9 @@ def _order(ledger: Ledger, lab: LabContext, decision: Action, own: str) -> str:
 def _least_left(working: list[Action], job: Job, prices: Prices) -> float:
     """Seconds that the longest of these actions takes; 0.0 without any."""
     trial = price_of_trial(job, prices)
-    return max(
-        (prices.build if one.stage is ActionStage.KERNEL else trial for one in working), default=0.0
-    )
+    kernels = [one for one in working if one.stage is ActionStage.KERNEL]
+    links = (prices.of_kernel(split_kernel_name(one.revision)[1]) for one in kernels)
+    return max(0.0, *links, trial if len(kernels) < len(working) else 0.0)
 
 
 def boots_done(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from buildbot.process.results import SUCCESS
-from ledger_facts import bisect_job, intend
+from ledger_facts import BOOT, KERNEL, bisect_job, intend
 from real_master import RealMaster, case
 from twisted.internet import reactor, task
 
@@ -154,6 +154,15 @@ def test_progress_shows_trials_on_peers(group_case: GroupCase) -> None:
     [record] = group_case.ledger.jobs.all_open()
     running = progress_of(group_case.ledger, LabContext(group_case.lab), record)
     assert (running.testbed, running.now) == (OWN, f"trial r1: a look; trial r1 on {PEER}: a look")
+
+    for name, seconds in (("r1", 9e9), ("r2", 9e9), ("r1#1", 40.0)):
+        kernel = replace(KERNEL, revision=name, key=name, seconds=seconds)
+        group_case.ledger.facts.record(kernel)
+        group_case.ledger.facts.record(replace(BOOT, id=name, kernel=name))
+    intend(group_case.ledger, group_case.record, "r1#1", THIRD, stage=ActionStage.KERNEL)
+    left = progress_of(group_case.ledger, LabContext(group_case.lab), record).left
+    assert left is not None
+    assert left < 9e9, "a link takes less time than a build"
 
 
 class LostPeersTest(GroupMaster):
