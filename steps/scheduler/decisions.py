@@ -26,6 +26,7 @@ from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.profiles import PRIORITY_REQUEST
 from netbisect.steps.queries import request_answer
 from netbisect.steps.scheduler.buildsets import BuildsetOutcome, SchedulerPart, was_stopped
+from netbisect.steps.scheduler.followups import PRIORITY_BISECTION, PRIORITY_NIGHT
 from netbisect.steps.scheduler.prefetch import Prefetcher
 from netbisect.steps.scheduler.quarantine import QuarantinePolicy
 from netbisect.steps.scheduler.testbed_groups import PRIORITY_PEER
@@ -157,6 +158,8 @@ class Decisions(SchedulerPart):
             if isinstance(record.job, ProfileJob):
                 properties[PROFILE_PROPERTY] = record.job.pps
                 priority = max(priority, PRIORITY_REQUEST)  # it has waited, see must_wait
+            if priority == PRIORITY_NIGHT:
+                priority = PRIORITY_BISECTION  # two searches would take turns without it
             builder = bench_builder(decision.target)
             if decision.target != record.job.testbed:
                 priority = min(PRIORITY_PEER, priority)

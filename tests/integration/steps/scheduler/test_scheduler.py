@@ -20,6 +20,7 @@ from netbisect.steps.master.mailer import Mailer
 from netbisect.steps.master.trial_logs import folder_of
 from netbisect.steps.scheduler.buildsets import BuildsetOutcome, Buildsets
 from netbisect.steps.scheduler.decisions import MOST_TRIES
+from netbisect.steps.scheduler.followups import PRIORITY_BISECTION, PRIORITY_NIGHT
 from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME, BisectScheduler
 from netbisect.steps.service.settings import load
 from netbisect.store.db.database import DatabaseError
@@ -67,8 +68,10 @@ class BisectSchedulerTest(RealMaster):
         await self.run_pass()
         assert len(await self.buildsets(recoveries=True)) == 1
 
-        await self.closed(self.add_night(boots=1, branch="stable/15"))
+        await self.closed(self.add_night(boots=1, branch="stable/15", priority=PRIORITY_NIGHT))
         assert self.calls().count(f"build {REVISION}") == 2, "the kernel was removed"
+        orders = await self.master.data.get(("buildrequests",))
+        assert PRIORITY_BISECTION in {one["priority"] for one in orders}, "searches wait for nights"
 
         # A trial has as many runs as its decision.
         self.script({"c" * 40: {"pps": 855_000}})
