@@ -170,7 +170,9 @@ class BisectScheduler(ReconfigurableBaseScheduler):
             return await self._advance_in_lab(record)
         except FileError as error:  # the lab file has changed since
             why = f"{error}; the master reads a changed lab file after SIGHUP"
-            answer = self.quarantine.result_of_waiting(record, why, 0.0)
+            orders = await self.database.do(lambda ledger: ledger.actions.of_job(record.id))
+            since = max((one.intended_at for one in orders), default=0.0)
+            answer = self.quarantine.result_of_waiting(record, why, since)
             return [] if answer is None else await self._conclude(record, answer)
 
     async def _advance_in_lab(self, record: JobRecord) -> list[JobRecord]:

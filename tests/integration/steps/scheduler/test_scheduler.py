@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import replace
 from functools import partial
 
@@ -267,10 +268,13 @@ class BisectSchedulerTest(RealMaster):
     @pytest.mark.long
     @case
     async def test_jobs_of_a_testbed_that_left_the_lab_file_block_no_other(self) -> None:
-        """A nightly job ends; a search waits for the return of the testbed."""
+        """A nightly job ends; a search waits for the return of the testbed, from its last trial."""
         noise = Noise(boot=0.004)
         job = bisect_job(["b" * 40, REVISION], -0.1, noise, others={"c2558": noise})
+        self.ledger.clock = lambda: time.time() - 20 * 86400
         search = self.ledger.jobs.add(replace(job, testbed="gone"), key="bisect", priority=200)
+        self.ledger.clock = time.time
+        intend(self.ledger, search)
         await self.start()
         night = await self.closed(self.add_night(testbed="gone"))
         assert night.result == Unfinished(GONE)
