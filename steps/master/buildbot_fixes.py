@@ -13,6 +13,7 @@ from buildbot.data import base, masters
 from buildbot.db import logs, model
 from buildbot.process.builder import Builder
 from buildbot.process.buildstep import BuildStep
+from buildbot.process.remotetransfer import DirectoryWriter, FileWriter
 from buildbot.process.workerforbuilder import AbstractWorkerForBuilder
 from buildbot.steps.transfer import _TransferBuildStep
 from buildbot.util import unicode2bytes
@@ -32,6 +33,9 @@ _is_current = model.Model.is_current
 _clean_up = masters.Master._masterDeactivatedHousekeeping  # noqa: SLF001
 _render_events = sse.EventResource.render
 _start_build = Builder.maybeStartBuild
+_transfer = _TransferBuildStep.runTransferCommand
+_write, _close = FileWriter.remote_write, FileWriter.remote_close
+_unpack = DirectoryWriter.remote_unpack
 _user_info = auth.parse_user_info_from_token
 
 
@@ -51,6 +55,38 @@ def apply() -> None:
     # The end of a transfer does not wait for its own kind of interruption: both finish its log,
     # which raises an exception, and the build is not cancelled.
     _TransferBuildStep.interrupt = BuildStep.interrupt
+    _TransferBuildStep.runTransferCommand = run_transfer
+    FileWriter.remote_write = keeping_error(_write)
+    FileWriter.remote_close = keeping_error(_close)
+    DirectoryWriter.remote_unpack = keeping_error(_unpack)
+
+
+def keeping_error(method: Callable[..., None]) -> Callable[..., None]:
+    """A method for workers that keeps its first error for `run_transfer`, such as a full disk.
+
+    A worker with Twisted 26.10 fails to return an error of the master: the step would wait for it.
+    """
+
+    def keep(self: FileWriter, *arguments: Any) -> None:
+        try:
+            method(self, *arguments)
+        except Exception as error:  # noqa: BLE001 - also of a truncated archive
+            self.error = getattr(self, "error", error)
+
+    return keep
+
+
+@defer.inlineCallbacks
+def run_transfer(
+    self: _TransferBuildStep, command: Any, writer: Any = None
+) -> Generator[defer.Deferred[Any], Any, int]:
+    """Runs an upload or download; raises the error of the master's side of an upload."""
+    result: int = yield _transfer(self, command, writer)
+    error = getattr(writer, "error", None)
+    if error is not None:
+        writer.purge()
+        raise error
+    return result
 
 
 @defer.inlineCallbacks
