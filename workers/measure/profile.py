@@ -19,6 +19,7 @@ from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.dut import freebsd_tools
 from netbisect.workers.measure import pktgen
 from netbisect.workers.measure.bench import Bench
+from netbisect.workers.measure.traffic import traffic_of
 from netbisect.workers.measure.trial import TrialRunner
 from netbisect.workers.transport.errors import CommandError, LabFault, MachineError, lab_fault
 from netbisect.workers.transport.ssh import Connections, Machine
@@ -82,11 +83,17 @@ class ProfileOrder:
     ) -> Profile | None:
         """Takes the profile; None if the kernel does not boot.
 
+        A scenario without packets needs no boot to be refused.
+
         Raises:
             LabFault: a fault of the lab.
         """
         for kind in ("folded", "json"):
             (self.logs / profile_stacks.file_name(self.scenario.name, kind)).unlink(missing_ok=True)
+        try:
+            traffic_of(self.scenario)
+        except LabFault as fault:
+            return self._profile(time.time(), problem=fault.why)
         scenarios = [self.scenario]
         trial = TrialRunner(self.testbed, self.kernel, self.archive, scenarios, self.logs, runs=0)
         sound = trial.run(connections, emit, say)
@@ -125,6 +132,18 @@ class ProfileOrder:
             raise lab_fault(Stage.BENCH, error) from error
         finally:
             bench.clean_up()
+        return self._profile(started, event, pps, samples, lost, problem)
+
+    def _profile(
+        self,
+        started: float,
+        event: str = "",
+        pps: float = 0.0,
+        samples: int = 0,
+        lost: int | None = None,
+        problem: str = "",
+    ) -> Profile:
+        """The profile, which is also kept beside its stacks."""
         profile = Profile(
             revision=self.kernel.revision,
             kernel=self.kernel.key,

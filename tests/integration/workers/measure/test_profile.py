@@ -76,6 +76,9 @@ def test_unknown_load_follows_from_an_earlier_run(take: Take) -> None:
     assert profile.samples > 10_000
     assert 300_000 < profile.pps < 700_000
     assert [type(fact) for fact in facts] == [Boot]
+    profile, facts = take(0, scenario="tcp-loopback")
+    assert profile.problem.startswith("tcp-loopback has no [traffic]")
+    assert facts == []  # no boot
 
 
 @pytest.mark.long
