@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from netbisect.workers.config.validation import HASH, IDENT, check, check_choice, check_form
+from netbisect.workers.config.validation import (
+    HASH,
+    IDENT,
+    SSH_NAME,
+    check,
+    check_choice,
+    check_form,
+)
 
 _ABSOLUTE = re.compile("/")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
@@ -27,7 +34,8 @@ class PortSelector:
     """As in pciconf(8): `pci0:2:0:0`."""
 
     def __post_init__(self) -> None:
-        check(self.interface or self.mac or self.pci, "expected `interface`, `mac` or `pci`")
+        keys = [self.interface, self.mac, self.pci]
+        check(sum(map(bool, keys)) == 1, "expected one of `interface`, `mac` and `pci`")
         check_form(self, "pci", _PCI, "domain, bus, slot and function, as pci0:2:0:0")
         pairs = "six pairs of lower-case hex digits, as 00:1b:21:c4:95:7a"
         check_form(self, "mac", _MAC, pairs)
@@ -63,6 +71,7 @@ class Pxe:
     """Absolute path of the DUT's root on the server."""
 
     def __post_init__(self) -> None:
+        check_form(self, "server", SSH_NAME, "an ssh name", optional=False)
         check_form(self, "root", _ABSOLUTE, "an absolute path on the server", optional=False)
 
 
@@ -104,6 +113,7 @@ class Dut:
     """Event for pmcstat(8); empty: a common one of its processor."""
 
     def __post_init__(self) -> None:
+        check_form(self, "address", SSH_NAME, "an ssh name", optional=False)
         check_form(self, "userland", HASH, "the full hash of a commit")
         check_form(self, "known_good", IDENT, "a folder of /boot, such as kernel", optional=False)
         for name in self.tools or ():
@@ -118,5 +128,6 @@ class Dut:
                 if not there
                 else f"{name}: expected deploy = {name!r} where this table is",
             )
+        check(self.kept_kernels >= 0, f"kept_kernels {self.kept_kernels}: expected 0 or more")
         check(self.watchdog >= 0, f"watchdog {self.watchdog}: expected seconds, or 0 for none")
         check_form(self, "pmc_event", _EVENT, "a name that `pmccontrol -L` lists")

@@ -14,11 +14,13 @@ from netbisect.workers.config.tunables import check_tunables
 from netbisect.workers.config.validation import (
     IDENT,
     NAME,
+    SSH_NAME,
     check,
     check_choice,
     check_form,
     check_modules,
     check_name,
+    check_unique,
     check_values,
 )
 from netbisect.workers.config.vm import ADDRESS, GUEST_MARK, HOST_MARK, Vm
@@ -45,6 +47,7 @@ class TrafficHost:
     """Port of the DUT that it is connected to; None: that of the first generator or receiver."""
 
     def __post_init__(self) -> None:
+        check_form(self, "address", SSH_NAME, "an ssh name", optional=False)
         check(self.threads >= 1, f"threads {self.threads}: expected 1 or more")
         check(
             self.first_cpu is None or self.first_cpu >= 0,
@@ -167,9 +170,11 @@ class Testbed:
             )
         check(self.line_rate_pps > 0, f"line_rate_pps {self.line_rate_pps}: expected packets/s > 0")
         check(self.scenarios, "scenarios: expected at least one")
+        check_unique("scenario", [*self.scenarios])
         check_form(self, "group", NAME, "lower-case letters, digits, '.', '_' or '-'")
         check_form(self, "worker", IDENT, "letters, digits, '.', '_' or '-'")
         check_modules(self.modules)
+        check_modules(self.drivers, "drivers")
         check_tunables(self.tunables)
         check_values(self.values)
         check(

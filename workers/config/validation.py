@@ -12,6 +12,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
 HASH = re.compile(r"[0-9a-f]{40}\Z")
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+SSH_NAME = re.compile(r"[^\s-]")
 IDENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([kMGT]i?)?B\Z")
 _FACTORS = {
@@ -50,12 +51,10 @@ def check_name(name: str) -> None:
     )
 
 
-def check_modules(names: Iterable[str]) -> None:
+def check_modules(names: Iterable[str], key: str = "modules") -> None:
     """Checks names of folders in sys/modules."""
     for name in names:
-        check(
-            _MODULE.match(name), f"modules: {name!r} is no folder of sys/modules, such as if_ovpn"
-        )
+        check(_MODULE.match(name), f"{key}: {name!r} is no folder of sys/modules, such as if_ovpn")
 
 
 def check_values(values: Iterable[str]) -> None:

@@ -228,11 +228,9 @@ def test_paths_are_relative_to_the_lab_file(tmp_path: Path, text: str) -> None:
             'directory = "builder"\nworker = "../x"',
             "builders[0]: worker '../x': expected letters, digits, '.', '_' or '-'",
         ),
-        (
-            'directory = "builder"',
-            'directory = "builder"\nmodules = ["if ix"]',
-            "builders[0]: modules: 'if ix' is no folder of sys/modules, such as if_ovpn",
-        ),
+        ('"e1000"', '""', "testbeds[0]: drivers: '' is no folder of sys/modules, such as if_ovpn"),
+        ('"c2558-gen"', '""', "testbeds[0].generator[0]: address '': expected an ssh name"),
+        ('["inet4-forwarding"]', '["x", "x"]', "testbeds[1]: two scenarios are named 'x'"),
         (
             "owner =",
             "values = { end-2 = 1 }\nowner =",
@@ -279,7 +277,7 @@ def test_paths_are_relative_to_the_lab_file(tmp_path: Path, text: str) -> None:
         (
             'port = { interface = "igb4" }',
             "port = {}",
-            "testbeds[0].generator[1].port: expected `interface`, `mac` or `pci`",
+            "testbeds[0].generator[1].port: expected one of `interface`, `mac` and `pci`",
         ),
     ],
 )
