@@ -22,7 +22,9 @@ from netbisect.workers.transport.locks import lock_testbed
 from netbisect.workers.transport.ssh import Connections
 
 _FAILURES = 3
-"""Consecutive boots without a sample after which a kernel is not booted again."""
+"""Consecutive boots without a sample after which a kernel is not booted again; if the lab is the
+cause, none is.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +49,8 @@ class NoisePlan:
 
     def trial(
         self, connections: Connections, kernel: Kernel, archive: Path, emit: Callable[[Fact], None]
-    ) -> str:
-        """Runs one trial; returns why it has no sample, if it has none.
+    ) -> list[Failure]:
+        """Runs one trial; returns its failures.
 
         Raises:
             NoiseError: the testbed needs its owner.
@@ -58,10 +60,14 @@ class NoisePlan:
         with lock_testbed(self.lab, self.testbed, "measuring its noise", self.say, seconds=limit):
             sound = trial.run(connections, emit, self.say)
         failures = [fact for fact in trial.facts if isinstance(fact, Failure)]
-        why = failures[-1].why if failures else "no run was a sample"
         if not sound or any(fact.reaction is Reaction.QUARANTINE for fact in failures):
-            raise NoiseError(f"{self.testbed.name} needs repair: {why}")
-        return why
+            raise NoiseError(f"{self.testbed.name} needs repair: {_why(failures)}")
+        return failures
+
+
+def _why(failures: Sequence[Failure]) -> str:
+    """Why a trial has no sample."""
+    return failures[-1].why if failures else "no run was a sample"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +135,7 @@ def boot_in_turn(plan: NoisePlan, runs: NoiseRuns, images: Mapping[Kernel, Path]
         return min(len(runs.of(series, kernel.identity)) for series in plan.series)
 
     failed = dict.fromkeys(images, 0)
+    lab = 0  # boots in a row that failed because of the lab
     with Connections(plan.lab.ssh) as connections:
         while waiting := {
             kernel: done(kernel) + failed[kernel]
@@ -142,11 +149,13 @@ def boot_in_turn(plan: NoisePlan, runs: NoiseRuns, images: Mapping[Kernel, Path]
             layout = f", layout {kernel.layout}" if kernel.layout else ""
             plan.say(f"boot {before + 1} of {plan.boots}{layout}")
             emit = partial(keep, plan, runs)
-            why = plan.trial(connections, kernel, images[kernel], emit)
+            failures = plan.trial(connections, kernel, images[kernel], emit)
             failed[kernel] = 0 if done(kernel) > before else failed[kernel] + 1
-            if failed[kernel] == _FAILURES:
-                reason = f"{_FAILURES} boots in a row failed: {why}"
-                if min(failed.values()) == _FAILURES:
+            infra = any(one.reaction is Reaction.INFRA for one in failures)
+            lab = lab + 1 if failed[kernel] and infra else 0
+            if _FAILURES in (failed[kernel], lab):
+                reason = f"{_FAILURES} boots in a row failed: {_why(failures)}"
+                if lab == _FAILURES or min(failed.values()) == _FAILURES:
                     raise NoiseError(reason)
                 plan.say(f"layout {kernel.layout} is left out: {reason}")
 
