@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import click
 
+from netbisect.login import login_name
 from netbisect.reports.documents import api
 from netbisect.steps.requests.api import read, write
 from netbisect.steps.requests.http_client import HttpClient
@@ -70,22 +71,23 @@ def client_options(command: Command) -> Command:
     def wrapper(
         *, folder: Path | None, server: str | None, token_file: Path | None, **options: Any
     ) -> Any:
-        who = options.pop("who", "")
+        who = options.pop("who", None)
         return command(client=_client(folder, server, token_file, who), **options)
 
     return wrapper  # type: ignore[return-value] # click passes other arguments
 
 
 def _client(
-    folder: Path | None, server: str | None, token_file: Path | None, who: str
+    folder: Path | None, server: str | None, token_file: Path | None, who: str | None
 ) -> RequestClient:
-    if server is not None and folder is not None:
-        raise click.UsageError("--folder and --server are mutually exclusive")
     if server is not None:
+        for name, value in {"--folder": folder, "--who": who}.items():
+            if value is not None:
+                raise click.UsageError(f"{name} and --server are mutually exclusive")
         if token_file is None:
             raise click.UsageError("--server needs --token-file")
         return HttpClient(server, read_password(token_file, "--token-file"))
     settings, lab = load(settings_file(folder))
     ledger, history = open_service_ledger(settings), open_history(settings, lab)
-    user = User(who, frozenset(Right), "command", "")
+    user = User(who or login_name(), frozenset(Right), "command", "")
     return LocalClient(RequestService(ledger, history, settings, lab), user)

@@ -13,7 +13,6 @@ import click
 
 from netbisect.cli.listing import day, json_option, print_json, print_table
 from netbisect.errors import UserError
-from netbisect.login import login_name
 from netbisect.reports.documents import api, json_schema
 from netbisect.reports.documents.openapi import MOST_LISTED
 from netbisect.reports.model import types
@@ -82,7 +81,7 @@ def _several(name: str, target: str, metavar: str, text: str) -> Any:
     return click.option(name, target, metavar=metavar, multiple=True, help=f"{text} Repeatable.")
 
 
-_who = click.option("--who", default=login_name, help="Requester (default: your login name).")
+_who = click.option("--who", help="Requester (default: you); not with --server.")
 _wait_option = click.option(
     "--wait", is_flag=True, help="Wait for the result, which is the exit status."
 )

@@ -140,6 +140,7 @@ def test_invalid_server_options_are_rejected(
     for options, message in (
         (("https://lab.invalid/",), "--token-file"),
         (("https://lab.invalid/", "--folder", "."), "are mutually exclusive"),
+        (("https://lab.invalid/", "--who", "ann"), "--who and --server are mutually exclusive"),
         (("http://lab.invalid/", "--token-file", "token"), "https://"),
     ):
         done = netbisect("request", "list", "--server", *options)
