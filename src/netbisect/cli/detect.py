@@ -66,9 +66,9 @@ def detect(
 ) -> None:
     """Detect changes of level in a database or in files.
 
-    FILE contains histories as JSON lines, or measurements of any metric as CSV or JSON lines, or
-    is a results folder of asv; `-` is standard input. The default is the database. The exit status
-    is 1 if a line could not be read.
+    FILE contains histories as JSON, or measurements of any metric as CSV or JSON (lines, or one
+    array), or is a results folder of asv; `-` is standard input. The default is the database. The
+    exit status is 1 if a line could not be read.
 
     Series that changed together form one event, between the last measured revision before it and
     the first after it.

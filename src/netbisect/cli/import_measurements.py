@@ -43,13 +43,13 @@ def import_netbenches(path: Path, database: str) -> None:
 
 @import_group.command(
     "measurements",
-    short_help="Import CSV, JSON lines, or a results folder of asv.",
+    short_help="Import CSV, JSON, or a results folder of asv.",
     epilog="Example: netbisect import measurements ci.csv",
 )
 @click.argument("path", type=click.Path(exists=True, allow_dash=True))
 @database_option
 def import_measurements(path: str, database: str) -> None:
-    """Import measurements of any metric: CSV, JSON lines, or a results folder of asv.
+    """Import measurements of any metric: CSV, JSON, or a results folder of asv.
 
     The columns are those of `netbisect detect`; `-` is standard input. Nothing is imported if a
     row is invalid. Rows that were imported before are not added again.

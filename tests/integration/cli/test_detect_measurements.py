@@ -56,7 +56,10 @@ def as_json(lines: list[str], header: str = HEADER, value: type = float) -> str:
 TIMED, TIMED_HEADER = timed(CPU), f"{HEADER},time"
 
 
-@pytest.mark.parametrize("text", [csv(*CPU), as_json(CPU), as_json(CPU, value=str)])
+ARRAY = f"[{as_json(CPU).strip().replace('}', '},', len(CPU) - 1)}]"
+
+
+@pytest.mark.parametrize("text", [csv(*CPU), as_json(CPU), as_json(CPU, value=str), ARRAY])
 def test_an_increase_of_a_metric_with_direction_lower_is_a_rise(text: str) -> None:
     result = run("-", "--json", text=text)
 
@@ -164,7 +167,7 @@ def test_blank_lines_before_the_first_row_count_in_messages(text: str) -> None:
     ("text", "message"),
     [
         ("metric,revision,value\ncpu,c1,5\n", "no column unit, direction in the header"),
-        (f"[{as_json(CPU[:1])[:-1]}]\n", "standard input:1: expected a JSON object, not [{"),
+        (f"{as_json(CPU[:1])}[1]\n", "standard input:2: expected a JSON object, not [1]"),
         (f"{HEADER},unit\n", "two columns of the header have the same name"),
         (f"{HEADER}\n", "no measurements; expected rows below the header"),
         (f"{HEADER}\nci,cpu,c1,x,%,lower\n", "no history found"),

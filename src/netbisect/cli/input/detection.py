@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,9 @@ def _read(name: str, measurements: Measurements, histories: Histories | None = N
                 if line.strip():
                     break
             first, lines = "".join(head[-1:]), itertools.chain(head, stream)
+            if first.lstrip().startswith("["):
+                rows = _rows("".join(lines))
+                first, lines = "".join(rows[:1]), itertools.chain(rows)
             if histories is not None and not is_measurements(first):
                 if not first.lstrip().startswith(("{", "[")):
                     problem = "no history found" if first.strip() else "empty"
@@ -90,6 +94,14 @@ def _read(name: str, measurements: Measurements, histories: Histories | None = N
             return True
     except ValueError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _rows(text: str) -> list[str]:
+    """The elements of a JSON array as lines; the lines of a text that is none."""
+    try:
+        return [json.dumps(one) for one in json.loads(text)]
+    except (ValueError, RecursionError):
+        return text.splitlines(keepends=True)
 
 
 def _shown(name: str) -> str:
