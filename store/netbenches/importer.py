@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,11 +40,11 @@ class ImportSummary:
     """Sentences about skipped and doubtful data."""
 
 
-def import_into(ledger: Ledger, path: Path, *, parser: Parser) -> ImportSummary:
+def import_into(open_ledger: Callable[[], Ledger], path: Path, *, parser: Parser) -> ImportSummary:
     """Imports a file of histories, or all folders of results below a folder.
 
-    All files are read before the ledger is changed. Variants of a revision are imported to a
-    branch such as `head+mbuf`. `parser` reads receivers' files.
+    All files are read before the ledger is opened, which may create it. Variants of a revision are
+    imported to a branch such as `head+mbuf`. `parser` reads receivers' files.
 
     Raises NetbenchesError if there is nothing to import or a line is invalid, and StoreError.
     """
@@ -56,7 +56,7 @@ def import_into(ledger: Ledger, path: Path, *, parser: Parser) -> ImportSummary:
             f"{path} has nothing to import{reasons}; expected a histories.jsonl, or a folder with "
             "*.pps or bench.*.receiver files"
         )
-    summary = record(ledger, found)
+    summary = record(open_ledger(), found)
     summary.skipped = skipped
     return summary
 

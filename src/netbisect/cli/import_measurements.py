@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import click
@@ -38,7 +39,7 @@ def import_netbenches(path: Path, database: str) -> None:
     the median of the receiver's seconds, by the netbenches rule.
     """
     parser = Parser(pktgen.median_rate, pktgen.all_rates)
-    _report(importer.import_into(open_ledger(database), path, parser=parser))
+    _report(importer.import_into(partial(open_ledger, database), path, parser=parser))
 
 
 @import_group.command(

@@ -105,7 +105,7 @@ def test_series_are_in_the_order_of_revisions_without_patched_and_unnamed_images
     series = history(dir="AMD_GX-412TC_4Cores/Intel_i210AT/firewalls/results/fbsd.2017")
     path.write_text(history(points=points) + series)
 
-    summary = import_into(ledger, path, parser=PARSER)
+    summary = import_into(lambda: ledger, path, parser=PARSER)
 
     testbed, scenario = "amd-gx-412tc-i210at-2016", "inet4-forwarding"
     assert (summary.series, counts(summary)) == (2, (7, 8, 8, 0))
@@ -142,7 +142,7 @@ def test_a_malformed_line_is_reported_and_nothing_is_imported(
     path.write_text(history() + line.rstrip("\n") + "\n")
 
     with pytest.raises(NetbenchesError) as caught:
-        import_into(ledger, path, parser=PARSER)
+        import_into(lambda: ledger, path, parser=PARSER)
 
     assert str(caught.value).startswith(f"{path}:2: ")
     assert why in str(caught.value)
@@ -156,7 +156,7 @@ def test_all_published_histories_are_imported(ledger: Ledger) -> None:
         pytest.skip("needs ../shared/netbenches/histories.jsonl")
     lines = [json.loads(line) for line in HISTORIES.read_text().splitlines()]
 
-    summary = import_into(ledger, HISTORIES, parser=PARSER)
+    summary = import_into(lambda: ledger, HISTORIES, parser=PARSER)
 
     excluded = [
         point for line in lines for point in line["points"] if not isinstance(point["rev"], int)
@@ -174,7 +174,7 @@ def test_all_published_histories_are_imported(ledger: Ledger) -> None:
         f"r{point['rev']}": [float(v) for v in point["v"]]
         for point in sorted(line["points"], key=lambda point: point["rev"])
     }
-    assert counts(import_into(ledger, HISTORIES, parser=PARSER)) == (0, 0, 0, expected)
+    assert counts(import_into(lambda: ledger, HISTORIES, parser=PARSER)) == (0, 0, 0, expected)
 
 
 def test_a_folder_is_read_from_output_of_pkt_gen(ledger: Ledger, tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_folder_is_read_from_output_of_pkt_gen(ledger: Ledger, tmp_path: Path)
     results.raw("311849.pf-statefull", [400_000.0])
     results.info("311849.pf-statefull", 311849, "311849", "pf-statefull")
 
-    summary = import_into(ledger, tmp_path, parser=PARSER)
+    summary = import_into(lambda: ledger, tmp_path, parser=PARSER)
 
     assert (summary.series, counts(summary), summary.skipped) == (3, (3, 12, 12, 0), [])
     found = rates_of(ledger, "atom-c2558-i350-11-head-2015", "inet4-ipfw-stateful")
@@ -222,7 +222,7 @@ def test_contradicting_values_and_runs_without_a_rate_are_reported(
     twice.pps("311848.fastforwarding", [9e5])
     twice.pps("311848.forwarding", [5e5])
 
-    summary = import_into(ledger, tmp_path, parser=PARSER)
+    summary = import_into(lambda: ledger, tmp_path, parser=PARSER)
 
     assert summary.samples == 5
     [contradiction, missing, second] = summary.skipped
@@ -246,7 +246,7 @@ def test_runs_under_hwpmc_are_excluded(ledger: Ledger, tmp_path: Path) -> None:
     results.raw("312904", [3e5, 6e5], folder=".")
     (results.directory / "bench.312904.1.pmc.log").touch()
 
-    summary = import_into(ledger, tmp_path, parser=PARSER)
+    summary = import_into(lambda: ledger, tmp_path, parser=PARSER)
 
     assert rates_of(ledger, "atom-c2558-i350-12-head-iflib", "inet4-forwarding") == {
         "r311849": [5e5, 6e5],
@@ -283,7 +283,7 @@ def test_a_revision_is_read_from_any_file(
     if info is not None:
         results.info(label, 320001, *info)
 
-    summary = import_into(ledger, tmp_path, parser=PARSER)
+    summary = import_into(lambda: ledger, tmp_path, parser=PARSER)
 
     assert (summary.samples, summary.skipped) == (1, [])
     learned = ledger.commits.get(revision)
@@ -315,7 +315,7 @@ def test_a_revision_is_read_from_any_file(
     ],
 )
 def test_a_folder_without_data_is_reported(
-    ledger: Ledger, tmp_path: Path, name: str, text: str | None, why: str
+    tmp_path: Path, name: str, text: str | None, why: str
 ) -> None:
     path = tmp_path / "results"
     if text is not None:
@@ -324,7 +324,7 @@ def test_a_folder_without_data_is_reported(
         file.write_text(text)
 
     with pytest.raises(NetbenchesError, match=str(path)) as caught:
-        import_into(ledger, path, parser=PARSER)
+        import_into(lambda: pytest.fail("opened"), path, parser=PARSER)
 
     assert why in str(caught.value)
     assert "\n" not in str(caught.value)
