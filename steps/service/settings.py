@@ -21,6 +21,8 @@ SETTINGS = "netbisect.toml"
 OPEN, LOGIN = "open", "login"
 """Values of `reading`."""
 _PORT_MAX = 65535
+_MOST_LOG_DAYS = 36500
+"""A century; Buildbot subtracts them from the date, which cannot be before the year 1."""
 MOST_BOOTS = 100
 """Most boots per revision of a request."""
 _THIS_HOST = ("127.0.0.1", "::1", "localhost")
@@ -297,7 +299,11 @@ class Settings:
             f"web.port and workers.port {self.web.port}: expected different ports",
         )
         _check_positive(self, "poll", "tick", "stall_minutes")
-        _check_least(self, log_days=1, patience_days=0)
+        _check_least(self, patience_days=0)
+        check(
+            1 <= self.log_days <= _MOST_LOG_DAYS,
+            f"log_days {self.log_days}: expected 1 to {_MOST_LOG_DAYS}",
+        )
         check(
             0 < self.min_effect_percent < 50,  # noqa: PLR2004 - half the packets are no detail
             f"min_effect_percent {self.min_effect_percent}: expected more than 0, less than 50",
