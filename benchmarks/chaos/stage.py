@@ -27,7 +27,6 @@ from netbisect.demo.lab.testbeds import TESTBEDS
 from netbisect.demo.service import DemoError, DemoService
 from netbisect.demo.tree.story import QUIET_WEEKS, StoryCommit, conversion, story
 from netbisect.steps.service import control
-from netbisect.steps.service.shipped_files import fill_template
 from netbisect.store.db.records import JobRecord, OutboxMail
 
 TESTBED = "c2558"
@@ -89,10 +88,7 @@ class Stage:
         workers = self.service._create_workers(self.run.lab, self.run.settings.workers.port)
         self._names = ["lab", "mailbox", "master", *(f"worker-{name}" for name in workers)]
         self.service.processes.mkdir(exist_ok=True)
-        (self.place / control.TAC).write_text(fill_template(control.TAC))
-        control._buildbot(self.place, {}, "upgrade-master", "--quiet")
-        if wrong := [one.found for one in control.check_folder(self.place) if one.failed]:
-            raise DemoError(wrong[0])
+        control.prepare_start(self.place)
 
     def _kept(self, name: str) -> Path:
         return self.place.with_name(f"{self.place.name}.{name}")
