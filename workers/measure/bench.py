@@ -156,11 +156,11 @@ class Bench:
             try:
                 work.prepare()
                 yield work
-            except BaseException:  # including SystemExit from a signal
+                work.clean_up()
+            except BaseException:  # including SystemExit from a signal, also during the clean-up
                 with contextlib.suppress(MachineError):
                     work.clean_up()
                 raise
-            work.clean_up()
 
     def _variables(self, scenario: Scenario) -> dict[str, object]:
         """Variables of the commands, by name."""
@@ -239,6 +239,13 @@ class Bench:
 
     def clean_up(self) -> None:
         """Switches the firewall off and restores sysctls, if the router answers."""
+        try:
+            self._clean_up()
+        except BaseException:  # SystemExit from a signal
+            self._clean_up()
+            raise
+
+    def _clean_up(self) -> None:
         try:
             firewall.switch_off(self.router)
             self._changed.restore()

@@ -15,6 +15,7 @@ from netbisect.bisect.model.faults import Fault
 from netbisect.bisect.model.metric import scenario_of
 from netbisect.workers.config.custom_measurement import HostCommand
 from netbisect.workers.config.scenario import Scenario, load_scenario, load_scenario_folder
+from netbisect.workers.dut.firewall import ChangedSysctls
 from netbisect.workers.measure.commands import ScenarioCommands
 from netbisect.workers.transport.errors import LabFault
 
@@ -92,17 +93,20 @@ def test_forwarding_through_a_cloned_interface(
     )
 
 
-def test_a_stopped_run_leaves_no_interface(
+def test_a_stopped_run_leaves_no_change(
     c2558: RunningLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: object) -> NoReturn:
+        monkeypatch.undo()
         raise SystemExit(128 + signal.SIGTERM)
 
-    before = interfaces(c2558)
-    monkeypatch.setattr(ScenarioCommands, "measure", stop)
-    with pytest.raises(SystemExit):
-        measure(c2558, tmp_path, load_scenario("inet4-lagg"))
-    assert interfaces(c2558) == before
+    sysctl = "c2558-dut", "sysctl net.inet.ip.redirect"
+    before = interfaces(c2558), c2558.ssh(*sysctl)
+    for place in (ScenarioCommands, "measure"), (ChangedSysctls, "restore"):
+        monkeypatch.setattr(*place, stop)
+        with pytest.raises(SystemExit):
+            measure(c2558, tmp_path, load_scenario("inet4-lagg"))
+        assert (interfaces(c2558), c2558.ssh(*sysctl)) == before
 
 
 def test_egress_that_is_not_up_is_a_problem(c2558: RunningLab, tmp_path: Path) -> None:
