@@ -1,4 +1,4 @@
-"""Files with passwords, tokens and keys, which are read at each use."""
+"""Files with passwords, tokens and keys."""
 
 from __future__ import annotations
 
