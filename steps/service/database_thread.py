@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal, TypeVar
@@ -53,6 +54,8 @@ class DatabaseThread:
     def _with_ledger(self, work: Callable[[Ledger], T]) -> T:
         if self._ledger is None:
             self._ledger = open_service_ledger(self.settings)
+            # SQLite moves its log into the file, which users may then copy alone.
+            atexit.register(self._ledger.engine.dispose)
         return work(self._ledger)
 
 

@@ -94,6 +94,7 @@ def test_commands_of_the_tutorial_work_in_order(checkout: Path, tmp_path: Path) 
     assert "checks, all well" in output
     assert "FAIL" not in output
     assert (practice / "restored" / "netbisect.sqlite").is_file()
+    assert not [*(practice / "service").glob("netbisect.sqlite-*")]  # the master closes it
     assert "Change 4: inet4 forwarding -1" in output
     assert "inet4-forwarding" in (practice / "pages" / "index.html").read_text()
 
