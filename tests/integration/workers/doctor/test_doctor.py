@@ -136,7 +136,10 @@ def test_options_and_sysctls_unknown_to_the_lab_are_reported(
     (tmp_path / f"{name}.toml").write_text(text)
     wrong = "sysctl:net.nothing=1,sysctl:dev.{ingress}.nothing=1"
     accepted = "inet6-forwarding@sysctl:net.inet6.ip6.redirect=1"
-    names = ("inet4-forwarding", name, accepted, f"inet4-forwarding@{wrong}")
+    metrics = '[{ name = "t", unit = "us", better = "lower" }]'  # without packets
+    own = f'title = "own"\nmetrics = {metrics}\nmeasure = {{ on = "dut", run = "true" }}\n'
+    (tmp_path / "own.toml").write_text(f'name = "own"\n{own}')
+    names = ("inet4-forwarding", name, accepted, f"inet4-forwarding@{wrong}", "own")
     testbed = replace(running_lab.lab.testbed("c2558"), scenarios=names)
     lab = replace(running_lab.lab, testbeds=(testbed,), scenario_directories=(tmp_path,))
     bad = {what: check.found for (_, what), check in checks(lab, "c2558").items() if not check.good}
