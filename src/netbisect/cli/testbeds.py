@@ -119,10 +119,18 @@ def quarantine(name: str, why: str, by: str, folder: Path | None) -> None:
 def release(name: str, note: str, by: str, folder: Path | None) -> None:
     """Release a testbed from quarantine after a check.
 
-    The master first returns it to its known-good kernel and checks its machines and links.
+    The master first returns it to its known-good kernel and checks its machines and links. A
+    testbed that is no longer in the lab file is released at once.
     """
     _, lab, ledger = _open(folder)
-    ledger.quarantines.ask_release(lab.testbed(name).name, by=by, note=note)
+    removed = name in ledger.quarantines.current().keys() - {one.name for one in lab.testbeds}
+    held = ledger.quarantines.ask_release(
+        name if removed else lab.testbed(name).name, by=by, note=note
+    )
+    if removed:
+        ledger.quarantines.release(held.id)
+        click.echo(f"{name} is not in the lab file and is released without a check.")
+        return
     click.echo(
         f"{name} returns to its known-good kernel and is released if its checks pass; see "
         "`netbisect testbeds`."

@@ -59,6 +59,9 @@ def test_a_quarantine_is_listed_and_ends_with_a_release(folder: Path) -> None:
     (row,) = json.loads(run("history", name, "--json", "--folder", folder).output)
     assert (row["released_by"], row["note"]) == ("ana", "all are in")
     assert "new fans" in run("history", name, "--folder", folder).output
+    ledger.quarantines.start("scrapped", why="dead")
+    assert run("release", "scrapped", "--folder", folder).output.endswith("without a check.\n")
+    assert ledger.quarantines.current() == {}
 
 
 @pytest.mark.parametrize(
