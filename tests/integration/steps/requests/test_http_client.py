@@ -139,7 +139,6 @@ def test_invalid_server_options_are_rejected(
     Path("token").chmod(0o600)
     for options, message in (
         (("https://lab.invalid/",), "--token-file"),
-        (("https://lab.invalid/", "--folder", "."), "are mutually exclusive"),
         (("https://lab.invalid/", "--who", "ann"), "--who and --server are mutually exclusive"),
         (("http://lab.invalid/", "--token-file", "token"), "https://"),
     ):
