@@ -79,7 +79,10 @@ def _where(alert: AlertSummary) -> str:
 
 
 def _change(alert: AlertSummary) -> str:
-    return words.change(alert.difference) if alert.difference else "not retested yet"
+    if alert.difference:
+        return words.change(alert.difference)
+    early = alert.state in (AlertState.CANDIDATE, AlertState.CONFIRMING)
+    return "not retested yet" if early else "not confirmed"
 
 
 def _range(good: str, bad: str) -> str:

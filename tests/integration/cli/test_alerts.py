@@ -149,6 +149,7 @@ def test_subcommands_change_the_state(
     last = ledger.alerts.changes(number)[-1]
     assert (last.who, last.what, last.state) == ("olga", "because", AlertState(state))
     assert ledger.alerts.get(number).state.value == state
+    assert ("not confirmed" in run(address, "show", str(number)).output) == (number == 4)
 
 
 def test_mute_ends_at_a_date(address: str, ledger: Ledger) -> None:
