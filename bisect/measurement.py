@@ -106,6 +106,11 @@ def _is_done(job: MeasureJob, evidence: Evidence, revision: str) -> bool:
     return complete >= job.boots or partial >= job.boots + SPARE
 
 
+def counted_boots(job: MeasureJob, evidence: Evidence) -> int:
+    """Boots of all revisions that count."""
+    return sum(_counts(job, evidence, revision) for revision in job.revisions)
+
+
 def remaining_boots(job: MeasureJob, evidence: Evidence) -> int:
     """Expected remaining boots."""
     return sum(

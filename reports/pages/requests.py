@@ -42,13 +42,14 @@ def confirmation(
     seconds = max(one.seconds for one in cost.testbeds) + cost.build_seconds
     search = sum(one.search.boots for one in cost.testbeds if one.search is not None)
     more = f"; if the ends differ, about {search} more for the search" if search else ""
+    limit = "about" if search else "at most"
     places = [
         ("kind", kind),
         *(("subject", words.clean(one)) for one in subjects),
         ("testbeds", ", ".join(one.testbed for one in cost.testbeds)),
         (
             "cost",
-            f"at most {words.count(boots, 'boot')}, {words.duration(seconds)} of lab time{more}",
+            f"{limit} {words.count(boots, 'boot')}, {words.duration(seconds)} of lab time{more}",
         ),
     ]
     text = [
@@ -160,7 +161,8 @@ def hidden(line: ComparedRevision) -> str:
 def part_line(part: RequestPart) -> str:
     """Progress of a job, on one line."""
     run = f", run {part.run}" if part.run > 1 else ""
-    boots = f"{part.boots} of {words.count(part.boots_wanted, 'boot')}"
+    most = part.boots if part.state == "closed" else part.boots_wanted
+    boots = words.boots_of(part.boots, most, estimated=part.kind != "Measurement")
     line = f"{part.kind.lower()} on {part.testbed}{run}: {boots}"
     if part.place is not None and part.place > 1:
         line += f", place {part.place} in the queue"

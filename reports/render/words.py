@@ -101,6 +101,12 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 or noun.endswith('series') else 's'}"
 
 
+def boots_of(done: int, most: int, *, estimated: bool) -> str:
+    """`3 of 8 boots`, `3 of about 16 boots`, or `8 boots` if there are no more to come."""
+    about = "about " if estimated else ""
+    return f"{done:,} of {about}{count(most, 'boot')}" if done < most else count(done, "boot")
+
+
 def listing(items: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)

@@ -120,7 +120,7 @@ def _factors(found: RequestDocument) -> Iterator[tuple[Markup, str]]:
             if line.difference is not None
         ]
         if rows:
-            yield _effects(rows, factor, margin), _FACTOR
+            yield _effects(rows, factor, margin), f"{_FACTOR}{_MARGIN if margin else '.'}"
 
 
 def _effects(rows: Sequence[tuple[str, Difference]], factor: str, margin: float) -> Markup:
@@ -156,7 +156,8 @@ def _effects(rows: Sequence[tuple[str, Difference]], factor: str, margin: float)
     )
 
 
-_FACTOR = "Effects with 95 % intervals; the dashed line is the smallest drop that matters."
+_FACTOR = "Effects with 95 % intervals"
+_MARGIN = "; the dashed line is the smallest drop that matters."
 _PATH = (
     "One row per step. The darker a cell, the higher the probability of its commits before the "
     "step. A ring marks the tested revision, a cross one without a result."

@@ -45,10 +45,9 @@ def progress_of(ledger: Ledger, lab: LabContext, record: JobRecord) -> RunningJo
     if isinstance(job, BisectJob):
         share, left, progress = _search(ledger, lab, record, job, prices)
     else:
-        done, most = boots_done(ledger, record, lab.evidence), boots_wanted(job)
-        share, left = min(done / most, 1.0), max(most - done, 0) * price_of_trial(job, prices)
-        about = "about " if isinstance(job, CompareJob) else ""
-        progress = f"{done} of {about}{words.count(most, 'boot')}"
+        done, most = boots_of(ledger, record, lab.evidence)
+        share, left = done / max(most, 1), (most - done) * price_of_trial(job, prices)
+        progress = words.boots_of(done, most, estimated=isinstance(job, CompareJob))
     working = [one for one in decisions if one.outcome is None]
     left = max(left, _least_left(working, job, prices))
     orders = working or decisions[-1:]
@@ -98,14 +97,17 @@ def _least_left(working: list[Action], job: Job, prices: Prices) -> float:
     return max(0.0, *links, trial if len(kernels) < len(working) else 0.0)
 
 
-def boots_done(
+def boots_of(
     ledger: Ledger, record: JobRecord, evidence_of: Callable[[Ledger, JobRecord], Evidence]
-) -> int:
-    """Boots of a job so far; of a measurement, those that count."""
+) -> tuple[int, int]:
+    """Boots of a job so far, of a measurement those that count; and as many as it may need."""
     job = record.job
     if isinstance(job, MeasureJob):
-        return boots_wanted(job) - measurement.remaining_boots(job, evidence_of(ledger, record))
-    return sum(isinstance(fact, Boot) for fact in ledger.facts.of_job(record.id))
+        evidence = evidence_of(ledger, record)
+        done = measurement.counted_boots(job, evidence)
+        return done, done + measurement.remaining_boots(job, evidence)
+    done = sum(isinstance(fact, Boot) for fact in ledger.facts.of_job(record.id))
+    return done, max(done, boots_wanted(job))
 
 
 def measured_sides(ledger: Ledger, job: MeasureJob, evidence: Evidence, series: str) -> list[Set]:

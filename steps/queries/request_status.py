@@ -13,12 +13,12 @@ from netbisect.reports.model import types
 from netbisect.reports.render import words
 from netbisect.steps.policy import fair_share
 from netbisect.steps.policy.kernels import Kernels
-from netbisect.steps.policy.request_cost import boots_wanted, cost_of, price_of_trial
+from netbisect.steps.policy.request_cost import cost_of, price_of_trial
 from netbisect.steps.policy.request_spec import PRIORITIES
 from netbisect.steps.queries import request_answer
 from netbisect.steps.queries.documents import KINDS
 from netbisect.steps.queries.lab_context import LabContext
-from netbisect.steps.queries.progress import boots_done
+from netbisect.steps.queries.progress import boots_of
 from netbisect.steps.queries.request_answer import Names
 from netbisect.steps.service.settings import Settings
 from netbisect.store.db.records import ActionStage, JobRecord, JobState, Request, RequestState
@@ -132,6 +132,7 @@ class _Queue:
         sentence = ""
         if result is not None and not isinstance(result, MeasureResult):
             sentence = words.sentence(result, self._queries.names.label, self._queries.names.title)
+        done, most = boots_of(self._ledger, record, self._queries.evidence)
         return types.RequestPart(
             job=record.id,
             kind=KINDS[type(record.job)],
@@ -139,8 +140,8 @@ class _Queue:
             run=record.run,
             scenarios=job.scenarios,
             state=record.state.value,
-            boots=boots_done(self._ledger, record, self._queries.evidence),
-            boots_wanted=boots_wanted(job),
+            boots=done,
+            boots_wanted=most,
             # 1 for the running job, and for those that alternate with it.
             place=1 + len(before) if still else None,
             seconds_left=left if still else None,
@@ -206,8 +207,8 @@ class _Queue:
         job = record.job
         prices = self._prices(job.testbed)
         if isinstance(job, NightlyJob | CompareJob | ProfileJob) or record.request is None:
-            made = boots_done(self._ledger, record, self._queries.evidence)
-            return max(boots_wanted(job) - made, 0) * price_of_trial(job, prices)
+            done, most = boots_of(self._ledger, record, self._queries.evidence)
+            return (most - done) * price_of_trial(job, prices)
         evidence = self._queries.evidence(self._ledger, record)
         cost = cost_of(job, evidence, prices)
         return cost.seconds + len(cost.builds) * prices.build

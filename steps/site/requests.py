@@ -49,13 +49,9 @@ def _part(builder: PageBuilder, record: JobRecord, part: RequestPart) -> PartVie
     return PartView(
         part,
         [
-            ComparedScenario(
-                builder.lab.title(one),
-                measured_sides(ledger, job, evidence, one),
-                series=one,
-                testbed=job.testbed,
-            )
+            ComparedScenario(builder.lab.title(one), sides, series=one, testbed=job.testbed)
             for one in job.scenarios
+            if (sides := measured_sides(ledger, job, evidence, one))
         ],
         _narrowing(builder, job, evidence),
     )

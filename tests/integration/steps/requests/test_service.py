@@ -112,7 +112,8 @@ class RequestsTest(RealMaster):
         assert request_answer.exit_status(request) == 3
         assert broken.mark in request.why
         assert "as the script says" in request.why
-        assert len(self.boots()) == trials
+        [part] = self.queries().of(request.id).parts
+        assert (len(self.boots()), part.boots, part.boots_wanted) == (trials, 2, 2)
 
     @case
     async def test_a_new_request_waits_for_the_scheduler(self) -> None:

@@ -9,7 +9,13 @@ import report_documents
 from netbisect.bisect.model.metric import SeriesMetric
 from netbisect.bisect.model.results import Effect
 from netbisect.reports.model.types import ComparedRevision, ComparedSetting, Difference
-from netbisect.reports.pages.requests import as_text, hidden, setting_rows, subject_line
+from netbisect.reports.pages.requests import (
+    as_text,
+    hidden,
+    part_line,
+    setting_rows,
+    subject_line,
+)
 
 CPU = SeriesMetric("cpu", "%", lower=True).of("inet4-fixed-rate")
 
@@ -24,6 +30,13 @@ def test_settings_of_one_revision_name_their_run() -> None:
     assert [row[0] for row in setting_rows(request)[1:]] == ["c2558, run 1", "c2558, run 2"]
     undecided = replace(request, remarks=("More boots may decide it.",))
     assert "\nMore boots may decide it.\n" in as_text(undecided)
+
+
+def test_boots_of_a_job_have_a_limit_only_while_more_may_follow() -> None:
+    measured, search = report_documents.request_document().parts
+    assert "x: 1 of 10 boots, place 2" in part_line(measured)
+    assert part_line(replace(search, state="open")) == "bisection on c2558: 1 of about 10 boots"
+    assert part_line(search) == "bisection on c2558: 1 boot"
 
 
 def test_subject_names_two_revisions_or_a_range() -> None:
