@@ -48,8 +48,13 @@ def index(view: Overview) -> Page:
         over=over,
         most=_MOST,
         grids=[grid(view, branch) for branch in branches_of(view.series)],
-        as_of=f"As of {words.moment(view.at)}.",
+        as_of=_as_of(view),
     )
+
+
+def _as_of(view: Overview) -> str:
+    """Nothing for imported data without times."""
+    return f"As of {words.moment(view.at)}." if view.at >= words.FIRST_TIME else ""
 
 
 def _severity(alert: AlertSummary) -> tuple[bool, float]:
@@ -232,9 +237,10 @@ def health(view: Overview) -> Page:
         missing=_missing(view.night),
         old=[one for one in view.series if ended <= one.latest.at < since],
         blind=[one for one in view.series if _sees_little(one)],
+        learning=sum(one.smallest_drop is None for one in view.series),
         stale=STALE_NIGHTS,
         noisy=NOISY_PERCENT,
-        as_of=f"As of {words.moment(view.at)}.",
+        as_of=_as_of(view),
     )
 
 
