@@ -235,6 +235,7 @@ class SeriesReport:
     q: Annotated[float | None, "False discovery rate at the p-value of this series."]
     days: Annotated[float | None, "Days since the latest measurement; null if unknown."]
     up_to_date: Annotated[bool, "Whether the newest known commit of the branch is measured."]
+    nightly: Annotated[bool, "False if the last night did not measure it."]
     repeats: RepeatedNights
 
 

@@ -133,7 +133,7 @@ def _record(health: types.HealthDocument) -> Iterator[str]:
 
 
 def _warnings(health: types.HealthDocument, mails_given_up: int) -> Iterator[str]:
-    record = health.record
+    record, series = health.record, [one for one in health.series if one.nightly]
     if mails_given_up:
         yield (
             f"{words.count(mails_given_up, 'mail')} could not be sent and will not be tried "
@@ -152,13 +152,13 @@ def _warnings(health: types.HealthDocument, mails_given_up: int) -> Iterator[str
             f"days were withdrawn or invalid; at most {_share(_TAKEN_BACK)} is acceptable."
         )
     yield from _against_itself(health)
-    blind = [one for one in health.series if (one.health.smallest_drop or 0.0) > types.NOISY]
+    blind = [one for one in series if (one.health.smallest_drop or 0.0) > types.NOISY]
     if blind:
         yield (
             f"One night detects only drops of more than {types.NOISY_PERCENT} % in {_names(blind)}."
         )
-    yield from _stale(health.series)
-    saturated = [one for one in health.series if one.health.saturated]
+    yield from _stale(series)
+    saturated = [one for one in series if one.health.saturated]
     if saturated:
         yield f"The generator limits the rate, which hides small drops, in {_names(saturated)}."
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from netbisect.reports.model.series import SeriesDocument
@@ -56,6 +56,8 @@ class Overview:
     running: Sequence[RunningJob]
     series: Sequence[SeriesDocument]
     """Series with their latest levels."""
+    outside: Collection[tuple[str, str, str]] = ()
+    """Testbed, scenario and branch of those that the last night did not measure."""
     held: Sequence[QuarantineDocument] = ()
     pairs: Sequence[tuple[str, str, str]] = ()
     """Requested comparisons: file and labels of the two revisions."""

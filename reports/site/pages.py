@@ -47,7 +47,7 @@ def index(view: Overview) -> Page:
         known=known,
         over=over,
         most=_MOST,
-        grids=[grid(view, branch) for branch in branches_of(view.series)],
+        grids=[one for branch in branches_of(view.series) if (one := grid(view, branch))["rows"]],
         as_of=_as_of(view),
     )
 
@@ -99,7 +99,12 @@ def branches_of(series: Sequence[SeriesDocument]) -> list[str]:
 
 def grid(view: Overview, branch: str) -> dict[str, Any]:
     """The series of a branch by scenario and testbed, as the templates show them."""
-    mine = [one for one in view.series if one.branch == branch]
+    since = view.at - STALE_DAYS * _DAY
+    mine = [
+        one
+        for one in view.series
+        if one.branch == branch and (one.name not in view.outside or one.latest.at >= since)
+    ]
     testbeds = sorted({one.testbed for one in mine})
     found = {(one.scenario, one.testbed): one for one in mine}
     titles = {one.scenario: one.title for one in mine}
@@ -229,15 +234,17 @@ def requests(found: Sequence[object]) -> Page:
 def health(view: Overview) -> Page:
     """Conditions that hide changes from the service."""
     ended, since = (view.at - days * _DAY for days in (GIVEN_UP_DAYS, STALE_DAYS))
+    series = [one for one in view.series if one.name not in view.outside]
     return make_page(
         "health.html",
         "Health",
         changing=True,
         view=view,
         missing=_missing(view.night),
-        old=[one for one in view.series if ended <= one.latest.at < since],
-        blind=[one for one in view.series if _sees_little(one)],
-        learning=sum(one.smallest_drop is None for one in view.series),
+        series=series,
+        old=[one for one in series if ended <= one.latest.at < since],
+        blind=[one for one in series if _sees_little(one)],
+        learning=sum(one.smallest_drop is None for one in series),
         stale=STALE_NIGHTS,
         noisy=NOISY_PERCENT,
         as_of=_as_of(view),

@@ -34,7 +34,9 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> HealthDocument:
     """
     now, halves, twice, reports = ledger.clock(), [], [], []
     newest: dict[str, str | None] = {}
-    for name in ledger.series.names():
+    names = ledger.series.names()
+    outside = ledger.nights.outside(names)
+    for name in names:
         series = ledger.series.with_baseline(name.testbed, name.scenario, name.branch)
         levels, whole = series.baseline, series.whole
         # As the service does: the noise does not begin anew with every change.
@@ -55,6 +57,7 @@ def judge(ledger: Ledger, min_effect: float = MIN_EFFECT) -> HealthDocument:
                 q=None,
                 days=(now - at) / _DAY if at is not None and at >= words.FIRST_TIME else None,
                 up_to_date=bool(found.latest) and head == found.latest,
+                nightly=name not in outside,
                 repeats=self_check.count_repeated_nights(again),
             )
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from contextlib import closing
 from itertools import chain
 
 from sqlalchemy import Select, func, select
 
-from netbisect.bisect.model.entities import Level
+from netbisect.bisect.model.detection_results import GIVEN_UP_DAYS
+from netbisect.bisect.model.entities import Level, SeriesName
 from netbisect.bisect.model.results import NightlyResult
 from netbisect.store.db.records import Action, JobRecord, JobState
 from netbisect.store.db.sessions import LedgerRepository
@@ -16,6 +18,7 @@ from netbisect.store.db.tables import BootRow, SampleRow
 from netbisect.store.repositories.evidence import comparable
 from netbisect.store.repositories.levels import grouped, images_of, with_samples
 
+_DAY = 86400.0
 _NIGHT = JobRecord.kind == "night"
 _AT_ONCE = 10
 """Rows to fetch at once; mostly the first one is the result."""
@@ -99,11 +102,25 @@ class NightRepository(LedgerRepository):
         A job belongs to the night if it was opened at most `seconds` before the last one.
         """
         nights = _NIGHT & ~_REPEAT
-        last = select(func.max(JobRecord.opened_at)).where(nights)
-        with self.reading() as session:
-            at = session.scalar(last)
-            if at is None:
-                return []
-            query = select(JobRecord).where(nights, JobRecord.opened_at >= at - seconds)
-            found = session.scalars(query.order_by(JobRecord.testbed, JobRecord.id))
-            return list({(one.testbed, one.job.branch): one for one in found}.values())
+        at = select(func.max(JobRecord.opened_at)).where(nights).scalar_subquery()
+        last = (
+            select(func.max(JobRecord.id))
+            .where(nights, JobRecord.opened_at >= at - seconds)
+            .group_by(JobRecord.testbed, JobRecord.branch)
+        )
+        query = select(JobRecord).where(JobRecord.id.in_(last))
+        return self._all(query.order_by(JobRecord.testbed, JobRecord.id))
+
+    def outside(self, names: Iterable[SeriesName]) -> set[SeriesName]:
+        """The series that the last night of their testbed and branch did not include.
+
+        None of testbeds without a night in `GIVEN_UP_DAYS`, such as those of imported data.
+        """
+        nights: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+        for one in self.latest(GIVEN_UP_DAYS * _DAY):
+            nights[one.testbed].update((scenario, one.branch) for scenario in one.job.scenarios)
+        return {
+            one
+            for one in names
+            if one.testbed in nights and (one.scenario, one.branch) not in nights[one.testbed]
+        }

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ledger_facts import COMPARISON, NIGHT, POSTERIOR, decide
 
+from netbisect.bisect.model.entities import SeriesName
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import NightlyResult, Unfinished
 from netbisect.store.db.database import StoreError, open_database
@@ -116,6 +117,9 @@ def test_the_last_night_has_one_job_per_testbed_and_branch(ledger: Ledger) -> No
         for number, (testbed, branch) in enumerate(places)
     ]
     assert [one.id for one in ledger.nights.latest(9e9)] == [one.id for one in jobs[1:]]
+    once = {SeriesName("a", "once", "main"), SeriesName("b", NIGHT.scenarios[0], "releng/15")}
+    every = {SeriesName("a", NIGHT.scenarios[1], "main"), SeriesName("imported", "x", "main")}
+    assert ledger.nights.outside(once | every) == once
 
 
 def test_a_resumed_or_extended_request_counts_as_open(ledger: Ledger) -> None:

@@ -41,7 +41,7 @@ def report(
     **changes: object,
 ) -> SeriesReport:
     found = replace(series_health(LEVELS), **changes)  # type: ignore[arg-type] # by field
-    return SeriesReport(testbed, scenario, "main", found, 0.5, days, up_to_date, NO_REPEATS)
+    return SeriesReport(testbed, scenario, "main", found, 0.5, days, up_to_date, True, NO_REPEATS)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def report(
             ),
         ),
         (
-            lab_health(report(), report(PF, days=2.6)),
+            lab_health(report(), report(PF, days=2.6), replace(report("x", 9), nightly=False)),
             (
                 "No level for more than 2 nights, and no newer commits: "
                 "c2558/inet4-pf-stateful/main."

@@ -64,6 +64,8 @@ def test_a_noisy_series_detects_only_drops_above_ten_percent(drop: float, noisy:
     for days, late in ((2, False), (3, True), (92, False)):
         later = pages.health(replace(noisy_view, at=1e9 + days * 86400)).html()
         assert ("Not measured in the last 2 nights" in later) is late  # then it counts as ended
+    once = replace(noisy_view, at=1e9 + 3 * 86400, outside={noisy_view.series[0].name})
+    assert "fwd4" not in pages.index(once).html() + pages.health(once).html()
 
 
 def level(number: int) -> LevelDocument:
