@@ -9,13 +9,7 @@ import report_documents
 from netbisect.bisect.model.metric import SeriesMetric
 from netbisect.bisect.model.results import Effect
 from netbisect.reports.model.types import ComparedRevision, ComparedSetting, Difference
-from netbisect.reports.pages.requests import (
-    as_text,
-    hidden,
-    part_line,
-    setting_rows,
-    subject_line,
-)
+from netbisect.reports.pages.requests import as_text, hidden, part_line, setting_rows, subject_line
 
 CPU = SeriesMetric("cpu", "%", lower=True).of("inet4-fixed-rate")
 
