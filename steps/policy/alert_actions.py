@@ -117,7 +117,7 @@ def _future_day(text: str, now: float) -> float:
     try:
         at = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC).timestamp()
     except ValueError:
-        raise AlertActionError(f"{text!r} is not a date such as 2026-12-31") from None
+        raise AlertActionError(f"muted until {text!r}: not a date such as 2026-12-31") from None
     if at <= now:
         raise AlertActionError(f"{text} is not after today, {words.day(now)} (UTC)")
     return at

@@ -59,7 +59,7 @@ class PagesTest(ApiMaster):
             ({"verb": "ack", "why": " "}, "needs a reason, and none was given"),
             ({"verb": "drop", "why": "x"}, "expected one of ack, mute"),
             ({"verb": "mute", "why": "x", "until": "2001-01-01"}, "is not after today"),
-            ({"verb": "mute", "why": "x"}, "is not a date such as 2026-12-31"),
+            ({"verb": "mute", "why": "x"}, "not a date such as 2026-12-31"),
             ({"verb": "ack", "why": "x", "origin": "https://elsewhere.invalid"}, "cross-origin"),
         ):
             code, text = await self.submit(**fields)
