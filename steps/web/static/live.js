@@ -1,5 +1,5 @@
-// Renews the content of a page without a reload: position, focus and forms remain. Buildbot's events
-// tell when something happened; without them, the page is renewed at its interval.
+// Renews the content of a page without a reload: position, focus, forms and opened details remain.
+// Buildbot's events tell when something happened; without them, the page is renewed at its interval.
 // Plain ECMAScript.
 (function () {
   "use strict";
@@ -22,6 +22,12 @@
     if (script) { renewIn(script.dataset.seconds); }
   }
 
+  function keepOpen(shown, found) {
+    const name = (one) => one.textContent.trim().split(/[,:;]/)[0];
+    const open = new Map(Array.from(shown.querySelectorAll("details"), (one) => [name(one), one.open]));
+    found.querySelectorAll("details").forEach((one) => { one.open = open.get(name(one)) ?? one.open; });
+  }
+
   async function renew() {
     due = Infinity;
     if (socket && socket.readyState === WebSocket.CLOSED) { listen(); }  // the master was restarted
@@ -32,6 +38,7 @@
       if (answer && answer.ok) {
         next = new DOMParser().parseFromString(await answer.text(), "text/html");
         const [shown, found] = [document, next].map((one) => one.querySelector("main"));
+        if (found) { keepOpen(shown, found); }
         if (found && found.innerHTML !== shown.innerHTML) { shown.replaceWith(found); }
         document.title = next.title;
       }
