@@ -143,16 +143,14 @@ def _verified(document: ChangeDocument, verified: VerifiedCommit) -> str:
 
 
 def leader(document: ChangeDocument, held: Posterior | None) -> str:
-    """The most probable answer: `n40-0a1b2c3d4e5f, 31.0 %`."""
+    """The most probable answer: `n40-0a1b2c3d4e5f, 31.0 %`, or `24 commits, 4.1 % each`."""
     if held is None:
         return ""
-    most = max(held.chances.values(), default=0.0)
-    if held.none >= most:
-        return f"no change, {words.certainty(held.none)}"
-    first, *others = (revision for revision, chance in held.chances.items() if chance > 0.99 * most)
-    if others:
-        return f"{words.count(1 + len(others), 'commit')}, {words.certainty(most)} each"
-    return f"{document.label(first)}, {words.certainty(most)}"
+    most = max(held.none, held.two, held.drift, *held.chances.values())
+    alike = sum(chance > 0.99 * most for chance in held.chances.values())
+    if alike > 1:
+        return f"{words.count(alike, 'commit')}, {words.certainty(most)} each"
+    return words.likeliest(held, document.label)
 
 
 def trailers(commit: Commit) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ from netbisect.bisect.model.results import (
     NightlyResult,
     NotConfirmed,
     NotReproduced,
+    Posterior,
     ProfileResult,
     Result,
     SeveralCulprits,
@@ -247,6 +248,13 @@ def certainty(chance: float) -> str:
     if chance < 1 - _ALMOST_SURE:
         return "less than 0.1 %"
     return f"{100 * chance:.1f} %"
+
+
+def likeliest(held: Posterior, name: Name) -> str:
+    """The most probable answer of a search: `n40-0a1b2c3d4e5f, 31.0 %`, `no change, 97.0 %`."""
+    others = {"no change": held.none, "several commits": held.two, "a drift": held.drift}
+    best, chance = max((held.chances | others).items(), key=lambda one: one[1])
+    return f"{best if best in others else name(best)}, {certainty(chance)}"
 
 
 def probability_by_chance(p: float | None) -> str:

@@ -160,7 +160,8 @@ _FACTOR = "Effects with 95 % intervals"
 _MARGIN = "; the dashed line is the smallest drop that matters."
 _PATH = (
     "One row per step. The darker a cell, the higher the probability of its commits before the "
-    "step. A ring marks the tested revision, a cross one without a result."
+    "step. A ring marks the tested revision, a cross one without a result. In an empty row, "
+    "several commits or a drift are more probable."
 )
 _NARROWING = (
     "The difference and its 95 % interval after two boots of each kernel, three boots, and so on. "

@@ -73,12 +73,8 @@ def _search(
     evidence = lab.evidence(ledger, record)
     ahead = plan.forecast(job, evidence, prices)
     left, spent = 3600 * ahead.hours_left, ledger.costs.of_jobs([record.id]).seconds
-    best, probability = max(ahead.posterior.chances.items(), key=lambda one: one[1])
-    progress = f"{words.count(len(job.candidates), 'commit')}; likeliest "
-    if ahead.posterior.none > probability:
-        progress += f"no change, {words.certainty(ahead.posterior.none)}"
-    else:
-        progress += f"{ledger.commits.label(best)}, {words.certainty(probability)}"
+    commits = words.count(len(job.candidates), "commit")
+    progress = f"{commits}; likeliest {words.likeliest(ahead.posterior, ledger.commits.label)}"
     return spent / (spent + left) if spent + left else None, left, progress
 
 

@@ -36,6 +36,7 @@ from netbisect.localbisect.result import (
 )
 from netbisect.localbisect.search import Entry, SearchSpec
 from netbisect.localbisect.text_report import overlay_sentences
+from netbisect.reports.model.types import short_hash
 from netbisect.reports.render import text_plot, words
 from netbisect.reports.render.plaintext import wrap
 
@@ -137,19 +138,11 @@ def decision_line(entries: Sequence[Entry], trial: Trial) -> str:
     done = search.runs_done(entries)
     parts = [
         f"Next {trial.revision[:12]}{dut}: {in_user_terms(trial.why)}",
-        f"best {_leader(trial.posterior)}" if trial.posterior else "",
+        f"best {words.likeliest(trial.posterior, short_hash)}" if trial.posterior else "",
         f"{words.count(done, 'run')}, {words.elapsed(search.seconds_spent(entries))} so far",
         f"about {words.elapsed(seconds)} left" if seconds and done else "",
     ]
     return "; ".join(filter(None, parts))
-
-
-def _leader(posterior: Posterior) -> str:
-    """The most probable explanation with its probability."""
-    known = {revision[:12]: chance for revision, chance in posterior.chances.items()}
-    known |= {"no change": posterior.none, "two commits": posterior.two, "a drift": posterior.drift}
-    best = max(known, key=known.__getitem__)
-    return f"{best} {words.certainty(known[best])}"
 
 
 def as_text(entries: Sequence[Entry]) -> str:

@@ -55,7 +55,7 @@ def test_search_reports_culprit_with_author_effect_and_proof(slower: Repository)
     assert "2023-11-15 15:13 UTC" in done.stdout
     assert f"{slower.revisions[0][:12]} Change 0 " in done.stdout
     assert "Comparing the two ends first, interleaved." in done.stderr
-    line = r"^Next \w{12}: splits what is left in two halves.*; best \w{12} [\d.]+ %; \d+ runs, "
+    line = r"^Next \w{12}: splits what is left in two halves.*; best \w{12}, [\d.]+ %; \d+ runs, "
     assert re.search(line + r"[\w. ]+ so far; about [\w. ]+ left$", done.stderr, re.MULTILINE)
     assert "boot" not in done.stdout + done.stderr
     assert "kernel" not in done.stdout + done.stderr

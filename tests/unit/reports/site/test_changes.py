@@ -130,6 +130,9 @@ def test_each_step_has_the_most_probable_answer(culprit: str) -> None:
 
     assert "no change, 97.0 %" in text
     assert "A Committer" not in text
+    two = replace(case.posterior, none=0.01, two=0.96)
+    text = Page(page(replace(case, steps=(replace(case.steps[0], posterior=two),)))).text
+    assert "several commits, 96.0 %" in text
 
 
 def test_empty_case_has_a_page() -> None:
