@@ -300,9 +300,12 @@ def labelled(document: ChangeDocument, texts: Mapping[str, str]) -> list[tuple[s
 
 
 def subjects(document: ChangeDocument) -> dict[str, str]:
-    """By revision: subject of each remaining candidate; "" if unknown."""
-    found = {name: document.commit(name) for name in document.suspects}
-    return {name: commit.subject if commit else "" for name, commit in found.items()}
+    """By revision: subjects of remaining candidates; of several verified commits with authors."""
+    if document.outcome != "several":
+        found = {name: document.commit(name) for name in document.suspects}
+        return {name: one.subject if one else "" for name, one in found.items()}
+    verified = {one.revision: document.commit(one.revision) for one in document.culprits}
+    return {name: f"{one.subject} ({one.author})" if one else "" for name, one in verified.items()}
 
 
 def crashes(document: ChangeDocument) -> list[tuple[str, str, str]]:

@@ -25,6 +25,7 @@ def test_subject_names_a_verified_commit_and_truncates_long_names() -> None:
 
     assert alerts.mail(case).subject == f"{start}: forwarding, inet4 -10.9 % on c2558"
     assert alerts.mail(several).subject.startswith(f"{start} (and 2 more): forwarding")
+    assert "Migrate igb(4) to iflib (A Committer)" in alerts.mail(several).text
 
     case = with_subject(case, "e1000: " + "x" * 300)
     assert f"{'x' * 50}...: forwarding, inet4 -10.9 % on c2558" in alerts.mail(case).subject
