@@ -9,7 +9,6 @@ from itertools import chain
 
 from sqlalchemy import Select, func, select
 
-from netbisect.bisect.model.detection_results import GIVEN_UP_DAYS
 from netbisect.bisect.model.entities import Level, SeriesName
 from netbisect.bisect.model.results import NightlyResult
 from netbisect.store.db.records import Action, JobRecord, JobState
@@ -18,7 +17,8 @@ from netbisect.store.db.tables import BootRow, SampleRow
 from netbisect.store.repositories.evidence import comparable
 from netbisect.store.repositories.levels import grouped, images_of, with_samples
 
-_DAY = 86400.0
+_EVER = 9e9
+"""More seconds than any ledger has."""
 _NIGHT = JobRecord.kind == "night"
 _AT_ONCE = 10
 """Rows to fetch at once; mostly the first one is the result."""
@@ -114,10 +114,10 @@ class NightRepository(LedgerRepository):
     def outside(self, names: Iterable[SeriesName]) -> set[SeriesName]:
         """The series that the last night of their testbed and branch did not include.
 
-        None of testbeds without a night in `GIVEN_UP_DAYS`, such as those of imported data.
+        None of testbeds without a night, such as those of imported data.
         """
         nights: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-        for one in self.latest(GIVEN_UP_DAYS * _DAY):
+        for one in self.latest(_EVER):
             nights[one.testbed].update((scenario, one.branch) for scenario in one.job.scenarios)
         return {
             one
