@@ -269,7 +269,7 @@ class Noise:
         return self.image**2 + self.boot**2 / boots
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class SeriesName:
     """Names a series."""
 

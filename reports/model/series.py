@@ -11,7 +11,7 @@ from netbisect.bisect.detection.level_difference import (
     level_difference,
 )
 from netbisect.bisect.model.detection_results import LevelStep, SeriesHealth
-from netbisect.bisect.model.entities import Level, Noise
+from netbisect.bisect.model.entities import Level, Noise, SeriesName
 from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.model.types import Hash, Time, short_label
 
@@ -127,9 +127,9 @@ class SeriesDocument:
         return previous, base
 
     @property
-    def name(self) -> tuple[str, str, str]:
-        """Testbed, scenario and branch."""
-        return self.testbed, self.scenario, self.branch
+    def name(self) -> SeriesName:
+        """The name of the series."""
+        return SeriesName(self.testbed, self.scenario, self.branch)
 
     def link(self, revision: str) -> str:
         """Address of a commit; "" if none."""

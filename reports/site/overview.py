@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from netbisect.bisect.model.entities import SeriesName
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import AlertSummary, MissingScenarios, QuarantineDocument
 
@@ -56,8 +57,8 @@ class Overview:
     running: Sequence[RunningJob]
     series: Sequence[SeriesDocument]
     """Series with their latest levels."""
-    outside: Collection[tuple[str, str, str]] = ()
-    """Testbed, scenario and branch of those that the last night did not measure."""
+    outside: Collection[SeriesName] = ()
+    """Those that the last night did not measure."""
     held: Sequence[QuarantineDocument] = ()
     pairs: Sequence[tuple[str, str, str]] = ()
     """Requested comparisons: file and labels of the two revisions."""

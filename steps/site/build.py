@@ -111,7 +111,7 @@ class PageBuilder:
 
     def series(self, document: SeriesDocument) -> dict[str, File]:
         """The page of a series and its document, which has every boot in one line."""
-        alerts = self._moved.get(SeriesName(*document.name), [])
+        alerts = self._moved.get(document.name, [])
         culprits = self.ledger.commits.find({one.culprit for one in alerts if one.culprit})
         numbers = {name: one.number for name, one in culprits.items()}
         marked = [(one, numbers.get(one.culprit)) for one in alerts]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from netbisect.bisect.detection.health import level_estimates
-from netbisect.bisect.model.entities import Commit, SeriesName
+from netbisect.bisect.model.entities import Commit
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.plots import badge
 from netbisect.reports.render import words
@@ -141,14 +141,13 @@ def overview(
     data; `more` has other fields.
     """
     ledger = builder.ledger
-    outside = ledger.nights.outside(SeriesName(*one.name) for one in series)
     return Overview(
         at=at,
         night=progress.last_night(ledger, builder.lab),
         alerts=list(reversed(builder.lines.values())),
         running=running,
         series=series,
-        outside={(one.testbed, one.scenario, one.branch) for one in outside},
+        outside=ledger.nights.outside(one.name for one in series),
         held=quarantines(ledger),
         mails_given_up=len(ledger.mails.given_up()),
         **more,
