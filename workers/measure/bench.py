@@ -156,10 +156,14 @@ class Bench:
             try:
                 work.prepare()
                 yield work
-                work.clean_up()
-            except BaseException:  # including SystemExit from a signal, also during the clean-up
+            except BaseException:  # including SystemExit from a signal
                 with contextlib.suppress(MachineError):
                     work.clean_up()
+                raise
+            try:
+                work.clean_up()
+            except SystemExit:
+                work.clean_up()
                 raise
 
     def _variables(self, scenario: Scenario) -> dict[str, object]:
@@ -241,7 +245,7 @@ class Bench:
         """Switches the firewall off and restores sysctls, if the router answers."""
         try:
             self._clean_up()
-        except BaseException:  # SystemExit from a signal
+        except SystemExit:  # from a signal
             self._clean_up()
             raise
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Awaitable, Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 import buildbot
@@ -58,12 +59,13 @@ class LogReaderTest(TestCase):
 
     def test_an_error_of_the_master_ends_an_upload(self) -> None:
         buildbot_fixes.apply()
-        writer = FileWriter(self.mktemp(), None, None)
-        writer.fp.close()
-        writer.remote_write(b"text")
-        self.patch(buildbot_fixes, "_transfer", lambda *_: defer.succeed(SUCCESS))
-        self.failureResultOf(buildbot_fixes.run_transfer(None, None, writer), ValueError)
-        assert not Path(writer.tmpname).exists()
+        with tempfile.TemporaryDirectory() as folder:
+            writer = FileWriter(f"{folder}/file", None, None)
+            writer.fp.close()
+            writer.remote_write(b"text")
+            self.patch(buildbot_fixes, "_transfer", lambda *_: defer.succeed(SUCCESS))
+            self.failureResultOf(buildbot_fixes.run_transfer(None, None, writer), ValueError)
+            assert os.listdir(folder) == []
 
 
 def test_the_fixes_are_for_the_installed_buildbot() -> None:

@@ -62,12 +62,20 @@ def test_the_first_fetch_reports_its_progress(tree: Repository, tmp_path: Path) 
     assert messages == []
 
 
-def test_git_is_killed_after_its_time_limit(tmp_path: Path) -> None:
+def test_git_is_killed_after_its_time_limit(tree: Repository, tmp_path: Path) -> None:
+    tree.commit("first", a="1\n")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         history = History(tmp_path / "clone", f"git://127.0.0.1:{silent.getsockname()[1]}/tree")
         history.answer_seconds = 0.3
         with pytest.raises(HistoryError, match=r"^`git ls-remote` for git://.* limit, 0.3 s$"):
             history.update()
+    hook = tmp_path / "clone" / "hooks" / "reference-transaction"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nexec sleep 60\n")
+    hook.chmod(0o755)
+    history = History(tmp_path / "clone", f"file://{tree.directory}", progress=lambda _: None)
+    with pytest.raises(HistoryError, match=r"^`git fetch` for file://.* time limit, 0.3 s$"):
+        history.update(0.3)
 
 
 def test_a_commit_has_author_files_position_and_diff(tree: Repository, history: History) -> None:
