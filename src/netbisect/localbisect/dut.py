@@ -28,6 +28,8 @@ Report = Callable[[str], None]
 
 _RETRIES, _RETRIES_IF_MEASURED = 1, 3
 """Retries of a run; a revision that has been measured before fails by chance."""
+_SHOWN_LINES = 20
+"""Lines of output shown when an end fails: the last one often only says that others explain it."""
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 """Messages of programs on a full disk."""
 _FULL_BYTES = 4 << 20
@@ -262,6 +264,9 @@ class LocalDut:
         ends = (spec.good, spec.line[-1].revision)
         if not again and not layout and revision in ends:
             end = "good" if revision == spec.good else "bad"
+            lines = words.block(error.log).strip().splitlines()[-_SHOWN_LINES:]
+            for line in lines if len(lines) > 1 else ():
+                session.report(f"{'':>7}{line}".rstrip())
             raise EndpointError(
                 f"the {end} end, {revision[:12]}, cannot be measured: {error}; "
                 "the same call resumes once that is fixed"

@@ -61,10 +61,7 @@ WRONG_COMMANDS = [
     (["echo", "1e308"], "the command printed 1e308, expected a number from 1e-30 to 1e+30"),
     (["echo", "2e-31"], "printed 2e-31, expected a number from 1e-30 to 1e+30"),
     (["echo", "-3.5"], "the command printed -3.5, expected a number from 1e-30 to 1e+30"),
-    (
-        ["./absent.sh"],
-        "./absent.sh: No such file or directory; relative paths are searched in a fresh checkout",
-    ),
+    (["./absent.sh"], "./absent.sh: No such file or directory; relative paths are searched in a"),
     (["./bench.sh | cat"], "without a shell: expected separate words, or sh -c './bench.sh | cat'"),
     (["level"], "the command cannot be run: level: No such file or directory"),
     (["./level"], "cannot be run: ./level: Permission denied; the same call resumes"),
@@ -92,7 +89,7 @@ def test_commands_without_a_number_are_rejected(slower: Repository) -> None:
 
 FAILS_AT_TIMES = """#!/bin/sh
 echo >> "$JOURNAL.tries"
-case $(($(wc -l < "$JOURNAL.tries"))) in {when}) exit 1 ;; esac
+case $(($(wc -l < "$JOURNAL.tries"))) in {when}) printf "cause\\nhint\\n"; exit 1 ;; esac
 exec ./bench.sh
 """
 """A command that fails in some of its runs, counted from 1."""
@@ -110,7 +107,8 @@ def test_search_resumes_once_the_command_is_fixed(slower: Repository) -> None:
     done = slower.search(*ends, "--", str(tool))
 
     assert f"{tool}: No such file" in wrong(absent)
-    assert "cannot be measured: the command ended with exit status 1" in wrong(first)
+    assert "       cause\n       hint\nError: the " in first.stderr
+    assert "cannot be measured: the command ended with exit status 1: hint;" in wrong(first)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("retrying: the command ended with exit status 1") == 3
     assert slower.is_clean()
@@ -244,7 +242,6 @@ def test_failed_checkout_names_its_folder_and_the_cause(slower: Repository) -> N
         ("IOPS=1.2M, BW=3MiB/s", "", 3 << 20),
         ("rate=1.2Mpps", r"rate=(\S+)", 1.2e6),
         ("rate=980k", r"rate=(\d+)", 980e3),
-        ("8 kiops", "", 8000),
         ("12 Total, 5 Mails", "", 5),
         ("0.5 ms", "", 0.0005),
         ("7 min", "", 7),
