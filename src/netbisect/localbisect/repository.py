@@ -234,6 +234,7 @@ class Worktree:
                 task=task,
             )
         else:
+            self._remove_compiled(revision)
             # Also removes the files that patches added.
             _git(self.folder, "checkout", "--quiet", "--force", "--detach", revision, task=task)
             _git(self.folder, "clean", "--quiet", "-d", "--force", "--force")  # clones, too
@@ -257,10 +258,20 @@ class Worktree:
             raise RepositoryError(_complaint(done))
         return True
 
-    def changed_files(self) -> set[str]:
-        """Names of tracked files that differ from the checkout with its patches."""
+    def _remove_compiled(self, revision: str) -> None:
+        """Removes the compiled Python modules of files that another revision changes.
+
+        Python uses them if only the size and the second of a change are the same.
+        """
+        for path in map(self.folder.joinpath, self.changed_files(revision, "--", "*.py")):
+            for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+                with contextlib.suppress(OSError):  # as of a container of the user
+                    compiled.unlink()
+
+    def changed_files(self, *against: str) -> set[str]:
+        """Names of tracked files that differ from the checkout with its patches, or `against`."""
         options = ("--name-only", "-z", "--no-ext-diff", "--ignore-submodules")
-        return set(_git(self.folder, "diff", *options, ask=True).split("\0")) - {""}
+        return set(_git(self.folder, "diff", *options, *against, ask=True).split("\0")) - {""}
 
     def tree(self) -> str:
         """Hash of the current tree, including patches."""

@@ -122,6 +122,17 @@ def test_single_commit_is_verified_with_fresh_runs(slower: Repository) -> None:
     assert slower.is_clean()
 
 
+def test_compiled_modules_of_another_revision_are_removed(make_repository: MakeRepository) -> None:
+    """Python uses them if only the size of the source and the second of its change are the same."""
+    module: Files = {"x.py": "level = 1000\n", ".gitignore": "__pycache__\n"}
+    repository = make_repository([module, {"x.py": "level = 1060\n"}])
+    command = f"touch -t 202601010000 x.py; {sys.executable} -c 'import x; print(x.level)'"
+    options = ("--direction", "lower", "--", "sh", "-c", command)
+    done = repository.search(*options, PYTHONDONTWRITEBYTECODE="")
+
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.long
 def test_failing_revisions_are_skipped(make_repository: MakeRepository) -> None:
     """Exit status 125 and a failed set-up skip at once, other statuses after a retry."""
