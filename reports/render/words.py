@@ -144,6 +144,13 @@ def scaled(value: float, unit: str) -> tuple[str, float]:
     return f"{prefix}{unit}", scale
 
 
+def plain(value: float) -> str:
+    """A number without a unit: `970.97`, `31.34 M`, `2.478 µ`."""
+    text = f"{value:.6g}"
+    prefix, scale = scaled(value, "s") if "e" in text else ("s", 1.0)
+    return f"{value / scale:.6g} {prefix[:-1]}".rstrip()
+
+
 def level(value: float, series: str) -> str:
     """As `number`, of a level."""
     return number(metric_of(series).number(value), series)

@@ -186,8 +186,8 @@ class LocalDut:
             fields = (number, boot, self.name, METRIC, value, 0.0, (value,), (), (), "", at)
             session.write(*began, Sample(*fields, ended.seconds))
             part = f"  run {run + 1} of {trial.runs} of this trial" if run else ""
-            line = f"{number:>5}  {trial.revision[:12]}  {value:<12.6g}{part}{self._dut_suffix}"
-            session.report(line.rstrip())
+            line = f"{number:>5}  {trial.revision[:12]}  {words.plain(value):<12}{part}"
+            session.report(f"{line}{self._dut_suffix}".rstrip())
             if number == "1":
                 self._report_first(ended, changed)
         return boot

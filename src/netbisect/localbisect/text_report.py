@@ -182,7 +182,7 @@ def _measurements(result: SearchResult) -> list[tuple[str, str, str, str]]:
                 against = words.percent(math.log(level / median(good)))
             count = words.count(len(numbers), "run") + (f" on DUT {name}" if name else "")
             count += f" in {layouts[revision]} layouts" if layouts.get(revision, 1) > 1 else ""
-            rows.append((label(spec, revision), count, f"{level:.6g}", against))
+            rows.append((label(spec, revision), count, words.plain(level), against))
         if not found and revision in skipped:
             rows.append((label(spec, revision), "skipped", "", ""))
     return rows
