@@ -196,7 +196,9 @@ class LocalDut:
         """Reports what may be wrong after the first run; `changed` are the files before it."""
         session, indent = self._session, " " * 7
         if not session.log.spec.metric and (several := command.last_of_several(ended.output)):
-            session.report(f"{indent}The last number was read: {several}")
+            session.report(
+                f"{indent}The last number was read (--metric selects another): {several}"
+            )
         if more := sorted(self._worktree.changed_files() - changed):
             name = shlex.quote(words.clean(more[0]))
             session.report(

@@ -139,7 +139,7 @@ def test_number_of_several_is_shown_with_its_line(slower: Repository) -> None:
     setup = "echo 1 > level", "--", "sh", "-c", command
     done = slower.search("--setup", *setup, GIT_INDEX_FILE=".git/index")
 
-    assert done.stderr.count("The last number was read: checksum 8 of 3\n") == 1
+    assert done.stderr.count("was read (--metric selects another): checksum 8 of 3\n") == 1
     assert done.stderr.count("The command changed the tracked file file, and further runs") == 1
     assert "The last number was read" not in slower.search("--reset", "--", "echo", "7").stderr
 
