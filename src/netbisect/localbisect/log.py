@@ -11,6 +11,7 @@ import errno
 import fcntl
 import json
 import os
+import shlex
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from io import FileIO
@@ -111,7 +112,7 @@ def changed_options(old: SearchSpec, new: SearchSpec) -> list[str]:
 
 def _show(value: object) -> str:
     if isinstance(value, tuple):
-        return repr(" ".join(map(str, value))) if value else "not given"
+        return shlex.join(map(str, value)) if value else "not given"
     return "not given" if value in (None, "") else str(value)
 
 

@@ -162,12 +162,12 @@ def test_colours_and_line_ends_of_windows_are_ignored(slower: Repository) -> Non
 def test_log_of_another_search_is_rejected(slower: Repository) -> None:
     """--reset renames the old log; a log without a run, as after a typing error, is replaced."""
     wrong(slower.search("--", "./absent.sh"))
-    assert slower.search("--", "echo", "7").returncode == 1
-    assert slower.facts("search")[0]["command"] == ["echo", "7"]
+    assert slower.search("--", "sh", "-c", "echo 7").returncode == 1
+    assert slower.facts("search")[0]["command"] == ["sh", "-c", "echo 7"]
     before = slower.log.read_bytes()
     error_text = wrong(slower.search("--min-effect", "5", "--", "false"))
 
-    assert "the command was 'echo 7' and is 'false'" in error_text
+    assert "the command was sh -c 'echo 7' and is false" in error_text
     assert "--min-effect was 2.0 and is 5.0" in error_text
     assert slower.log.read_bytes() == before
     assert "exit status 1" in wrong(slower.search("--reset", "--", "false"))
