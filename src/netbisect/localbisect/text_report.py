@@ -32,7 +32,8 @@ from netbisect.reports.render.ministat import ASSUMES_NORMAL, POINTS_MIN, UNPROV
 from netbisect.reports.render.plaintext import table, wrap
 
 _LISTED = 20
-"""Maximum number of commits in the list of the most likely ones."""
+_LEAST_LISTED = 0.001
+"""Maximum number of commits in the list of the most likely ones, and their least probability."""
 
 
 def as_text(result: SearchResult) -> str:
@@ -84,7 +85,8 @@ def _posterior(result: SearchResult, posterior: Posterior) -> str:
     if isinstance(found, NotReproduced | Drift):
         return picture
     named = found.revisions if isinstance(found, Suspects) else posterior.credible()
-    ranked = sorted(named, key=lambda one: -posterior.chances[one])[:_LISTED]
+    possible = [one for one in named if posterior.chances[one] >= _LEAST_LISTED]
+    ranked = sorted(possible, key=lambda one: -posterior.chances[one])[:_LISTED]
     likely = {one: posterior.chances[one] for one in ranked}
     rows = [(words.certainty(chance), label(result.spec, one)) for one, chance in likely.items()]
     together = words.certainty(math.fsum(likely.values()))
