@@ -445,4 +445,4 @@ def _why_stuck(space: SearchSpace, joint: JointPosterior) -> str:
     if found and found[0].probability >= NAMING_THRESHOLD:
         revision = space.revisions[found[0].positions[-1]]
         return f"boots of {revision[:12]} and of its parent do not differ as the search expects"
-    return "the offsets of the kernels hide the rest: further boots would add little"
+    return "builds differ in speed by chance, and further boots would add little"

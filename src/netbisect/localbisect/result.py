@@ -197,12 +197,24 @@ def headline(result: SearchResult) -> str:
             )
             if "cannot be measured" in finding.why and not spec.overlays:
                 text += " --overlay can apply a fix to them."
+            text += _stale(spec, finding.why)
         case _:
             text = in_user_terms(
                 words.sentence(finding, lambda revision: label(spec, revision), lambda name: name),
                 result.boot,
             )
+            text += _stale(spec, getattr(finding, "why", ""))
     return text
+
+
+def _stale(spec: SearchSpec, why: str = "differ") -> str:
+    """A hint if, for this reason, programs of another revision may have been measured."""
+    if "differ" not in why or not spec.setup or "git clean" in spec.setup:
+        return ""
+    return (
+        " If --setup does not rebuild all that a commit changes, begin it with `git clean -dfqx` "
+        "and use --reset."
+    )
 
 
 def _culprit(result: SearchResult, finding: Culprit) -> str:
@@ -245,5 +257,6 @@ def _not_confirmed(result: SearchResult, finding: NotConfirmed) -> str:
         )
     return (
         f"No relevant change between the two ends: {words.change(lead)}, "
-        f"interleaved: {result.plain(finding.why)}."
+        f"interleaved: {result.plain(finding.why)}. If you expected one, check that the command "
+        f"runs the program of its checkout, not an installed one.{_stale(result.spec)}"
     )

@@ -70,12 +70,13 @@ def searched(
 
 def test_most_likely_commits_and_reasons_of_skipped_ones_are_listed() -> None:
     """Suspects have 95 % together; all commits may have less if no change is likely too."""
-    spec = spec_of(COMMITS)
+    spec = spec_of(COMMITS, setup="make")
     chances = dict(zip(spec.subjects, (0.0, 0.005, 0.03, 0.96, 0.005), strict=True))
     less, more = spec.line[1].revision, spec.line[2].revision
-    suspects = Suspects((less, more), Posterior(chances, none=0.0), "their offsets hide it")
+    suspects = Suspects((less, more), Posterior(chances, none=0.0), "builds differ in speed")
     text = as_text(SearchResult([spec], suspects, Path()))
 
+    assert "begin it with `git clean -dfqx` and use --reset." in " ".join(text.split())
     assert "Most likely commits, 99.0 % together:" in text
     assert f"  96.0 %  {more[:12]} Change 3\n  3.0 %   {less[:12]} Change 2\n" in text
 
@@ -114,9 +115,7 @@ def test_noise_of_a_search_is_that_of_single_runs() -> None:
 
 
 @pytest.mark.parametrize(("given", "searched_for"), [(5.5, math.log(0.945)), (50.0, -0.05)])
-def test_expected_effect_counts_unless_the_ends_exclude_it(
-    given: float, searched_for: float
-) -> None:
+def test_expected_effect_counts_unless_excluded(given: float, searched_for: float) -> None:
     spec = spec_of(1, effect=given)
     ends = Confirmed((Effect(METRIC, -0.05, -0.06, -0.04, 0.001, 4, 4),))
 
