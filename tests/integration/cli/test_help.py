@@ -16,7 +16,7 @@ from netbisect.workers.cli.main import netbisect_lab
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS: dict[str, click.Group] = {"netbisect": main, "netbisect-lab": netbisect_lab}
-SCREEN, LONG = 24, 40
+SCREEN, LONG = 24, 48
 """Most lines of a help text, and of one with more than `MANY` options or commands."""
 MANY = 8
 
