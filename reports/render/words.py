@@ -139,16 +139,20 @@ def scaled(value: float, unit: str) -> tuple[str, float]:
 
     Units such as ms and MB have a prefix already and are left alone.
     """
-    fits = [one for one in _PREFIXES if abs(value) >= one[1]]
-    prefix, scale = fits[0] if fits and unit in _WITHOUT_PREFIX else ("", 1.0)
+    prefix, scale = _prefix(value) if unit in _WITHOUT_PREFIX else ("", 1.0)
     return f"{prefix}{unit}", scale
+
+
+def _prefix(value: float) -> tuple[str, float]:
+    return next((one for one in _PREFIXES if abs(value) >= one[1]), ("", 1.0))
 
 
 def plain(value: float) -> str:
     """A number without a unit: `970.97`, `31.34 M`, `2.478 µ`."""
     text = f"{value:.6g}"
-    prefix, scale = scaled(value, "s") if "e" in text else ("s", 1.0)
-    return f"{value / scale:.6g} {prefix[:-1]}".rstrip()
+    prefix, scale = _prefix(value)
+    short = f"{value / scale:.6g} {prefix}".rstrip()
+    return short if "e" in text and "e" not in short else text
 
 
 def level(value: float, series: str) -> str:

@@ -32,8 +32,9 @@ from netbisect.reports.render.ministat import ASSUMES_NORMAL, POINTS_MIN, UNPROV
 from netbisect.reports.render.plaintext import table, wrap
 
 _LISTED = 20
+"""Maximum number of commits in the list of the most likely ones."""
 _LEAST_LISTED = 0.001
-"""Maximum number of commits in the list of the most likely ones, and their least probability."""
+"""Minimum probability of such a commit."""
 
 
 def as_text(result: SearchResult) -> str:
