@@ -7,7 +7,7 @@ from netbisect.store.db.records import Action
 from netbisect.store.ledger import Ledger
 
 PAUSE_SECONDS = 600.0
-"""Seconds between attempts with a wrong lab file: its owner may be editing it."""
+"""Seconds before a further attempt where the lab file is wrong or build hosts fail."""
 
 
 def earlier(ledger: Ledger, decision: Action) -> list[Action]:

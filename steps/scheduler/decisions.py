@@ -99,7 +99,9 @@ class Decisions(SchedulerPart):
         tries = 1 + sum(was_stopped(one.note) is stopped for one in earlier)
         most = MOST_STOPS if stopped else MOST_TRIES
         if repeated and (own or stopped) and tries < most:
-            pause = attempts.PAUSE_SECONDS if end is BuildsetOutcome.USAGE else 0.0
+            # The second builder is tried at once; the disk of the only one may be full.
+            later = end is BuildsetOutcome.USAGE or (end is BuildsetOutcome.LAB and tries > 1)
+            pause = attempts.PAUSE_SECONDS if later else 0.0
             await self.database.do(lambda ledger: ledger.actions.retry(decision.id, note, pause))
             return end
         outcome = _OUTCOMES.get(end, Outcome.LOST)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from ledger_facts import comparison
 from real_master import REVISION, RealMaster, case
@@ -138,10 +140,13 @@ class QuarantinePolicyTest(RealMaster):
     @case
     async def test_a_failed_build_is_repeated_on_another_builder(self) -> None:
         self.script({"builder": {"build": "lab"}, "another": {"build": "lab"}})
+        self.patch(attempts, "PAUSE_SECONDS", 1.0)
         await self.start()
         failed = await self.closed(self.add_night(THIRD))
         assert isinstance(failed.result, Unfinished)
         assert "in 3 tries" in failed.result.why
+        tries = itertools.pairwise(self.ledger.actions.of_job(failed.id))
+        assert [round(b.intended_at - (a.finished_at or 0)) for a, b in tries] == [0, 1]
         assert {"build builder", "build another"} <= set(self.places())
 
         for broken in ("builder", "another"):
