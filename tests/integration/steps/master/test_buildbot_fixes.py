@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import buildbot
@@ -65,7 +65,7 @@ class LogReaderTest(TestCase):
             writer.remote_write(b"text")
             self.patch(buildbot_fixes, "_transfer", lambda *_: defer.succeed(SUCCESS))
             self.failureResultOf(buildbot_fixes.run_transfer(None, None, writer), ValueError)
-            assert os.listdir(folder) == []
+            assert not list(Path(folder).iterdir())
 
 
 def test_the_fixes_are_for_the_installed_buildbot() -> None:
