@@ -136,10 +136,9 @@ def test_each_step_has_the_most_probable_answer(culprit: str) -> None:
 
 
 def test_empty_case_has_a_page() -> None:
-    case = make(
-        "alert_case", retest=(), differences=(), pps={}, levels=(), address="", conditions={},
-        command="", unaffected=(), hardware="",
-    )  # fmt: skip
+    without = dict.fromkeys(("retest", "differences", "levels", "unaffected"), ())
+    blank = dict.fromkeys(("address", "command", "hardware"), "")
+    case = make("alert_case", **without, **blank, pps={}, conditions={})
     text = Page(page(case)).text
     assert "A search runs on c2558 between" in text
     assert "Too few boots for ministat" in text
