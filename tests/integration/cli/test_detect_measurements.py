@@ -54,8 +54,6 @@ def as_json(lines: list[str], header: str = HEADER, value: type = float) -> str:
 
 
 TIMED, TIMED_HEADER = timed(CPU), f"{HEADER},time"
-
-
 ARRAY = f"[{as_json(CPU).strip().replace('}', '},', len(CPU) - 1)}]"
 
 
@@ -168,6 +166,7 @@ def test_blank_lines_before_the_first_row_count_in_messages(text: str) -> None:
     [
         ("metric,revision,value\ncpu,c1,5\n", "no column unit, direction in the header"),
         (f"{as_json(CPU[:1])}[1]\n", "standard input:2: expected a JSON object, not [1]"),
+        (f"[{as_json(CPU[:1])},[1]]", "standard input: expected JSON objects in the array"),
         (f"{HEADER},unit\n", "two columns of the header have the same name"),
         (f"{HEADER}\n", "no measurements; expected rows below the header"),
         (f"{HEADER}\nci,cpu,c1,x,%,lower\n", "no history found"),

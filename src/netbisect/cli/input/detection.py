@@ -82,8 +82,8 @@ def _read(name: str, measurements: Measurements, histories: Histories | None = N
                     break
             first, lines = "".join(head[-1:]), itertools.chain(head, stream)
             if first.lstrip().startswith("["):
-                rows = _rows("".join(lines))
-                first, lines = "".join(rows[:1]), itertools.chain(rows)
+                rows = _rows("".join(lines), shown)
+                first, lines = rows[0], itertools.chain(rows)
             if histories is not None and not is_measurements(first):
                 if not first.lstrip().startswith(("{", "[")):
                     problem = "no history found" if first.strip() else "empty"
@@ -96,12 +96,17 @@ def _read(name: str, measurements: Measurements, histories: Histories | None = N
         raise click.ClickException(str(error)) from error
 
 
-def _rows(text: str) -> list[str]:
-    """The elements of a JSON array as lines; the lines of a text that is none."""
+def _rows(text: str, name: str) -> list[str]:
+    """The elements of a JSON array as lines; the lines of JSON lines. Raises ValueError."""
     try:
-        return [json.dumps(one) for one in json.loads(text)]
-    except (ValueError, RecursionError):
-        return text.splitlines(keepends=True)
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if str(error).startswith("Extra data"):
+            return text.splitlines(keepends=True)
+        raise ValueError(f"{name}: not JSON: {error}") from error
+    if not rows or not all(isinstance(one, dict) for one in rows):
+        raise ValueError(f"{name}: expected JSON objects in the array")
+    return [json.dumps(one) for one in rows]
 
 
 def _shown(name: str) -> str:

@@ -44,7 +44,6 @@ class LogReaderTest(TestCase):
 
     @case
     async def test_an_abandoned_or_failed_reader_frees_its_thread(self) -> None:
-        """Otherwise all items arrive in order."""
         for _ in range(5):
             stream = self.iterate()
             assert await anext(stream) == 0
