@@ -87,6 +87,8 @@ def _posterior(result: SearchResult, posterior: Posterior) -> str:
         return picture
     named = found.revisions if isinstance(found, Suspects) else posterior.credible()
     possible = [one for one in named if posterior.chances[one] >= _LEAST_LISTED]
+    if not possible:
+        return picture
     ranked = sorted(possible, key=lambda one: -posterior.chances[one])[:_LISTED]
     likely = {one: posterior.chances[one] for one in ranked}
     rows = [(words.certainty(chance), label(result.spec, one)) for one, chance in likely.items()]

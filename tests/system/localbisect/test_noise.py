@@ -92,6 +92,8 @@ def test_most_likely_commits_and_reasons_of_skipped_ones_are_listed() -> None:
     assert "Most likely commits, 65.0 % together:" in text
     for one in spec.line[1:3]:
         assert f"  {one.revision[:12]} {one.subject}  skipped\n" in text
+    wide = Posterior(dict.fromkeys(chances, 0.0002), none=0.999)
+    assert "Most likely" not in as_text(SearchResult([spec], Unfinished("no time", wide), Path()))
     assert f"Skipped:\n\n{wrap(f'2 revisions: {why}', indent=2)}\n" in text
 
 
