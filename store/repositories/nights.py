@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import closing
@@ -17,8 +18,6 @@ from netbisect.store.db.tables import BootRow, SampleRow
 from netbisect.store.repositories.evidence import comparable
 from netbisect.store.repositories.levels import grouped, images_of, with_samples
 
-_EVER = 9e9
-"""More seconds than any ledger has."""
 _NIGHT = JobRecord.kind == "night"
 _AT_ONCE = 10
 """Rows to fetch at once; mostly the first one is the result."""
@@ -96,7 +95,7 @@ class NightRepository(LedgerRepository):
             found[level.identity].append(level)
         return [levels for levels in found.values() if len(levels) > 1]
 
-    def latest(self, seconds: float) -> list[JobRecord]:
+    def latest(self, seconds: float = math.inf) -> list[JobRecord]:
         """The last nightly job of each testbed and branch, without repeats.
 
         A job belongs to the night if it was opened at most `seconds` before the last one.
@@ -117,7 +116,7 @@ class NightRepository(LedgerRepository):
         None of testbeds without a night, such as those of imported data.
         """
         nights: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-        for one in self.latest(_EVER):
+        for one in self.latest():
             nights[one.testbed].update((scenario, one.branch) for scenario in one.job.scenarios)
         return {
             one

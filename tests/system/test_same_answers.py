@@ -53,7 +53,7 @@ QUERIES: dict[str, Callable[[Ledger], Any]] = {
     "last boots": lambda ledger: ledger.facts.last_boots(),
     "last mail": lambda ledger: ledger.mails.last("al%ert:"),
     "last night": lambda ledger: ledger.nights.last(TESTBED, BRANCH),
-    "last nights": lambda ledger: ledger.nights.latest(9e9),
+    "last nights": lambda ledger: ledger.nights.latest(),
     "last repeat": lambda ledger: ledger.nights.last_repeat(TESTBED, BRANCH),
     "excluded samples": lambda ledger: ledger.samples.excluded(),
     "levels": lambda ledger: ledger.series.with_baseline(*PLACE),
