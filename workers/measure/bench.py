@@ -163,7 +163,8 @@ class Bench:
             try:
                 work.clean_up()
             except SystemExit:
-                work.clean_up()
+                with contextlib.suppress(MachineError):
+                    work.clean_up()
                 raise
 
     def _variables(self, scenario: Scenario) -> dict[str, object]:
