@@ -161,7 +161,7 @@ class Decisions(SchedulerPart):
                 properties[PROFILE_PROPERTY] = record.job.pps
                 priority = max(priority, PRIORITY_REQUEST)  # it has waited, see must_wait
             if priority == PRIORITY_NIGHT:
-                priority = PRIORITY_BISECTION  # two searches would take turns without it
+                priority = PRIORITY_BISECTION  # or it waits while two searches take turns
             builder = bench_builder(decision.target)
             if decision.target != record.job.testbed:
                 priority = min(PRIORITY_PEER, priority)
