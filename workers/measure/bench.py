@@ -156,13 +156,8 @@ class Bench:
             try:
                 work.prepare()
                 yield work
-            except BaseException:  # including SystemExit from a signal
-                with contextlib.suppress(MachineError):
-                    work.clean_up()
-                raise
-            try:
                 work.clean_up()
-            except SystemExit:
+            except BaseException:  # including SystemExit from a signal, also while it cleans up
                 with contextlib.suppress(MachineError):
                     work.clean_up()
                 raise
