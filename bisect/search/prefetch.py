@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 import numpy as np
 
-from netbisect.bisect.model.detection_results import SearchForecast
+from netbisect.bisect.model.detection_results import ALPHA, SearchForecast
 from netbisect.bisect.model.evidence import Evidence, Prices
 from netbisect.bisect.model.in_flight import Wait
 from netbisect.bisect.model.jobs import BisectJob
@@ -88,7 +89,7 @@ def forecast(
         return SearchForecast(posterior, move, 0.0, 0.0, 0.0)
     per_boot = bits_of_boot(job.noise, job.effect, move.runs)
     builds = min(posterior.bits, float(sum(not target.built for target in space.targets)))
-    boots = posterior.bits / per_boot + BLOCK
+    boots = posterior.bits / per_boot + max(BLOCK, -math.log2(ALPHA) / per_boot)
     run = prices.run * len(job.scenarios) * move.runs
     seconds = builds * prices.build + boots * (prices.boot + run)
     return SearchForecast(posterior, move, builds, boots, seconds / 3600)
