@@ -55,11 +55,7 @@ def next_move(
 
     Only fresh boots count, because the earlier ones were selected for their difference.
     """
-    boots = [
-        one
-        for one in evidence.observations
-        if one.fresh and one.revision in (job.good, job.bad) and not one.layout
-    ]
+    boots = _fresh(job, evidence)
     good, bad = ([one for one in boots if one.revision == end] for end in (job.good, job.bad))
     if (ended := _not_comparable(job, evidence, good, bad)) is not None:
         return ended
@@ -69,8 +65,7 @@ def next_move(
     tested = _tested(job, blocks, modes)
     runs = _runs(job, evidence, prices)
     if tested is not None:
-        pairs = tested.pairs
-        lead = Effect(job.lead, tested.mean, tested.low, tested.high, tested.p, pairs, pairs)
+        lead = _lead(job, tested)
         others = effects(good, bad, job.lead, job.scenarios)
         found = (lead, *(one for one in others if one.scenario != job.lead))
         why = _reason_to_end(job, tested, prices, modes, runs)
@@ -83,6 +78,24 @@ def next_move(
         return Wait.WAIT
     side = job.good if fast else job.bad
     return Trial(side, COMPARES_ENDS, runs=runs, testbed=in_flight.testbed)
+
+
+def so_far(job: CompareJob, evidence: Evidence) -> Effect | None:
+    """The effect in the leading scenario after the boots so far; None before the first block."""
+    modes = modes_of(job.noise) if job.noise else None
+    blocks = blocks_of(_in_fast_mode(job, _fresh(job, evidence), modes))
+    tested = _tested(job, blocks, modes)
+    return _lead(job, tested) if tested else None
+
+
+def _fresh(job: CompareJob, evidence: Evidence) -> list[Observation]:
+    ends = (job.good, job.bad)
+    return [o for o in evidence.observations if o.fresh and o.revision in ends and not o.layout]
+
+
+def _lead(job: CompareJob, tested: SequentialTest) -> Effect:
+    pairs = tested.pairs
+    return Effect(job.lead, tested.mean, tested.low, tested.high, tested.p, pairs, pairs)
 
 
 def _not_comparable(

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from netbisect.bisect import plan
+from netbisect.bisect.detection import retest
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.evidence import Evidence, Prices
 from netbisect.bisect.model.in_flight import Wait
@@ -24,7 +24,6 @@ from netbisect.bisect.model.results import (
     Unfinished,
 )
 from netbisect.bisect.search.posterior import posterior_of
-from netbisect.bisect.stats.sequential import BLOCK
 from netbisect.localbisect import search
 from netbisect.localbisect.json_report import posterior_data
 from netbisect.localbisect.result import (
@@ -33,6 +32,7 @@ from netbisect.localbisect.result import (
     in_user_terms,
     label,
     mark_sentences,
+    user_effect,
 )
 from netbisect.localbisect.search import Entry, SearchSpec
 from netbisect.localbisect.text_report import overlay_sentences
@@ -53,7 +53,7 @@ class SearchStatus:
 
     move: Move
     posterior: Posterior | None = None
-    """None during the comparison of the ends."""
+    """None during the comparison of the ends, which has no forecast: the effect is unknown."""
     setups: float = 0.0
     runs: float = 0.0
     seconds: float = 0.0
@@ -72,9 +72,13 @@ def _state(entries: Sequence[Entry]) -> tuple[SearchSpec, CompareJob | BisectJob
 
 def result_without_budget(entries: Sequence[Entry], why: str) -> Result:
     """The result of a search that cannot go on: its verified commit, if there is one."""
-    _, job, evidence, prices = _state(entries)
+    spec, job, evidence, prices = _state(entries)
     if not isinstance(job, BisectJob):
-        return Unfinished(why, None)
+        if effect := retest.so_far(job, evidence):
+            ends = user_effect(effect, spec)
+            counts = SearchResult(entries, Unfinished(why), Path()).sides(ends)
+            why += f". The difference of the ends so far: {words.change(ends)}, {counts}"
+        return Unfinished(why)
     found = plan.next_move(replace(job, budget_seconds=0.0), evidence, prices)
     if isinstance(found, Culprit | SeveralCulprits):
         return found
@@ -85,31 +89,12 @@ def search_status(entries: Sequence[Entry], trial: Trial | None = None) -> Searc
     """The state of a search, from its log, and its next trial with its posterior, if known."""
     if not search.spec_of(entries).line:
         return SearchStatus(search.EQUAL_ENDS)
-    spec, job, evidence, prices = _state(entries)
+    _, job, evidence, prices = _state(entries)
     if isinstance(job, BisectJob):
         return _searching(job, evidence, prices, trial)
     move = plan.next_move(job, evidence, prices)
     assert not isinstance(move, Wait), "no trial to wait for"
-    if not isinstance(move, Trial):
-        return SearchStatus(move)
-    good, bad = (
-        [one.ln_pps[job.lead] for one in evidence.of(revision)] for revision in (job.good, job.bad)
-    )
-    effect = job.suspected  # or as measured at the ends, if that is larger
-    if good and bad:
-        effect = min(effect, fmean(bad) - fmean(good))
-    follows = search.bisection_for(spec, effect, entries)
-    known = tuple(replace(one, fresh=False) for one in evidence.observations)
-    after = _searching(follows, replace(evidence, observations=known), prices)
-    trials = BLOCK - (len(good) + len(bad)) % BLOCK  # until the next look at the two ends
-    setups, runs = math.ceil(trials / 2), float(trials * move.runs)
-    return SearchStatus(
-        move,
-        None,
-        setups + after.setups,
-        runs + after.runs,
-        setups * prices.build + runs * prices.run + after.seconds,
-    )
+    return SearchStatus(move)
 
 
 def _searching(
@@ -140,7 +125,7 @@ def decision_line(entries: Sequence[Entry], trial: Trial) -> str:
         f"Next {trial.revision[:12]}{dut}: {in_user_terms(trial.why)}",
         f"best {words.likeliest(trial.posterior, short_hash)}" if trial.posterior else "",
         f"{words.count(done, 'run')}, {words.elapsed(search.seconds_spent(entries))} so far",
-        f"about {words.elapsed(seconds)} left" if seconds and done else "",
+        f"about {words.elapsed(seconds)} left" if seconds else "",
     ]
     return "; ".join(filter(None, parts))
 
@@ -166,13 +151,9 @@ def as_text(entries: Sequence[Entry]) -> str:
         what, why = label(spec, seen.move.revision), in_user_terms(seen.move.why)
         lines.append(wrap(f"Next: {runs} of {what}. Why: {why}."))
     setups = f"{words.count(math.ceil(seen.setups), 'set-up')}, " if spec.setup else ""
-    differ = ", if the ends differ" if seen.posterior is None else ""
-    lines.append(
-        wrap(
-            f"Remaining, about: {setups}{words.count(math.ceil(seen.runs), 'run')}, "
-            f"{words.elapsed(seen.seconds)}{differ}."
-        )
-    )
+    if seen.posterior:
+        runs = words.count(math.ceil(seen.runs), "run")
+        lines.append(wrap(f"Remaining, about: {setups}{runs}, {words.elapsed(seen.seconds)}."))
     return "\n".join(lines)
 
 
@@ -195,6 +176,7 @@ def as_data(entries: Sequence[Entry]) -> dict[str, Any]:
             if name
         ],
         "posterior": posterior_data(seen.posterior) if seen.posterior else None,
-        "left": {"setups": seen.setups, "runs": seen.runs, "hours": seen.seconds / _HOUR},
+        "left": seen.posterior
+        and {"setups": seen.setups, "runs": seen.runs, "hours": seen.seconds / _HOUR},
         "runs": search.runs_done(entries),
     }

@@ -132,11 +132,14 @@ def test_verified_commit_is_the_result_of_a_spent_budget() -> None:
     result, culprit = searched(seed=1, drop=0.06, sd=0.005, last_drop=0.03)
     assert len(result.culprits) == 2
     last = max(i for i, entry in enumerate(result.entries) if isinstance(entry, Trial))
+    ends = next(i for i, entry in enumerate(result.entries) if isinstance(entry, Confirmed))
 
     found = explain.result_without_budget(result.entries[:last], "the budget is spent")
 
     assert isinstance(found, Culprit)
     assert int(found.revision, 16) in (culprit, COMMITS)
+    earlier = explain.result_without_budget(result.entries[:ends], "the budget is spent")
+    assert "is spent. The difference of the ends so far: -" in str(earlier)
 
 
 def test_large_noise_is_inconclusive() -> None:

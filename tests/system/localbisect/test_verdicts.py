@@ -60,7 +60,6 @@ def test_drift_has_no_culprit(make_repository: MakeRepository) -> None:
     assert "Most likely commits" not in done.stdout
     assert (found["result"], found["status"]) == ("drift", 3)
     assert found["posterior"]["drift"] >= 0.9
-    assert "The search has ended. The number changed gradually" in plain(repository.explain())
     repository.replay()
 
 
@@ -75,7 +74,6 @@ def test_change_of_the_machine_has_no_culprit(make_repository: MakeRepository) -
 
     assert done.returncode == 3, done.stdout
     assert f"The good end, {repository.revisions[0][:12]} Change 0, has changed: -" in output
-    assert "Nothing changed" not in output
     assert (data["result"], data["status"]) == ("notreproduced", 3)
 
 
