@@ -239,7 +239,7 @@ def _search(session: SearchSession, repository: Repository, folder: Path | None)
         try:
             return run.SearchRunner(session, duts).go()
         except BudgetError:
-            why = f"the budget of {words.duration(session.budget)} is spent; a larger one resumes"
+            why = f"the budget of {words.elapsed(session.budget)} is spent; a larger one resumes"
             return explain.result_without_budget(log.entries, why)
 
 

@@ -236,13 +236,13 @@ class LocalDut:
                 end_children=end_children,
             )
         except subprocess.TimeoutExpired as error:
+            took = time.monotonic() - began
             if left <= most:
+                cut = MeasurementError(f"{name} was cut off by the budget", seconds=took)
+                self._log_failure(trial, Stage.BENCH, cut, Reaction.RETRY)
                 raise BudgetError from error
-            raise MeasurementError(
-                f"{name} exceeded its --timeout of {words.elapsed(most)}",
-                again=True,
-                seconds=time.monotonic() - began,
-            ) from error
+            why = f"{name} exceeded its --timeout of {words.elapsed(most)}"
+            raise MeasurementError(why, again=True, seconds=took) from error
         if ended.status == 0:
             return ended
         why = f"{name} {ended.why}"
@@ -273,14 +273,20 @@ class LocalDut:
                 f"the {end} end, {revision[:12]}, cannot be measured: {error}; "
                 "the same call resumes once that is fixed"
             )
-        reaction = Reaction.RETRY if again else Reaction.SKIP
-        with session.lock:
-            number = 1 + sum(isinstance(entry, Failure) for entry in session.log.entries)
-            failed = (f"dud-{number}", revision, stage, reaction, str(error), time.time())
-            session.write(Failure(*failed, error.seconds, self.name, log=error.log, layout=layout))
+        self._log_failure(trial, stage, error, Reaction.RETRY if again else Reaction.SKIP)
         then = "retrying" if again else "skipped"
         then = f"layout {layout}, {then}" if layout else then
         session.report(f"{'':>5}  {revision[:12]}  {then}: {error}{self._dut_suffix}")
+
+    def _log_failure(
+        self, trial: Trial, stage: Stage, error: MeasurementError, reaction: Reaction
+    ) -> None:
+        session = self._session
+        with session.lock:
+            number = 1 + sum(isinstance(entry, Failure) for entry in session.log.entries)
+            failed = (f"dud-{number}", trial.revision, stage, reaction, str(error), time.time())
+            spent, layout = error.seconds, trial.layout
+            session.write(Failure(*failed, spent, self.name, log=error.log, layout=layout))
 
     def _check_disk(self, trial: Trial, error: MeasurementError) -> None:
         """Raises DiskFullError if a failure is that of a full disk."""

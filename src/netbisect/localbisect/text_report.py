@@ -206,7 +206,7 @@ def _cost(result: SearchResult) -> str:
     duts = f" on {result.spec.duts} DUTs together" if result.spec.duts > 1 else ""
     return (
         f"{words.count(cost['runs'], 'run')} of {words.count(cost['revisions'], 'revision')}"
-        f"{builds}, {words.duration(cost['seconds'])}{duts}."
+        f"{builds}, {words.elapsed(cost['seconds'])}{duts}."
     )
 
 

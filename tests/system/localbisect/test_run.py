@@ -57,8 +57,8 @@ def test_search_reports_culprit_with_author_effect_and_proof(slower: Repository)
     assert "Comparing the two ends first, interleaved." in done.stderr
     line = r"^Next \w{12}: splits what is left in two halves.*; best \w{12}, [\d.]+ %; \d+ runs, "
     assert re.search(line + r"[\w. ]+ so far; about [\w. ]+ left$", done.stderr, re.MULTILINE)
-    assert "boot" not in done.stdout + done.stderr
-    assert "kernel" not in done.stdout + done.stderr
+    assert "so far; about" not in done.stderr.partition("The ends differ.")[0]
+    assert not re.search("boot|kernel", done.stdout + done.stderr)
     assert slower.is_clean()
 
     ran = len(slower.runs())
@@ -212,11 +212,9 @@ def test_killed_search_resumes_from_its_log(slower: Repository) -> None:
     done = slower.search()
 
     assert done.returncode == 0, done.stderr
-    assert now["runs"] == 10
     assert now["next"]["revision"] == slower.runs()[10] == slower.runs()[11]
     assert now["left"]["runs"] > 6
     assert f"Next: a run of {slower.runs()[10][:12]} Change " in text
-    assert "Why: " in text
     assert "Remaining, about: " in text
     assert "Resuming with 10 runs" in done.stderr
     assert slower.log.read_bytes().startswith(before)
@@ -344,11 +342,12 @@ def test_background_search_is_interrupted_only_by_sigterm(slower: Repository) ->
 
 
 def test_spent_budget_is_inconclusive(slower: Repository) -> None:
-    done = slower.search("--budget", "1s", HOLD="4")
+    """The time of a run that it cuts off counts."""
+    done = slower.search("--budget", "1.5s", HOLD="1")
 
     assert done.returncode == 3
-    assert "the budget of 1 s is spent" in done.stdout
-    assert len(slower.facts("sample")) in (len(slower.runs()) - 1, len(slower.runs()))
+    assert "the budget of 1.5 s is spent" in done.stdout
+    assert [one["why"] for one in slower.facts("dud")] == ["the command was cut off by the budget"]
     assert slower.is_clean()
 
 
@@ -356,7 +355,7 @@ def test_documentation_lists_exactly_the_options() -> None:
     page = (Path(__file__).parents[3] / "docs" / "bisect-run.md").read_text()
     run = cli.bisect.commands["run"]
     options = {name for option in run.params for name in option.opts if name.startswith("--")}
-    others = {"--init", "--seconds", "--shuffle-sections", "--why"}  # of other commands
+    others = {"--benchmark-json", "--init", "--seconds", "--shuffle-sections", "--why"}
 
     assert set(re.findall(r"--[a-z]+(?:-[a-z]+)*(?![-\w])", page)) - others == options
 
