@@ -45,6 +45,8 @@ _UNIT = (
 _POWERS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "m": -1, "u": -2, "n": -3} | dict.fromkeys(
     "\u00b5\u03bc", -2
 )
+_ERROR = re.compile(r"error(?:\[\w+\]| \w+)?: ", re.IGNORECASE)
+"""In the messages of compilers and Python."""
 _SCALED = re.compile(_UNIT)
 _NUMBER = re.compile(
     r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d*)?|(?<!,)\d+,\d+(?![\d.,])"
@@ -98,7 +100,10 @@ class CompletedCommand:
             how = f"was ended by {names.get(-self.status, f'signal {-self.status}')}"
         else:
             how = f"ended with exit status {self.status}"
-        last = _last_line(self.errors) or _last_line(self.output)
+        output = self.errors if self.errors.strip() else self.output
+        # Below the error, make only says that a job has failed.
+        error = next(filter(_ERROR.search, output.splitlines()), "")
+        last = _last_line(error) or _last_line(output)
         return f"{how}: {last}" if last else how
 
 

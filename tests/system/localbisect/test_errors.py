@@ -65,7 +65,7 @@ WRONG_COMMANDS = [
     (["./bench.sh | cat"], "without a shell: expected separate words, or sh -c './bench.sh | cat'"),
     (["level"], "the command cannot be run: level: No such file or directory"),
     (["./level"], "cannot be run: ./level: Permission denied; the same call resumes"),
-    (["sh", "-c", "mkdir -p d/e; chmod 555 d; echo oh >&2; exit 4"], "exit status 4: oh"),
+    (["sh", "-c", "mkdir -p d/e; chmod 555 d; printf 'error: a\n*' >&2; exit 4"], "4: error: a"),
     (["sh", "-c", "kill -SEGV $$"], "the command was ended by SIGSEGV"),
     (["sh", "-c", "kill -40 $$"], "the command was ended by signal 40"),
     (["sh", "-c", "exit 125"], "skipped it with exit status 125"),
