@@ -92,7 +92,7 @@ Exit status:
 
 \b
 Example: netbisect bisect run --good v1.4 --bad main \\
-             --setup 'make -j4' -- ./bench --seconds 5
+             --setup 'git clean -dfqx && make -j4' -- ./bench --seconds 5
 """
 _log_option = click.option(
     "--log",

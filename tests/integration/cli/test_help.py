@@ -79,7 +79,7 @@ def command_lines() -> Iterator[tuple[str, str]]:
     for page in PAGES:
         blocks = re.findall(r"^```\w*\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
         for line in "".join(blocks).replace("\\\n", " ").splitlines():
-            found = re.match(r"(?:/\S+/bin/)?(netbisect(?:-lab)? [a-z-][^<>&]*|make \w.*)", line)
+            found = re.match(r"(?:/\S+/)?(netbisect(?:-lab)? [a-z-](?:[^<>&]|&&)*|make \w.*)", line)
             if found and not re.search(r"…|\[|'$", line):  # parts of commands
                 yield page.name, found[1]
 
