@@ -57,8 +57,10 @@ class PluginFolder(static.File):
     application: Application
 
     def getChild(self, path: bytes, request: Request) -> resource.Resource:
-        page = pages.page_resource(self.application, path.decode(errors="replace"))
-        return page or super().getChild(path, request)
+        found = super().getChild(path, request)
+        if found is self.childNotFound and not request.postpath:
+            return pages.page_resource(self.application, path.decode(errors="replace"))
+        return found
 
 
 class WebPlugin(Application):

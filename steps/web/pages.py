@@ -29,9 +29,8 @@ from netbisect.store.db.database import StoreError
 from netbisect.store.ledger import Ledger
 
 _live = RemoteModule("netbisect.steps.site.live")
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}[.](html|json|svg)")
 _LONGEST = 200
-"""Characters of a name in a search."""
+"""Characters of a name in a message or a search."""
 _SEARCHES_PER_MINUTE = 20
 """By network: a search may take seconds, in which no other page is rendered."""
 _LISTS = ("subjects", "testbeds", "scenarios", "tunables")
@@ -45,10 +44,8 @@ _one_at_a_time = defer.DeferredLock()
 """Requests that wait for the compute process take no thread."""
 
 
-def page_resource(application: Application, name: str) -> PageResource | None:
-    """The resource of a page; None if no page may have this name."""
-    if not _NAME.fullmatch(name):
-        return None
+def page_resource(application: Application, name: str) -> PageResource:
+    """The resource of a page, which need not exist."""
     kinds = (kind for pattern, kind in _WITH_FORMS if pattern.fullmatch(name))
     return next(kinds, PageResource)(application, name)
 
@@ -94,7 +91,7 @@ class PageResource(ProtectedResource):
         settings = self.settings
         text = await _in_turn(lambda: _live.file(settings, self.name))
         if text is None:
-            why = f"There is no page {self.name}."
+            why = f"There is no page {self.name[:_LONGEST]}."
             await _refuse(request, http.NOT_FOUND, settings, why)
         else:
             send(request, _TYPES[self.name.rpartition(".")[2]], text)

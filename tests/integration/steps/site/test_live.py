@@ -298,8 +298,8 @@ def test_the_search_field_finds_revisions_and_pairs_of_them(live: LiveCase, tmp_
         with pytest.raises(SiteRevisionError, match="no kernel of it was measured"):
             live.pages.search([name])
     for name in (
-        "alert-99.html", "alert-x.html", "bisection-1.html", "series-x.y.z.html",
-        "revision-0.html", "compare-zz.b.html", "../netbisect.toml", "x.html",
+        "alert-99.html", "alert-x.html", "bisection-1.html", "series-x.y.z.html", "profile-9.html",
+        "revision-0.html", "compare-zz.b.html", "../netbisect.toml", "x.html", "request-9.html",
     ):  # fmt: skip
         assert live.pages.file(name) is None, name
 
