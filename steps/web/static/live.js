@@ -28,6 +28,11 @@
     found.querySelectorAll("details").forEach((one) => { one.open = open.get(name(one)) ?? one.open; });
   }
 
+  function keepForms(shown, found) {  // with what was typed
+    const forms = new Map(Array.from(shown.querySelectorAll("form"), (one) => [one.outerHTML, one]));
+    found.querySelectorAll("form").forEach((one) => { one.replaceWith(forms.get(one.outerHTML) ?? one); });
+  }
+
   async function renew() {
     due = Infinity;
     if (socket && socket.readyState === WebSocket.CLOSED) { listen(); }  // the master was restarted
@@ -39,7 +44,10 @@
         next = new DOMParser().parseFromString(await answer.text(), "text/html");
         const [shown, found] = [document, next].map((one) => one.querySelector("main"));
         if (found) { keepOpen(shown, found); }
-        if (found && found.innerHTML !== shown.innerHTML) { shown.replaceWith(found); }
+        if (found && found.innerHTML !== shown.innerHTML) {
+          keepForms(shown, found);
+          shown.replaceWith(found);
+        }
         document.title = next.title;
       }
     }
