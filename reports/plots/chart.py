@@ -114,11 +114,11 @@ def _roles(document: ChangeDocument) -> dict[str, str]:
     return {revision: ", ".join(names) for revision, names in roles.items()}
 
 
-def boots(panel: ComparedScenario, name: str, title: str, fast: int = 1) -> Markup:
+def boots(panel: ComparedScenario, name: str, title: str, fast: int = 0) -> Markup:
     """The boots of kernels in a scenario, a row for each kernel; SVG.
 
     `name` is the prefix of the ids in the element, unique in the page; the first `fast` kernels are
-    on the fast side.
+    on the fast side, the others on the slow side. 0: no side is known to be faster.
     """
     facts = [
         f"{words.clean(one.name)}: {words.count(len(one.pps), 'boot')} from "

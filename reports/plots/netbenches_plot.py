@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 from netbisect.reports.model.compared import ComparedScenario
 from netbisect.reports.plots.figure import files, segments
 from netbisect.reports.render import words
-from netbisect.reports.render.palette import BAD, GOOD, INK, unit
+from netbisect.reports.render.palette import BAD, BOOT, GOOD, INK, unit
 
 _LABEL = 26
 """Characters on a line of a set's name."""
@@ -39,12 +39,12 @@ def boxes(panels: Sequence[ComparedScenario], title: str) -> dict[str, bytes]:
     return files(paint, height, title=title)
 
 
-def marks(axes: Axes, panel: ComparedScenario, fast: int = 1) -> None:
-    """Draws a panel: a row for every set, a mark for every boot, round in the first `fast` sets."""
+def marks(axes: Axes, panel: ComparedScenario, fast: int = 0) -> None:
+    """Draws a panel: a row for every set, a mark for every boot; `fast` as in `chart.boots`."""
     name, scale = unit([rate for one in panel.sets for rate in one.pps], panel.series)
     for y, one in enumerate(panel.sets):
         shown = [rate / scale for rate in one.pps]
-        colour, marker = (GOOD, "o") if y < fast else (BAD, "s")
+        colour, marker = (GOOD, "o") if y < fast else (BAD, "s") if fast else (BOOT, "o")
         if len(shown) >= _BOX_MIN:
             _box(axes, shown, y - 0.1, colour)
         # Beside each other, so that equal boots can be counted.
