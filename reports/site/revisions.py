@@ -58,11 +58,14 @@ def _cell(one: SeriesDocument, at: int | None) -> dict[str, str] | None:
 
 
 def revision(
-    commit: RevisionDocument, series: Sequence[SeriesDocument], alerts: Sequence[AlertSummary]
+    commit: RevisionDocument,
+    series: Sequence[SeriesDocument],
+    alerts: Sequence[AlertSummary],
+    failures: Sequence[str],
 ) -> Page:
     """A revision in all series that have it among their latest levels.
 
-    `alerts` are those that name it.
+    `alerts` are those that name it, `failures` why it could not be measured.
     """
     rows, previous = [], ""
     for one in series:
@@ -78,6 +81,7 @@ def revision(
         commit=commit,
         before=pair_page(previous, commit.revision) if previous else "",
         alerts=alerts,
+        failures=failures,
         rows=rows,
         listed=LISTED,
     )

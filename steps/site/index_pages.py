@@ -83,10 +83,10 @@ class IndexPages:
     def revision(self, commit: Commit) -> Page:
         """The page of a revision."""
         name = commit.revision
-        alerts = self.overview.alerts
-        named = [one for one in alerts if name in (one.good, one.bad, one.culprit)]
+        named = [one for one in self.overview.alerts if name in (one.good, one.bad, one.culprit)]
         document = self.builder.lab.revision(commit)
-        return revisions.revision(document, self.overview.series, named)
+        failures = self.builder.ledger.evidence.failures(name)
+        return revisions.revision(document, self.overview.series, named, failures)
 
     def pair(self, before: str, after: str) -> Page:
         """The page of two revisions. Raises SiteRevisionError if one was not measured."""

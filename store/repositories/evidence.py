@@ -14,14 +14,14 @@ from typing import assert_never
 from sqlalchemy import ColumnElement, and_, func, or_, select
 from sqlalchemy.orm import Session
 
-from netbisect.bisect.model.entities import Kernel
+from netbisect.bisect.model.entities import Kernel, Reaction
 from netbisect.bisect.model.evidence import Evidence, Observation, split_kernel_name
 from netbisect.bisect.model.jobs import BisectJob, CompareJob, MeasureJob, NightlyJob, ProfileJob
 from netbisect.bisect.model.marks import CommitMark
 from netbisect.bisect.model.metric import metric_of
 from netbisect.store.db.records import Action, ActionStage, JobRecord, MarkRow, Outcome, RequestJob
 from netbisect.store.db.sessions import LedgerRepository
-from netbisect.store.db.tables import BootRow, KernelRow, SampleRow, one_of, record_of
+from netbisect.store.db.tables import BootRow, FailureRow, KernelRow, SampleRow, one_of, record_of
 from netbisect.store.repositories.skipped_revisions import (
     BuildVariants,
     Scope,
@@ -100,6 +100,13 @@ class EvidenceRepository(LedgerRepository):
         """The newest kernel with this `kernel_name`, or None; cheaper than all evidence."""
         with self.reading() as session:
             return _kernels(session, (name,), BuildVariants(config, arch)).get(name)
+
+    def failures(self, revision: str) -> list[str]:
+        """Why kernels of a revision could not be measured, the latest reason first."""
+        found = FailureRow.revision == revision, FailureRow.reaction == Reaction.SKIP
+        query = select(FailureRow.why).where(*found).order_by(FailureRow.at.desc())
+        with self.reading() as session:
+            return list(session.scalars(query))
 
 
 def marks_of(session: Session, search: int) -> list[CommitMark]:

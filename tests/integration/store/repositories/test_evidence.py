@@ -267,6 +267,7 @@ def test_a_build_failure_is_skipped_by_all_testbeds_and_a_boot_failure_on_its_ow
     skipped, built = {"r5": f"{stage.value} trouble"}, stage in (Stage.DEPLOY, Stage.BOOT)
 
     assert lab.skipped(record) == lab.skipped(later) == skipped
+    assert lab.ledger.evidence.failures("r5") == [skipped["r5"]]
     assert lab.skipped(other_testbed) == ({} if built else skipped)
     assert lab.evidence(record, config="GENERIC-NODEBUG").skipped == {}
     assert built or lab.evidence(record, arch="arm64").skipped == {}
