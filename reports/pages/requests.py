@@ -129,8 +129,10 @@ def _place(found: RequestDocument, line: ComparedRevision | ComparedSetting) -> 
 def consistency(found: RequestDocument) -> list[str]:
     """Sentences that compare the second run with the first."""
     sentences = []
+    titles = {one.difference.scenario: one.scenario for one in found.differences if one.difference}
     for one in found.repeats:
-        what = f"on {one.subject} in {one.scenario} on {one.testbed}: from the first to the second"
+        where = f"{titles.get(one.scenario, one.scenario)} on {one.testbed}"
+        what = f"on {one.subject} in {where}: from the first to the second"
         apart = words.change(Effect(one.scenario, one.ln_ratio, one.ln_low, one.ln_high, 1.0, 0, 0))
         if one.consistent:
             sentences.append(

@@ -8,7 +8,7 @@ import report_documents
 
 from netbisect.bisect.model.metric import SeriesMetric
 from netbisect.bisect.model.results import Effect
-from netbisect.reports.model.types import ComparedRevision, ComparedSetting, Difference
+from netbisect.reports.model.types import ComparedRevision, ComparedSetting, Difference, SecondRun
 from netbisect.reports.pages.requests import as_text, hidden, part_line, setting_rows, subject_line
 
 CPU = SeriesMetric("cpu", "%", lower=True).of("inet4-fixed-rate")
@@ -43,3 +43,6 @@ def test_interval_of_hidden_change_ascends_if_lower_numbers_are_better() -> None
     found = Difference.of(Effect(CPU, 0.0, -0.001, 0.001, 0.9, 5, 5))
     line = ComparedRevision("c2558", 1, "CPU use", "a2", found, -0.02, 0.03, "no regression", "")
     assert "between -3.0 % and +2.0 % is not excluded" in hidden(line)
+    runs = (SecondRun("c2558", CPU, "a2", 0.0, -0.1, 0.1, consistent=True),)
+    request = replace(report_documents.request_document(), differences=(line,), repeats=runs)
+    assert "The two runs agree on a2 in CPU use" in as_text(request)
