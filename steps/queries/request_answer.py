@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -298,34 +299,33 @@ def _largest(names: Names, last: Sequence[JobRecord], *, drop: bool) -> list[str
 
 
 def remarks_of(names: Names, record: JobRecord) -> list[str]:
-    """Remarks that a reader of a measurement needs."""
-    remarks = []
+    """Remarks that a reader of a measurement needs: one for each reason."""
+    remarks: defaultdict[str, list[str]] = defaultdict(list)
     for job, revision, effect, verdict in _classified([record]):
         if verdict is DifferenceVerdict.OPEN:
             where = f"{names.title(effect.scenario)} on {job.testbed}"
             name = f"{names.label(revision)} and {names.label(job.revisions[0])}"
-            remarks.append(_why_open(job, effect, f"The kernels of {name}", where))
-    return remarks
+            known, why = _why_open(job, effect, f"The kernels of {name}", where)
+            remarks[why].append(known)
+    return [" ".join([*known, why]) for why, known in remarks.items()]
 
 
-def _why_open(job: MeasureJob, effect: Effect, kernels: str, where: str) -> str:
-    """Reason of an undecided difference, and what would decide it."""
-    margin = words.drop(job.min_effect)
-    noise = job.noise.get(effect.scenario)
+def _why_open(job: MeasureJob, effect: Effect, kernels: str, where: str) -> tuple[str, str]:
+    """What is known of an undecided difference; why it is undecided, and what would decide it."""
     if measurement.classify(effect, None, job.min_effect) is DifferenceVerdict.SLOWER:
         metric = metric_of(effect.scenario)
-        ends = metric.ends(*effect_sizes.code_interval(effect, noise))
+        ends = metric.ends(*effect_sizes.code_interval(effect, job.noise.get(effect.scenario)))
         low, high = (words.percent(end, effect.scenario) for end in ends)
-        return (
-            f"{kernels} differ in {where}: {words.change(effect)}. Images of the same code differ, "
-            "too, so that one image of each does not show whether the code or the image is the "
-            f"cause: the effect of the code alone is between {low} and {high}. More boots of these "
-            "two do not help; two other revisions with the same change between them do."
+        alone = f"the effect of the code alone is between {low} and {high}"
+        return f"{kernels} differ in {where}: {words.change(effect)}; {alone}.", (
+            "Images of the same code differ, too, so that one image of each does not show whether "
+            "the code or the image is the cause. More boots of the same two do not help; two other "
+            "revisions with the same change between them do."
         )
     differ = "differ" if effect.high < 0 or effect.low > 0 else "may or may not differ"
-    return (
-        f"{kernels} {differ} in {where}: {words.change(effect)}. These boots do not show whether "
-        f"the drop is as large as {margin}; more boots may (`netbisect request extend`)."
+    return f"{kernels} {differ} in {where}: {words.change(effect)}.", (
+        f"These boots do not show whether the drop is as large as {words.drop(job.min_effect)}; "
+        "more boots may, if the request is extended."
     )
 
 

@@ -163,10 +163,8 @@ class RequestsTest(RealMaster):
         assert last.in_reply_to == first.message_id
         assert "There is a regression." in last.body
         assert re.search(r"-1[4-7]\.\d %", last.body)
-        assert [entry.what for entry in self.ledger.requests.audit(request=request.id)] == [
-            "ask",
-            "answer",
-        ]
+        log = self.ledger.requests.audit(request=request.id)
+        assert [entry.what for entry in log] == ["ask", "answer"]
 
     def check_patch(self, request: Request, patched: str) -> None:
         assert request.verdict == "regression"
