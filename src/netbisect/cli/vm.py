@@ -9,8 +9,8 @@ from netbisect.workers.cli import main
 
 @click.command(
     context_settings={"allow_interspersed_args": False},
-    epilog="Example: netbisect vm prepare --testbed vm1 "
-    "FreeBSD-14.3-RELEASE-amd64-BASIC-CI-ufs.qcow2",
+    epilog="\b\nExample: netbisect vm prepare --testbed vm1 \\\n"
+    "             FreeBSD-14.3-RELEASE-amd64-BASIC-CI-ufs.qcow2",
 )
 @click.option("--lab", default="lab.toml", show_default=True, help="The lab file.")
 @click.argument("action", nargs=-1, required=True, type=click.UNPROCESSED)
