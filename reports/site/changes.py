@@ -127,20 +127,20 @@ def comparison(
     document: ComparisonDocument,
     alert: AlertSummary | None = None,
     following: tuple[str, int] | None = None,
+    request: int | None = None,
 ) -> Page:
     """The page of a comparison, with kind and number of the job that followed from it."""
-    running = document.outcome == "running"
-    values = _values(document)
-    if running:
-        values |= {"state": ("open", "running"), "headline": "The comparison is running."}
-    else:
-        values |= {"headline": document.sentence}
+    values = _values(document) | {
+        "headline": document.sentence,
+        "request": request,
+        "withdrawn": alert is not None and alert.state is AlertState.WITHDRAWN,
+    }
     return make_page(
         "comparison.html",
         f"Comparison {document.number}: {document.title(document.lead)} on {document.testbed}",
         current="searches.html",
         trail=_trail(alert),
-        changing=running,
+        changing=document.outcome == "running",
         alternates=[as_document(job_page("comparison", document.number))],
         **values,
         next=following,
@@ -151,7 +151,9 @@ def comparison(
     )
 
 
-def bisection(document: BisectionDocument, alert: AlertSummary | None = None) -> Page:
+def bisection(
+    document: BisectionDocument, alert: AlertSummary | None = None, request: int | None = None
+) -> Page:
     """The page of a bisection."""
     return make_page(
         "bisection.html",
@@ -160,7 +162,7 @@ def bisection(document: BisectionDocument, alert: AlertSummary | None = None) ->
         trail=_trail(alert),
         changing=document.outcome == "running",
         alternates=[as_document(job_page("bisection", document.number))],
-        **_values(document),
+        **_values(document) | {"request": request},
         line=plots.commit_line(document),
         search=chart.path(document),
     )
@@ -181,7 +183,7 @@ def _values(document: ChangeDocument) -> dict[str, Any]:
 
 
 _STATES = {
-    "running": ("open", "search running"),
+    "running": ("open", "running"),
     "confirmed": ("range", "confirmed"),
     "not-confirmed": ("calm", "not confirmed"),
     "culprit": ("sure", "commit verified"),

@@ -14,7 +14,7 @@ Data = dict[str, Any]
 
 _ENDS = {
     "nightdone": "measured",
-    "confirmed": "difference confirmed",
+    "confirmed": "the two kernels differ",
     "notconfirmed": "difference not confirmed",
     "culprit": "commit verified",
     "several": "several commits verified",

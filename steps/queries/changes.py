@@ -266,7 +266,7 @@ def _shared(
         "labels": {name: known[name].label for name in sorted(known)},
         "sentence": words.sentence(result, ledger.commits.label, lab.title)
         if result is not None
-        else "Running.",
+        else "No result yet.",
         "chances": Chances(posterior.none, posterior.two, posterior.drift) if posterior else None,
         "steps": tuple(replace(step, place=place) for place, step in enumerate(steps, 1)),
         "spent": ledger.costs.of_jobs([one.id for one in records]),

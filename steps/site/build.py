@@ -142,15 +142,16 @@ class PageBuilder:
     def job(self, number: int) -> dict[str, File]:
         """The page of a comparison or bisection, and its document. Raises NotFoundError."""
         alert = self._by_job.get(number)
-        document = of_job(self.lab, self.ledger, self.ledger.jobs.get(number))
+        record = self.ledger.jobs.get(number)
+        document = of_job(self.lab, self.ledger, record)
         if isinstance(document, BisectionDocument):
-            page = partial(changes.bisection, document, alert)
+            page = partial(changes.bisection, document, alert, record.request)
             return _files(job_page("bisection", number), page, document)
-        following = [
+        after = [
             ("bisection" if isinstance(one.job, BisectJob) else "comparison", one.id)
             for one in self.ledger.jobs.children(number)
         ]
-        page = partial(changes.comparison, document, alert, next(iter(following), None))
+        page = partial(changes.comparison, document, alert, next(iter(after), None), record.request)
         return _files(job_page("comparison", number), page, document)
 
 

@@ -9,9 +9,9 @@ import report_cases
 from report_cases import make
 from site_fixtures import HOSTILE, SHOWN, Page, check_escaped
 
-from netbisect.bisect.model.alert_state import HistoryEntry
+from netbisect.bisect.model.alert_state import AlertState, HistoryEntry
 from netbisect.reports.model.changes import ChangeDocument, KernelFailure
-from netbisect.reports.site import changes
+from netbisect.reports.site import changes, frame
 
 pytestmark = pytest.mark.xdist_group("changes")  # each page is made once
 
@@ -112,8 +112,10 @@ def test_running_search_has_no_verdict_and_unconfirmed_drop_no_search() -> None:
     text = Page(page(replace(case, sentence=sentence))).text
 
     assert sentence in text
-    assert "search runs" not in text
     assert "preliminary" not in text
+    assert "request-7.html" in changes.comparison(case, request=7).html(frame.Serving("", ""))
+    line = replace(report_cases.alert_summary(), state=AlertState.WITHDRAWN)
+    assert "nevertheless" in changes.comparison(replace(case, outcome="confirmed"), line).html()
 
 
 def test_each_step_has_the_most_probable_answer(culprit: str) -> None:
