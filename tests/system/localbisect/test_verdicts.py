@@ -74,6 +74,7 @@ def test_change_of_the_machine_has_no_culprit(make_repository: MakeRepository) -
 
     assert done.returncode == 3, done.stdout
     assert f"The good end, {repository.revisions[0][:12]} Change 0, has changed: -" in output
+    assert "Nothing changed" not in output
     assert (data["result"], data["status"]) == ("notreproduced", 3)
 
 
