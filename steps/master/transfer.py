@@ -30,6 +30,8 @@ INCOMING = ".incoming-"
 """Prefix of the names of folders with incomplete uploads."""
 _BLOCK = 1 << 18
 """Bytes per message to a worker."""
+_PUBLISH = f'mkdir -p "$2" && mv "$1/{ARCHIVE}" "$2" && mv "$1/{FACT}" "$2" && rmdir "$1"'
+"""Shell command that moves a received kernel; the fact, which comes last, marks a complete one."""
 
 
 def incoming_folder(store: Path) -> util.Interpolate:
@@ -175,20 +177,21 @@ class FetchKernel(_SendingStep):
         self.kernels.use(key)
         name = self.getProperty("workername"), key
         async with self._transfers.setdefault(name, defer.DeferredLock()):
-            return int(await self._fetch(key))
+            # Workers of one host may share the folder of kernels, but not this one.
+            return int(await self._fetch(key, f"{self.place}/{INCOMING}{key}-{name[0]}"))
 
-    async def _fetch(self, key: str) -> int:
+    async def _fetch(self, key: str, incoming: str) -> int:
         if await self.pathExists(f"{self.place}/{key}/{FACT}"):
             self.descriptionDone = ["kernel is present"]
             return SUCCESS
-        archive = self.kernels.archive(key)
         try:
-            fault = await run_in_thread("checking a kernel", self.kernels.discard_damaged, key)
-            if fault:
+            if fault := await run_in_thread("checking a kernel", self.kernels.discard_damaged, key):
                 self.descriptionDone = [f"the kernel is to be built again: {fault}"]
                 return FAILURE
-            for path in (archive, archive.with_name(FACT)):  # the fact marks a complete archive
-                await self._send(path, f"{self.place}/{key}/{path.name}")
+            for name in (ARCHIVE, FACT):
+                await self._send(self.kernels.directory / key / name, f"{incoming}/{name}")
+            move = ["sh", "-c", _PUBLISH, "sh", incoming, f"{self.place}/{key}"]
+            await self.runRemoteCommand("shell", {"workdir": self.workdir, "command": move})
         except (ArtefactError, OSError) as error:
             self.descriptionDone = [str(error)]
             return FAILURE

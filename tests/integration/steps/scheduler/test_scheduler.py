@@ -190,6 +190,7 @@ class BisectSchedulerTest(RealMaster):
             refused, sent = (await self.fetched())[-2:]
             assert refused.startswith("the kernel is to be built again: ")
             assert sent == "kernel sent"
+            assert {path.name for path in self.lab.kernels.rglob("*")} == {key, ARCHIVE, FACT}
         assert self.calls()[3:] == [f"build {REVISION}", f"trial {REVISION}"] * 2
 
     async def fetched(self) -> list[str]:
