@@ -33,6 +33,7 @@ from netbisect.store.db.records import Alert, AlertSeries, JobRecord
 from netbisect.store.db.tables import record_of
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.series import SeriesHistory
+from netbisect.workers.config.lab import Lab
 
 KINDS: Mapping[type[Job], types.Kind] = {
     NightlyJob: "Night",
@@ -53,9 +54,9 @@ class DocumentQueries:
     """Address of the pages with a slash at the end; "" for a folder of pages, or None."""
 
     @classmethod
-    def of(cls, ledger: Ledger, settings: Settings) -> Self:
+    def of(cls, ledger: Ledger, settings: Settings, lab: Lab | None = None) -> Self:
         """For a service."""
-        return cls(ledger, LabContext(home=settings), settings.page_address(""))
+        return cls(ledger, LabContext(lab, settings), settings.page_address(""))
 
     def alert(self, number: int) -> types.AlertDocument:
         """An alert. Raises StoreError if there is none."""

@@ -66,7 +66,8 @@ def resources(application: Application) -> dict[bytes, DocumentResource]:
 
 
 def _overview(ledger: Ledger, settings: Settings, _: str) -> str:
-    return json_schema.as_text(DocumentQueries.of(ledger, settings).status())
+    lab = load_lab(settings.lab)
+    return json_schema.as_text(DocumentQueries.of(ledger, settings, lab).status())
 
 
 def _data(ledger: Ledger, settings: Settings, path: str) -> str | None:

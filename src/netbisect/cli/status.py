@@ -17,7 +17,7 @@ from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.service.control import SETTINGS, master_pid
 from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.options import folder_argument
-from netbisect.steps.service.settings import load_settings
+from netbisect.steps.service.settings import load, load_settings
 
 _POLL_SECONDS = 0.3
 
@@ -28,10 +28,9 @@ _POLL_SECONDS = 0.3
 @json_option
 def status(folder: Path, *, everything: bool, as_json: bool) -> None:
     """Show the queue and the alerts."""
-    settings = load_settings(folder / SETTINGS)
-    found = DocumentQueries.of(open_service_ledger(settings), settings).status(
-        everything=everything
-    )
+    settings, lab = load(folder / SETTINGS)
+    queries = DocumentQueries.of(open_service_ledger(settings), settings, lab)
+    found = queries.status(everything=everything)
     click.echo(json_schema.as_text(found) if as_json else console.as_text(found))
     if master_pid(folder) is None:
         click.echo(f"The master is not running: netbisect start {folder}", err=True)
