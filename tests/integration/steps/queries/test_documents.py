@@ -145,6 +145,12 @@ def test_new_conditions_do_not_change_the_document_of_an_ended_search(filled_led
     assert replace(after, levels=before.levels) == before  # levels mark the present baseline
 
 
+def test_an_interval_without_an_upper_end_has_no_percentage_there() -> None:
+    found = Difference.of(Effect("a", 1.0, -1e9, 1e9, 1.0, 1, 1))
+
+    assert (found.percent_low, found.percent_high) == (-100, None)
+
+
 def test_percentages_have_the_sign_of_the_numbers() -> None:
     """Levels of metrics with direction lower have the opposite sign of the numbers."""
     cpu = "inet4~cpu.percent.lower"

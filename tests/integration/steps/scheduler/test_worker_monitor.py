@@ -7,6 +7,8 @@ from typing import Any
 from buildbot.plugins import worker
 from real_master import RealMaster, case
 
+from netbisect.steps.queries.documents import DocumentQueries
+
 
 class WorkerMonitorTest(RealMaster):
     owner = "owner@lab.invalid"
@@ -42,3 +44,5 @@ class WorkerMonitorTest(RealMaster):
         await self.until(lambda: len(self.mails()) > 2)
         subject = "[netbisect] c2558: worker offline, work is queued"
         assert self.mails()[2:] == [(subject, ("owner@lab.invalid",))]
+        [job] = DocumentQueries.of(self.ledger, self.settings, self.lab).status().jobs
+        assert job.now.endswith(": waits for the worker of c2558, which is offline")

@@ -34,6 +34,7 @@ def test_minimal_settings_have_defaults(tmp_path: Path) -> None:
         ("[web]\nport = 0", "web: port 0: expected a TCP port"),
         ("[web]\nurl = 'ftp://x/'", "expected http:// or https://"),
         ("[night]\nhour = 24", "hour 24: expected 0 to 23"),
+        ("[night]\nagainst_itself = -1", "against_itself -1: expected 0 or more"),
         ("[nihgt]\nhour = 1", "nihgt"),
         ("[links]\ncommit = 'https://x/'", "expected {revision} in it"),
         ("[masters]\nrouter = 'ws://x/'", "masters: database and router: expected both"),

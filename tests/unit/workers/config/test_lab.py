@@ -202,6 +202,16 @@ def test_paths_are_relative_to_the_lab_file(tmp_path: Path, text: str) -> None:
             ),
             "source.overlays[0]: first '0a1b2c': expected the full hash of a commit",
         ),
+        (
+            'directory = "builder"',
+            'directory = "builder"\ncross_bindir = "llvm/bin"',
+            "builders[0]: cross_bindir llvm/bin: expected a path that begins with /",
+        ),
+        (
+            'directory = "builder"',
+            'directory = "builder"\nworker = "../x"',
+            "builders[0]: worker '../x': expected letters, digits, '.', '_' or '-'",
+        ),
         ('"e1000"', '""', "testbeds[0]: drivers: '' is no folder of sys/modules, such as if_ovpn"),
         ('"c2558-gen"', '""', "testbeds[0].generator[0]: address '': expected an ssh name"),
         ('["inet4-forwarding"]', '["x", "x"]', "testbeds[1]: two scenarios are named 'x'"),
