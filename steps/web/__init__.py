@@ -58,7 +58,8 @@ class PluginFolder(static.File):
 
     def getChild(self, path: bytes, request: Request) -> resource.Resource:
         found = super().getChild(path, request)
-        if found is self.childNotFound and not request.postpath:
+        # Buildbot asks for a style sheet of every plugin.
+        if found is self.childNotFound and not (request.postpath or path.endswith(b".css")):
             return pages.page_resource(self.application, path.decode(errors="replace"))
         return found
 
