@@ -79,7 +79,8 @@ def test_comparison_with_a_patch_is_repeated(service: PlayedService) -> None:
     assert "do not show whether their code or only their images are the cause" in shown["sentence"]
     page = service.page(1)
     for text in (first, second, page):
-        assert re.search(r"differ in .*: -3\.\d % \(-\d\.\d to -\d\.\d\)\. Images of the", text)
+        assert re.search(r"differ in .*: -3\.\d % \(-\d\.\d to -\d\.\d\); the effect of the", text)
+        assert "Images of the same code differ" in text
     for name in re.findall(r'href="reports/(request-1/[^"]*)"', page):
         assert (service.settings.reports / unquote(name)).is_file()
 
