@@ -160,7 +160,7 @@ class Decisions(SchedulerPart):
             if isinstance(record.job, ProfileJob):
                 properties[PROFILE_PROPERTY] = record.job.pps
                 priority = max(priority, PRIORITY_REQUEST)  # it has waited, see must_wait
-            if priority == PRIORITY_NIGHT:
+            if priority == PRIORITY_NIGHT and await self.database.do(partial(_is_searched, record)):
                 priority = PRIORITY_BISECTION  # or it waits while two searches take turns
             builder = bench_builder(decision.target)
             if decision.target != record.job.testbed:
@@ -228,6 +228,13 @@ class Decisions(SchedulerPart):
             lambda ledger: self.quarantine.quarantine_after(ledger, decision, end, note)
         )
         await self.database.do(lambda ledger: ledger.actions.finish(decision.id, outcome, note))
+
+
+def _is_searched(record: JobRecord, ledger: Ledger) -> bool:
+    """Whether a search for an alert is open on the testbed of a job."""
+    jobs = ledger.jobs.all_open()
+    bed = record.job.testbed
+    return any(one.priority == PRIORITY_BISECTION and one.job.testbed == bed for one in jobs)
 
 
 def _failure(decision: Action, end: BuildsetOutcome, note: str, tries: int) -> str:

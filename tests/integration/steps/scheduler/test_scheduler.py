@@ -69,15 +69,20 @@ class BisectSchedulerTest(RealMaster):
         await self.run_pass()
         assert len(await self.buildsets(recoveries=True)) == 1
 
-        await self.closed(self.add_night(boots=1, branch="stable/15", priority=PRIORITY_NIGHT))
+        async def priority_of_night(branch: str) -> int:
+            night = self.add_night(boots=1, branch=branch, priority=PRIORITY_NIGHT)
+            trial = self.ledger.actions.of_job((await self.closed(night)).id)[-1]
+            orders = await self.master.data.get(("buildrequests",))
+            return next(one["priority"] for one in orders if one["buildsetid"] == trial.buildset)
+
+        assert await priority_of_night("stable/15") == PRIORITY_NIGHT
         assert self.calls().count(f"build {REVISION}") == 2, "the kernel was removed"
-        orders = await self.master.data.get(("buildrequests",))
-        assert PRIORITY_BISECTION in {one["priority"] for one in orders}, "searches wait for nights"
 
         # A trial has as many runs as its decision.
         self.script({"c" * 40: {"pps": 855_000}})
         job = bisect_job(["b" * 40, "c" * 40], -0.105, Noise(boot=0.004, run=0.04))
-        record = self.ledger.jobs.add(job, key="bisect")
+        record = self.ledger.jobs.add(job, key="bisect", priority=PRIORITY_BISECTION)
+        assert await priority_of_night("stable/14") == PRIORITY_BISECTION
 
         def trials() -> list[int]:
             decisions = self.ledger.actions.of_job(record.id)
