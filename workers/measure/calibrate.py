@@ -22,8 +22,8 @@ from netbisect.workers.transport.locks import lock_testbed
 from netbisect.workers.transport.ssh import Connections
 
 _FAILURES = 3
-"""Consecutive boots without a sample after which a kernel is not booted again; if the lab is the
-cause, none is.
+"""Consecutive boots without a sample after which a kernel is not booted again, or none if the lab
+is the cause.
 """
 
 
@@ -143,7 +143,7 @@ def boot_in_turn(plan: NoisePlan, runs: NoiseRuns, images: Mapping[Kernel, Path]
             if done(kernel) < plan.boots and failed[kernel] < _FAILURES
         }:
             turn = min(waiting.values())
-            # There and back again: what drifts with time is no difference of images.
+            # Forward, then backward, so that a drift does not appear as a difference of images.
             kernel = [one for one in waiting if waiting[one] == turn][-(turn % 2)]
             before = done(kernel)
             layout = f", layout {kernel.layout}" if kernel.layout else ""

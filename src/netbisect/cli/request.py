@@ -81,7 +81,7 @@ def _several(name: str, target: str, metavar: str, text: str) -> Any:
     return click.option(name, target, metavar=metavar, multiple=True, help=f"{text} Repeatable.")
 
 
-_who = click.option("--who", help="Requester (default: you); not with --server.")
+_who = click.option("--who", help="Requester (default: your login name); not with --server.")
 _wait_option = click.option(
     "--wait", is_flag=True, help="Wait for the result, which is the exit status."
 )
