@@ -115,10 +115,8 @@ def test_running_search_has_no_verdict_and_unconfirmed_drop_no_search() -> None:
     assert "preliminary" not in text
     assert "request-7.html" in changes.comparison(case, request=7).html(frame.Serving("", ""))
     line = replace(report_cases.alert_summary(), state=AlertState.WITHDRAWN)
-    assert (
-        "The alert was withdrawn;"
-        in changes.comparison(replace(case, outcome="confirmed"), line).html()
-    )
+    text = changes.comparison(replace(case, outcome="confirmed"), line).html()
+    assert "The alert was withdrawn;" in text
 
 
 def test_each_step_has_the_most_probable_answer(culprit: str) -> None:
