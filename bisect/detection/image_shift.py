@@ -118,8 +118,7 @@ def _log_density(values: Floats, stretch: float) -> Floats:
     """Log density of n values at each level and scatter, Student's t."""
     sd = stretch * _SCATTERS
     residual = (values[:, None] - _LEVELS)[..., None] / sd
-    found: Floats = -np.log(sd) - (TAIL + 1) / 2 * np.log1p(residual**2 / TAIL)
-    return found
+    return -np.log(sd) - (TAIL + 1) / 2 * np.log1p(residual**2 / TAIL)
 
 
 @cache
@@ -128,5 +127,4 @@ def _shifts(least: float) -> Floats:
     sizes = np.arange(max(round(least / _STEP), 1), round(_REACH / _STEP))
     weights, places = np.zeros(len(_LEVELS)), np.arange(len(_LEVELS))
     weights[sizes] = 1 / sizes / (1 / sizes).sum()
-    found: Floats = np.tril(weights[np.abs(np.subtract.outer(places, places))])
-    return found
+    return np.tril(weights[np.abs(np.subtract.outer(places, places))])

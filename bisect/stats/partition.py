@@ -108,8 +108,7 @@ def _noisy_stretches(y: Floats, variance: Floats) -> Floats:
     stretches = (STUDENT_SCALE * move_sd(sliding_window_view(np.diff(y), _STRETCH))) ** 2
     around = sliding_window_view(np.pad(stretches, _STRETCH), _STRETCH + 1)
     noisiest = around.max(axis=1)  # of the stretches that include the level
-    found: Floats = np.where(noisiest > _NOISIER * variance, noisiest - variance, 0.0)
-    return found
+    return np.where(noisiest > _NOISIER * variance, noisiest - variance, 0.0)
 
 
 def _peak(evidence: Floats) -> float:
@@ -143,8 +142,7 @@ def _densities(off: Floats, sd: Floats, rho: Floats) -> tuple[Floats, Floats]:
 
 def _student(off: Floats, sd: Floats) -> Floats:
     wide = 1 + (off / sd) ** 2 / TAIL
-    found: Floats = 1 / (wide * wide * wide * sd)  # the power (TAIL + 1) / 2, fast
-    return found
+    return 1 / (wide * wide * wide * sd)  # the power (TAIL + 1) / 2, fast
 
 
 def _recursions(prior: Floats, fresh: Floats, kept: Floats, steps: Floats) -> tuple[Floats, Floats]:

@@ -114,8 +114,7 @@ def move_sd(moves: Floats) -> Floats:
     Args:
         moves: The differences; the median is taken over the last axis.
     """
-    found: Floats = np.median(np.abs(moves), axis=-1) / _MEDIAN_MOVE
-    return found
+    return np.median(np.abs(moves), axis=-1) / _MEDIAN_MOVE
 
 
 def estimate(values: Floats) -> tuple[float, float, float]:
@@ -161,8 +160,7 @@ def median_and_interval(centres: Floats, logs: Floats) -> tuple[float, float, fl
 
 def outlier_density(off: Floats) -> Floats:
     """Cauchy density of outliers at distances from the centre, ln pps."""
-    found: Floats = 1 / (math.pi * _OUTLIER_SCALE * (1 + (off / _OUTLIER_SCALE) ** 2))
-    return found
+    return 1 / (math.pi * _OUTLIER_SCALE * (1 + (off / _OUTLIER_SCALE) ** 2))
 
 
 def _log_posterior(values: Floats, centres: Floats) -> Floats:

@@ -354,5 +354,4 @@ def log_uniform_effects(least: float) -> Floats:
 def normal_effects(sd: float) -> Floats:
     """A normal mixture of effects of both signs: its quantiles."""
     shares = (np.arange(_POINTS) + 0.5) / _POINTS
-    found: Floats = sd * special.ndtri(shares)
-    return found
+    return sd * special.ndtri(shares)

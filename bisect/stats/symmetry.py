@@ -51,8 +51,7 @@ def log_evidence_against(differences: Floats, effects: Floats) -> float:
 
 
 def _alternatives(least: float) -> Floats:
-    found: Floats = least * np.concatenate([_ALTERNATIVES, -_ALTERNATIVES])
-    return found
+    return least * np.concatenate([_ALTERNATIVES, -_ALTERNATIVES])
 
 
 def _tail(distance: Floats) -> Floats:
