@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from benchmarks.detection.lab import BOOTS, Lab
 from netbisect.bisect.detection import confirmation, retest, screening, trend
 from netbisect.bisect.detection.histories import estimate_noise
+from netbisect.bisect.detection.nightly_screen import screen
 from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.detection_results import MIN_EFFECT, ScreenResult
 from netbisect.bisect.model.entities import Level, Noise
@@ -61,7 +62,7 @@ class Watch:
                 continue
             if len(one.history) % _RELEARN == 2:
                 one.known = estimate_noise(one.history[:-1])
-            found = screening.screen_latest(one.levels, MIN_EFFECT, one.known)
+            found = screen(one.levels, MIN_EFFECT, one.known)
             if found.suspicious and found.kind is AlertKind.MODES:
                 self._alert_once(night, index, AlertKind.MODES)
             if trend.drift(one.levels, one.known) is not None:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from netbisect.bisect.detection.histories import estimate_noise
 from netbisect.bisect.detection.level_difference import LevelEstimate
-from netbisect.bisect.detection.nightly_screen import image_levels
-from netbisect.bisect.detection.screening import screen_latest
+from netbisect.bisect.detection.nightly_screen import image_levels, screen
 from netbisect.bisect.detection.self_check import smallest_drop
 from netbisect.bisect.detection.trend import drift
 from netbisect.bisect.model.alert_state import AlertKind
@@ -35,7 +34,7 @@ def series_health(
     """
     boots = sum(len(level.ln_pps) for level in levels)
     noise = (known or estimate_noise(levels)) if boots else None
-    found = screen_latest(levels, min_effect, known) if len(levels) > 1 else None
+    found = screen(levels, min_effect, known) if len(levels) > 1 else None
     limited = sum(level.saturated for level in levels)
     saturated = bool(levels) and levels[-1].saturated and 2 * limited > len(levels)
     one, lasting = None, None

@@ -43,8 +43,10 @@ WINDOWS = {1: 0.5, 2: 0.2, 3: 0.15, 5: 0.1, 8: 0.05}
 (Bonferroni). Longer windows show smaller drops."""
 LEAST_SHARE = 0.75
 """Share of `min_effect` that must be observed: half of all drops of `min_effect` appear smaller."""
-SCREEN_SD = 0.015
+_SCREEN_SD = 0.015
 """Prior of the image noise."""
+_KNOWN = 12.0
+"""Degrees of freedom from which an image noise replaces the prior."""
 _SETTLED = 7
 """Images after a drop before they become the baseline."""
 _BASELINE = 40
@@ -66,45 +68,37 @@ _DEVIATION_SHARE = 0.5
 
 
 def screen(
-    history: Sequence[Level],
-    tonight: Level,
-    min_effect: float = MIN_EFFECT,
-    image_sd: float = SCREEN_SD,
+    levels: Sequence[Level], min_effect: float = MIN_EFFECT, known: Noise | None = None
 ) -> ScreenResult:
     """Compares the latest images with the baseline.
 
     The baseline starts at the last step of the history; a drop becomes the baseline after 7
     images. The latest 1, 2, 3, 5 and 8 images are compared with the rest by a moderated t-test.
-    Its variance is that between boots plus that between images, from the history and a prior of
-    1.5 % with 4 degrees of freedom. Boots in a known slow mode are no drop.
+    Its variance is that between boots plus that between images, from the history and a prior with
+    4 degrees of freedom: the noise of the series if well known, else 1.5 %. Boots in a known slow
+    mode are no drop.
 
     Args:
-        history: Levels since the last known change, oldest first; at least one.
-        tonight: The latest level.
+        levels: Levels since the last known change, oldest first; at least two.
         min_effect: Smallest drop worth an alert, as a positive ln ratio.
-        image_sd: Prior of the image noise.
+        known: Noise of the series, if known better than from these levels.
 
     Returns:
         The window with the smallest p. Without a drop: a gain, or a change in the frequency of
         the slow mode, if significant.
-
-    Raises:
-        ValueError: The history is empty.
     """
-    if not history:
-        raise ValueError("a screen needs at least one earlier level")
-    images = group_by_image([*history, tonight])[-_HISTORY:]
+    images = group_by_image(levels)[-_HISTORY:]
     merged = [merge_levels(group) for group in images]
     boots = boot_matrix(merged)
     before = boots[:-1] if len(boots) > 1 else boots
     local = local_modes(before)
+    image_sd = known.image if known and known.image_weight >= _KNOWN else _SCREEN_SD
     # The tests below take images as independent.
     past = segment_boots(before, local, (image_sd, IMAGE_WEIGHT), correlations=(0.0,))
-    known = local[-1]
-    y, scatter = local_levels(boots, [*local, known][: len(boots)])
+    y, scatter = local_levels(boots, [*local, local[-1]][: len(boots)])
     variance = past.noise.image**2 + scatter**2 / (~np.isnan(boots)).sum(axis=1)
     if len(images) == 1:
-        return _unchanged(history, tonight, past.noise)
+        return _unchanged(levels, past.noise)
     start = max(_start(past), len(y) - 1 - _BASELINE)
     windows = [window for window in WINDOWS if window < len(y) - start]
     whole = sum(WINDOWS[window] for window in windows)
@@ -125,7 +119,7 @@ def screen(
         effect = _effect(agreed, merged)
         return replace(found, images=len(y) - 1, noise=past.noise, agreed=effect)
     # The slow mode may have ended, or begun, with the latest images.
-    mixed = local[-MIX_IMAGES:][0] or known
+    mixed = local[-MIX_IMAGES:][0] or local[-1]
     if not found.suspicious and mixed is not None:
         mix = _mix_changed(boots[start:], y[start:], mixed)
         if mix is not None and mix.p < _MIX_ALPHA:
@@ -163,10 +157,11 @@ def image_levels(boots: Floats, noise: Noise) -> tuple[Floats, Floats]:
     return y, noise.image**2 + noise.boot**2 / count
 
 
-def _unchanged(history: Sequence[Level], tonight: Level, noise: Noise) -> ScreenResult:
+def _unchanged(levels: Sequence[Level], noise: Noise) -> ScreenResult:
     """Result if all nights measured the same kernel."""
-    (baseline, level), _ = image_levels(boot_matrix([merge_levels(history), tonight]), noise)
-    return ScreenResult(False, float(level - baseline), history[-1].revision, noise=noise)
+    boots = boot_matrix([merge_levels(levels[:-1]), levels[-1]])
+    (baseline, level), _ = image_levels(boots, noise)
+    return ScreenResult(False, float(level - baseline), levels[-2].revision, noise=noise)
 
 
 def _start(past: Segmentation) -> int:

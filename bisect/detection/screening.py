@@ -13,7 +13,7 @@ import numpy as np
 
 from netbisect.bisect.detection.confirmation import exceeds_images
 from netbisect.bisect.detection.histories import estimate_noise
-from netbisect.bisect.detection.nightly_screen import MIX_IMAGES, SCREEN_SD, screen
+from netbisect.bisect.detection.nightly_screen import MIX_IMAGES, screen
 from netbisect.bisect.model.alert_state import AlertKind
 from netbisect.bisect.model.detection_results import (
     MIN_EFFECT,
@@ -24,9 +24,6 @@ from netbisect.bisect.model.detection_results import (
 from netbisect.bisect.model.entities import Level, Noise
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.stats.changepoints import group_by_image
-
-_KNOWN = 12.0
-"""Degrees of freedom from which an image noise replaces the prior."""
 
 
 def retest_order(found: Mapping[str, ScreenResult]) -> list[str]:
@@ -74,7 +71,7 @@ def screen_night(
     """
     known = noises or {}
     found = {
-        scenario: screen_latest(levels, min_effect, known.get(scenario))
+        scenario: screen(levels, min_effect, known.get(scenario))
         for scenario in night.scenarios
         if len(levels := series.get(scenario, ())) > 1 and levels[-1].revision == night.revision
     }
@@ -134,19 +131,3 @@ def retest_decides(found: ScreenResult, noise: Noise, min_effect: float = MIN_EF
     """Whether a retest of one pair of images can confirm a suspicion."""
     boots = RETEST_BOOTS // 2
     return found.agreed is not None or exceeds_images(found.ln_ratio, boots, noise, min_effect)
-
-
-def screen_latest(levels: Sequence[Level], min_effect: float, noise: Noise | None) -> ScreenResult:
-    """Screens the latest level.
-
-    Args:
-        levels: Levels of the baseline, oldest first; at least two.
-        min_effect: Smallest change worth an alert, as a positive ln ratio.
-        noise: Noise of the series, if known better than from the baseline.
-    """
-    return screen(levels[:-1], levels[-1], min_effect, image_sd=expected_image_sd(noise))
-
-
-def expected_image_sd(noise: Noise | None) -> float:
-    """Prior of the image noise in the screen: that of the series, if well known."""
-    return noise.image if noise is not None and noise.image_weight >= _KNOWN else SCREEN_SD

@@ -124,11 +124,11 @@ def compare_repeated_night(
     if min(len(earlier), len(later)) >= _LEAST_HALF:
         effect = difference(earlier, later, "", robust=False)
         retested = effect.p < ALPHA and abs(effect.ln_ratio) >= min_effect
-    known = bool(history) and screen(history, one, min_effect).asks
+    known = bool(history) and screen([*history, one], min_effect).asks
     return RepeatedNight(
         ln_ratio=float(after - before),
         variance=noise.boot**2 * (1 / len(one.ln_pps) + 1 / len(second.ln_pps)),
-        screened=not known and screen([*history, one], second, min_effect).asks,
+        screened=not known and screen([*history, one, second], min_effect).asks,
         retested=retested,
     )
 

@@ -12,13 +12,7 @@ from histories import history, measured
 from netbisect.bisect.detection.nightly_screen import screen
 from netbisect.bisect.detection.screening import retest_decides
 from netbisect.bisect.model.alert_state import AlertKind
-from netbisect.bisect.model.detection_results import BootModes, ScreenResult
 from netbisect.bisect.model.entities import Level, Noise
-
-
-def tonight(levels: list[Level], **known: BootModes) -> ScreenResult:
-    """Screens the last level against the others."""
-    return screen(levels[:-1], levels[-1], **known)
 
 
 @pytest.mark.parametrize(
@@ -28,7 +22,7 @@ def test_drop_is_suspicious_after_a_number_of_nights(nights: int, drop: float, l
     """At least `least` of 40 histories are suspicious."""
     seen = (history(seed, (nights, 0.0), (1, math.log(1 - drop))) for seed in range(40))
 
-    assert sum(tonight(levels).suspicious for levels in seen) >= least
+    assert sum(screen(levels).suspicious for levels in seen) >= least
 
 
 @pytest.mark.long
@@ -38,13 +32,13 @@ def test_false_suspicions_are_rare(nights: int, image: float) -> None:
     """At most one of 50 histories without a change is suspicious."""
     seen = (history(seed, (nights + 1, 0.0), image=image) for seed in range(50))
 
-    assert sum(tonight(levels).suspicious for levels in seen) <= 1
+    assert sum(screen(levels).suspicious for levels in seen) <= 1
 
 
 def test_images_confirm_a_lasting_drop_until_it_becomes_the_baseline() -> None:
     """Every night is suspicious, and the range is that of the drop."""
     found = [
-        tonight(history(32, (15, 0.0), (lower, -0.1), image=0.003, stray=0))
+        screen(history(32, (15, 0.0), (lower, -0.1), image=0.003, stray=0))
         for lower in range(1, 31)
     ]
     shown = [i for i, one in enumerate(found, 1) if one.agreed is not None]
@@ -61,7 +55,7 @@ def test_images_confirm_a_lasting_drop_until_it_becomes_the_baseline() -> None:
 def test_drop_two_images_after_another_change_is_confirmed() -> None:
     """The baseline begins at the earlier change; one pair of images would not decide."""
     levels = history(33, (2, 0.0), (14, -0.1), image=0.015, stray=0)
-    found = [tonight(levels[:length]) for length in range(3, 17)]
+    found = [screen(levels[:length]) for length in range(3, 17)]
     shown = [one for one in found if one.agreed is not None]
 
     assert shown
@@ -76,7 +70,7 @@ def test_slow_boots_of_a_known_mode_are_not_a_drop() -> None:
         fast = np.random.default_rng(seed).normal(14, 0.005, 5)
         night = Level("tonight", "its kernel", 30.0, tuple(fast - 0.12 * (np.arange(5) < 3)))
 
-        assert not screen(levels, night).suspicious
+        assert not screen([*levels, night]).suspicious
 
 
 def test_vanished_slow_mode_is_of_kind_modes() -> None:
@@ -87,19 +81,17 @@ def test_vanished_slow_mode_is_of_kind_modes() -> None:
         replace(one, revision=f"new {one.revision}", identity=f"new {one.identity}")
         for one in history(39, (3, 0.0), boots=8, **shape)
     ]
-    found = tonight([*before, *after])
+    found = screen([*before, *after])
 
     assert found.suspicious
     assert found.kind is AlertKind.MODES
-    assert not tonight(before).suspicious
+    assert not screen(before).suspicious
 
 
 def test_saturated_levels_are_not_suspicious() -> None:
     drop = [replace(one, saturated=True) for one in history(50, (15, 0.0), (1, -0.1))]
 
-    assert not tonight(drop).suspicious
-    with pytest.raises(ValueError, match="at least one earlier level"):
-        tonight(drop[:1])
+    assert not screen(drop).suspicious
 
 
 @pytest.mark.data
@@ -108,7 +100,7 @@ def test_images_of_a_published_year_show_its_documented_changes() -> None:
     levels = measured("Atom_C2558", "pf-statefull", "history")
     order = [level.revision for level in levels]
     changes = [order.index(name) for name in ("r303643", "r309257")]
-    found = [screen(levels[:i], levels[i]) for i in range(1, len(levels))]
+    found = [screen(levels[: i + 1]) for i in range(1, len(levels))]
     covered = [
         [change for change in changes if order.index(one.good) < change <= i]
         for i, one in enumerate(found, 1)
