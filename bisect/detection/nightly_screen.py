@@ -96,7 +96,8 @@ def screen(
     # The tests below take images as independent.
     past = segment_boots(before, local, (image_sd, IMAGE_WEIGHT), correlations=(0.0,))
     y, scatter = local_levels(boots, [*local, local[-1]][: len(boots)])
-    variance = past.noise.image**2 + scatter**2 / (~np.isnan(boots)).sum(axis=1)
+    count = (~np.isnan(boots)).sum(axis=1)
+    variance = past.noise.image**2 + scatter**2 / count
     if len(images) == 1:
         return _unchanged(levels, past.noise)
     start = max(_start(past), len(y) - 1 - _BASELINE)
@@ -116,7 +117,8 @@ def screen(
     agreed = _agreed(y, variance, min_effect)
     if agreed is not None:
         found = _result(agreed, images, y)
-        effect = _effect(agreed, merged)
+        counts = int(count[: -agreed.window].sum()), int(count[-agreed.window :].sum())
+        effect = _effect(agreed.ln_ratio, agreed.error, agreed.p, counts)
         return replace(found, images=len(y) - 1, noise=past.noise, agreed=effect)
     # The slow mode may have ended, or begun, with the latest images.
     mixed = local[-MIX_IMAGES:][0] or local[-1]
@@ -236,19 +238,10 @@ def _agreed(y: Floats, variance: Floats, min_effect: float) -> _WindowTest | Non
     )
 
 
-def _effect(test: _WindowTest, images: Sequence[Level]) -> Effect:
-    """The difference of the images, with its 95 % interval; without a scenario."""
-    boots = [len(image.ln_pps) for image in images]
-    reach = Z_95 * test.error
-    return Effect(
-        "",
-        test.ln_ratio,
-        test.ln_ratio - reach,
-        test.ln_ratio + reach,
-        test.p,
-        sum(boots[: -test.window]),
-        sum(boots[-test.window :]),
-    )
+def _effect(ln_ratio: float, error: float, p: float, counts: tuple[int, int]) -> Effect:
+    """A difference with its 95 % interval and the boots of both sides; without a scenario."""
+    reach = Z_95 * error
+    return Effect("", ln_ratio, ln_ratio - reach, ln_ratio + reach, p, *counts)
 
 
 def _result(test: _WindowTest, images: Sequence[Sequence[Level]], y: Floats) -> ScreenResult:
@@ -289,12 +282,5 @@ def _mix_changed(boots: Floats, y: Floats, modes: BootModes) -> Effect | None:
     shares = table[:, 0] / table.sum(axis=1)
     moved = -modes.gap * float(shares[1] - shares[0])
     error = modes.gap * math.sqrt(float((shares * (1 - shares) / table.sum(axis=1)).sum()))
-    return Effect(
-        scenario="",
-        ln_ratio=moved,
-        low=moved - Z_95 * error,
-        high=moved + Z_95 * error,
-        p=max(float(stats.fisher_exact(table).pvalue), 1e-12),
-        good_boots=int(table[0].sum()),
-        bad_boots=int(table[1].sum()),
-    )
+    p = max(float(stats.fisher_exact(table).pvalue), 1e-12)
+    return _effect(moved, error, p, (int(before.sum()), int(after.sum())))
