@@ -52,7 +52,6 @@ def test_intervals_have_90_percent_coverage(image: float) -> None:
     [
         ([[1.0, 2.0]], "two images or more are needed"),
         ([[1.0], [2.0]], "one of them with two: found 1, 1"),
-        ([[1.0, math.nan], [2.0]], "a value is not a number"),
         ([[1.0, 1.0], [1.0]], "equal to the last digit"),
     ],
 )
@@ -67,8 +66,6 @@ def test_required_boots_follow_from_both_scatters() -> None:
     assert need(0.05, 0.008, 0.01).boots == 4
     assert need(0.05, 0.01, 0.01).boots is None
     assert need(0.05, 0.01, 0.01).images == 3
-    with pytest.raises(ValueError, match="expected a positive ln ratio"):
-        need(0.0, 0.01, 0.01)
 
 
 def test_smallest_drop_has_its_stated_power() -> None:
@@ -78,5 +75,3 @@ def test_smallest_drop_has_its_stated_power() -> None:
     noncentrality = drop / (0.01 * math.sqrt(2 / 5))
     power = stats.nct.sf(stats.t.ppf(0.95, df), df, noncentrality)
     assert power == pytest.approx(0.8, abs=0.02)
-    with pytest.raises(ValueError, match="1 boots a side"):
-        variance_components.detectable(0.0, 0.01, 1)
