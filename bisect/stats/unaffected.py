@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from functools import lru_cache
 
 from scipy import special
 
@@ -35,10 +34,5 @@ def is_unaffected(before: Sequence[float], since: float, change: float) -> bool:
     squares = math.fsum((level - middle) ** 2 for level in before)
     variance = (IMAGE_WEIGHT * IMAGE_SD**2 + squares) / freedom
     error = math.sqrt(variance * (1 + 1 / len(before)))
-    off, seen = _quantiles(freedom)
+    off, seen = map(float, special.stdtrit(freedom, (_ALIKE, _SEEN)))
     return abs(since - middle) <= off * error and change >= (off + seen) * error
-
-
-@lru_cache
-def _quantiles(freedom: float) -> tuple[float, float]:
-    return float(special.stdtrit(freedom, _ALIKE)), float(special.stdtrit(freedom, _SEEN))
