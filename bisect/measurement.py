@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from netbisect.bisect.model.detection_results import DifferenceVerdict, RepeatedDifference
+from netbisect.bisect.model.detection_results import DifferenceVerdict, LevelDifference
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.evidence import Evidence, Observation
 from netbisect.bisect.model.jobs import MeasureJob
@@ -240,14 +240,16 @@ def worst_verdict(job: MeasureJob, measured: MeasureResult) -> DifferenceVerdict
     )
 
 
-def compare_repeats(first: Sequence[Effect], second: Sequence[Effect]) -> list[RepeatedDifference]:
-    """Compares the two runs of a repeated measurement by scenario."""
+def compare_repeats(
+    first: Sequence[Effect], second: Sequence[Effect]
+) -> dict[str, LevelDifference]:
+    """Compares the two runs of a repeated measurement: second minus first, by scenario."""
     later = {effect.scenario: effect for effect in second}
-    found = []
+    found = {}
     for one in first:
         other = later.get(one.scenario)
         if other is not None:
             change = other.ln_ratio - one.ln_ratio
             reach = math.hypot(*((effect.high - effect.low) / 2 for effect in (one, other)))
-            found.append(RepeatedDifference(one.scenario, change, change - reach, change + reach))
+            found[one.scenario] = LevelDifference(change, change - reach, change + reach)
     return found

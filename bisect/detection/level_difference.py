@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from netbisect.bisect.model.detection_results import LevelDifference
 from netbisect.bisect.model.entities import Noise
 
 _TWO_SIDED = 1.96
@@ -22,21 +23,6 @@ class LevelEstimate:
     """Variance of that mean, from boot noise alone."""
     images: float = 1.0
     """Effective number of images."""
-
-
-@dataclass(frozen=True, slots=True)
-class LevelDifference:
-    """Difference of two levels."""
-
-    ln_ratio: float
-    low: float
-    high: float
-    """Ends of the 95 % interval."""
-
-    @property
-    def clear(self) -> bool:
-        """Whether the interval excludes zero."""
-        return self.low * self.high > 0
 
 
 def pooled(some: Sequence[LevelEstimate], noise: Noise) -> LevelEstimate | None:

@@ -141,20 +141,18 @@ class DifferenceVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatedDifference:
-    """A difference measured twice with separate boots; ln ratios."""
+class LevelDifference:
+    """Difference of two levels, or of two differences."""
 
-    scenario: str
     ln_ratio: float
-    """Second run minus first run."""
     low: float
     high: float
-    """Ends of the 95 % interval, from boot noise."""
+    """Ends of the 95 % interval."""
 
     @property
-    def consistent(self) -> bool:
-        """Whether the interval includes zero."""
-        return self.low <= 0 <= self.high
+    def clear(self) -> bool:
+        """Whether the interval excludes zero."""
+        return self.low * self.high > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Self
 
-from netbisect.bisect.detection.level_difference import (
-    LevelDifference,
-    LevelEstimate,
-    level_difference,
-)
-from netbisect.bisect.model.detection_results import LevelStep, SeriesHealth
+from netbisect.bisect.detection.level_difference import LevelEstimate, level_difference
+from netbisect.bisect.model.detection_results import LevelDifference, LevelStep, SeriesHealth
 from netbisect.bisect.model.entities import Level, Noise, SeriesName
 from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.model.types import Hash, Time, short_label

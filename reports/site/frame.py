@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from netbisect.bisect.detection.level_difference import LevelDifference
+from netbisect.bisect.model.detection_results import LevelDifference
 from netbisect.bisect.model.results import Effect
 from netbisect.reports.model.types import HASH_LENGTH, AlertSummary
 from netbisect.reports.render import words

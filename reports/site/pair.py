@@ -10,11 +10,8 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 
-from netbisect.bisect.detection.level_difference import (
-    LevelDifference,
-    LevelEstimate,
-    level_difference,
-)
+from netbisect.bisect.detection.level_difference import LevelEstimate, level_difference
+from netbisect.bisect.model.detection_results import LevelDifference
 from netbisect.bisect.model.entities import Level
 from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.model.series import SeriesDocument

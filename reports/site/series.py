@@ -11,8 +11,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from netbisect.bisect.detection.level_difference import LevelDifference
-from netbisect.bisect.model.detection_results import LevelStep
+from netbisect.bisect.model.detection_results import LevelDifference, LevelStep
 from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.model.series import EpochDocument, LevelDocument, SeriesDocument
 from netbisect.reports.model.types import HASH_LENGTH, AlertSummary

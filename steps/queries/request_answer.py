@@ -229,12 +229,12 @@ def repeats(names: Names, parts: Sequence[JobRecord]) -> list[SecondRun]:
                 by_run.setdefault(key, {})[one.run] = held
     return [
         SecondRun(
-            testbed, one.scenario, names.label(revision),
-            one.ln_ratio, one.low, one.high, one.consistent,
+            testbed, scenario, names.label(revision),
+            one.ln_ratio, one.low, one.high, not one.clear,
         )
         for (testbed, revision), runs in by_run.items()
         if {1, 2} <= set(runs)
-        for one in measurement.compare_repeats(runs[1].effects, runs[2].effects)
+        for scenario, one in measurement.compare_repeats(runs[1].effects, runs[2].effects).items()
     ]  # fmt: skip
 
 
