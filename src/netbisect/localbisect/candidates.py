@@ -8,9 +8,9 @@ from typing import Any
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.search import prior
-from netbisect.localbisect import overlay
+from netbisect.localbisect.overlay import read_overlays
 from netbisect.localbisect.repository import Repository
-from netbisect.localbisect.search import CandidateCommit, SearchSpec
+from netbisect.localbisect.search import CandidateCommit, OverlaySpec, SearchSpec
 
 _ELSEWHERE = 0.02
 """Weight of a commit that touches no matching path."""
@@ -23,8 +23,8 @@ def resolve_search(
     overlays: Sequence[str],
     options: Mapping[str, Any],
     warn: Callable[[str], None],
-) -> tuple[SearchSpec, list[overlay.OverlayPatch]]:
-    """The search in a repository, and its overlay patches.
+) -> tuple[SearchSpec, dict[OverlaySpec, bytes]]:
+    """The search in a repository, and the contents of its overlays.
 
     Revisions and overlays are as given by the user; `options` are the other fields of the search.
     Warns of paths that match nothing.
@@ -45,14 +45,14 @@ def resolve_search(
     kept = without_repeated_trees(first, commits, repository.trees(first, last))
     line = zip(kept, prior_weights(kept, options["paths"]), strict=True)
     everything, run = ([first, *(one.revision for one in some)] for some in (commits, kept))
-    patches = overlay.read_overlays(overlays, repository, everything, run)
+    patches = read_overlays(overlays, repository, everything, run)
     spec = SearchSpec(
         good=first,
         bad=last,
         line=tuple(CandidateCommit(one.revision, one.subject, weight) for one, weight in line),
         commits=len(commits),
         good_subject=repository.commit(first).subject,
-        overlays=tuple(patch.overlay for patch in patches),
+        overlays=tuple(patches),
         **options,
     )
     return spec, patches

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from netbisect.bisect.model.entities import Boot, Failure, Kernel, Reaction, Sample, Stage
@@ -21,7 +21,7 @@ from netbisect.localbisect import command, overlay, search
 from netbisect.localbisect.command import BudgetError, MeasurementError, SearchStoppedError
 from netbisect.localbisect.log import SearchLog
 from netbisect.localbisect.repository import Worktree
-from netbisect.localbisect.search import METRIC, Entry
+from netbisect.localbisect.search import METRIC, Entry, OverlaySpec
 from netbisect.reports.render import words
 
 Report = Callable[[str], None]
@@ -55,7 +55,8 @@ class SearchSession:
     """Limit of all runs and builds in seconds, over all calls and devices; may be infinite."""
     report: Report
     """Prints a progress line."""
-    patches: Sequence[overlay.OverlayPatch] = ()
+    patches: Mapping[OverlaySpec, bytes]
+    """Contents of the overlays at the start of the search."""
     stop: threading.Event = field(default_factory=threading.Event)
     """Set to stop all devices."""
     lock: threading.RLock = field(default_factory=threading.RLock)

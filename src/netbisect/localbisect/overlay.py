@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -16,18 +16,10 @@ class OverlayError(UserError):
     """A patch cannot be used."""
 
 
-@dataclass(frozen=True, slots=True)
-class OverlayPatch:
-    """An overlay and its content at the start of the search."""
-
-    overlay: OverlaySpec
-    content: bytes
-
-
 def read_overlays(
     given: Sequence[str], repository: Repository, line: Sequence[str], run: Sequence[str]
-) -> list[OverlayPatch]:
-    """Reads patches given as FILE or FILE@FIRST..LAST.
+) -> dict[OverlaySpec, bytes]:
+    """Contents of the patches given as FILE or FILE@FIRST..LAST.
 
     Args:
         given: Values of --overlay.
@@ -39,7 +31,7 @@ def read_overlays(
         OverlayError: A file cannot be read or is not a patch, or the range is invalid.
         RepositoryError: FIRST or LAST is not a commit.
     """
-    found: list[OverlayPatch] = []
+    found: dict[OverlaySpec, bytes] = {}
     for text in given:
         path, ends = _parse(text)
         try:
@@ -49,14 +41,14 @@ def read_overlays(
             raise OverlayError(f"--overlay {path} cannot be read: {error.strerror}") from error
         except RepositoryError as error:
             raise OverlayError(f"--overlay {path} is not a patch for git: {error}") from error
-        if any(path.name == patch.overlay.name for patch in found):
+        if any(path.name == other.name for other in found):
             raise OverlayError(
                 f"--overlay {path}: expected patches of different names, found two {path.name}"
             )
         overlay = OverlaySpec(path.name, sha256(content).hexdigest())
         if ends is not None:
             overlay = _restrict(overlay, text, ends, repository, (line, run))
-        found.append(OverlayPatch(overlay, content))
+        found[overlay] = content
     return found
 
 
@@ -94,21 +86,20 @@ def _restrict(
 
 
 def apply_overlays(
-    worktree: Worktree, patches: Sequence[OverlayPatch], spec: SearchSpec, revision: str
-) -> tuple[str, ...]:
+    worktree: Worktree, patches: Mapping[OverlaySpec, bytes], spec: SearchSpec, revision: str
+) -> list[str]:
     """Applies the patches that a checked-out revision needs and lacks; returns their names.
 
     Raises OverlayError if a patch does not apply.
     """
     applied: list[str] = []
-    for patch in (one for one in patches if spec.is_for(one.overlay, revision)):
-        name = patch.overlay.name
+    for overlay, content in patches.items():
         try:
-            if worktree.apply(patch.content):
-                applied.append(name)
+            if spec.is_for(overlay, revision) and worktree.apply(content):
+                applied.append(overlay.name)
         except RepositoryError as error:
             raise OverlayError(
-                f"--overlay {name} neither applies nor is already present: {error}; "
-                f"{name}@FIRST..LAST restricts it to a range"
+                f"--overlay {overlay.name} neither applies nor is already present: {error}; "
+                f"{overlay.name}@FIRST..LAST restricts it to a range"
             ) from error
-    return tuple(applied)
+    return applied
