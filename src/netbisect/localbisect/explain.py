@@ -90,16 +90,10 @@ def search_status(entries: Sequence[Entry], trial: Trial | None = None) -> Searc
     if not search.spec_of(entries).line:
         return SearchStatus(search.EQUAL_ENDS)
     _, job, evidence, prices = _state(entries)
-    if isinstance(job, BisectJob):
-        return _searching(job, evidence, prices, trial)
-    move = plan.next_move(job, evidence, prices)
-    assert not isinstance(move, Wait), "no trial to wait for"
-    return SearchStatus(move)
-
-
-def _searching(
-    job: BisectJob, evidence: Evidence, prices: Prices, trial: Trial | None = None
-) -> SearchStatus:
+    if isinstance(job, CompareJob):
+        move = plan.next_move(job, evidence, prices)
+        assert not isinstance(move, Wait), "no trial to wait for"
+        return SearchStatus(move)
     seen = plan.forecast(job, evidence, prices, trial)
     if not isinstance(seen.move, Trial):
         return SearchStatus(seen.move, seen.posterior)
