@@ -7,6 +7,7 @@ import json
 import math
 import shlex
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,24 +28,16 @@ class MeasureError(ValueError):
     """`measure` failed, or what it printed is no measurement; one sentence."""
 
 
+@dataclass(slots=True)
 class ScenarioCommands:
     """The commands of one run of a scenario."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        hosts: Mapping[str, Machine],
-        variables: Mapping[str, object],
-        seconds: float,
-    ) -> None:
-        """Runs nothing yet.
-
-        `hosts` are the machines by their part: dut, generator, receiver; a run lasts `seconds`.
-        """
-        self._scenario = scenario
-        self._hosts = hosts
-        self._variables = dict(variables)
-        self._seconds = seconds
+    scenario: Scenario
+    hosts: Mapping[str, Machine]
+    """By part: dut, generator, receiver."""
+    variables: dict[str, object]
+    seconds: float
+    """Duration of the run."""
 
     def prepare(self) -> None:
         """Cleans up after an interrupted run, and prepares the machines.
@@ -54,11 +47,11 @@ class ScenarioCommands:
             LabFault: a command failed.
         """
         self.clean_up()
-        for command in self._scenario.prepare:
+        for command in self.scenario.prepare:
             try:
                 self._run(command, "--foreground")
             except CommandError as error:
-                raise failed_preparation(command, error, self._scenario.name) from error
+                raise failed_preparation(command, error, self.scenario.name) from error
 
     def clean_up(self) -> None:
         """Runs `clean_up`; failures are ignored.
@@ -66,7 +59,7 @@ class ScenarioCommands:
         Raises:
             UnreachableError, HostKeyError: a host does not answer.
         """
-        for command in self._scenario.clean_up:
+        for command in self.scenario.clean_up:
             with contextlib.suppress(CommandError):
                 self._run(command)
 
@@ -81,16 +74,16 @@ class ScenarioCommands:
             UnreachableError, HostKeyError: a host does not answer.
             MeasureError: it failed, or printed no measurement.
         """
-        command = self._scenario.measure
+        command = self.scenario.measure
         if command is None:
             return {}
-        self._variables |= results
+        self.variables |= results
         try:
-            output = self._run(command, seconds=self._seconds)
+            output = self._run(command, seconds=self.seconds)
         except CommandError as error:
             raise MeasureError(f"measure on the {command.on} failed: {_reason(error)}") from error
         write_log(log.with_name(f"{log.name}.measure.json"), output)
-        return numbers(output, self._scenario.metrics) if self._scenario.metrics else {}
+        return numbers(output, self.scenario.metrics) if self.scenario.metrics else {}
 
     def _run(self, command: HostCommand, *options: str, seconds: float = 0.0) -> str:
         """Runs a script on its host; returns its standard output. Raises what `Machine.run` raises.
@@ -100,8 +93,8 @@ class ScenarioCommands:
         `options` are those of timeout(1), which without `--foreground` waits on FreeBSD for all
         programs that the script leaves in the background.
         """
-        machine = self._hosts[command.on]
-        variables = self._variables.items()
+        machine = self.hosts[command.on]
+        variables = self.variables.items()
         assignments = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables)
         for folder in {path.rpartition("/")[0] for path in machine.programs.values()}:
             assignments += f"PATH={shlex.quote(folder)}:$PATH\n"
