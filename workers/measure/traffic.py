@@ -91,23 +91,15 @@ class _Order:
     share: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
 class TrafficRunner:
     """The generators and receivers of one testbed."""
 
-    def __init__(
-        self,
-        testbed: Testbed,
-        connections: Connections,
-        find: Callable[[str], ports.Interface],
-        logs: Path,
-    ) -> None:
-        """Starts nothing yet; `find` gives the interface of a part of the testbed."""
-        self._testbed = testbed
-        self._find = find
-        self._logs = logs
-        self._machines = {
-            part: connections.machine(address) for part, (address, _) in testbed.ports.items()
-        }
+    testbed: Testbed
+    connections: Connections
+    find: Callable[[str], ports.Interface]
+    """The interface of a part of the testbed."""
+    logs: Path
 
     def run(self, scenario: Scenario, name: str, seconds: float) -> pktgen.Outputs:
         """Sends packets; returns the output of all pkt-gens.
@@ -120,7 +112,7 @@ class TrafficRunner:
         Raises:
             LabFault: the run did not take place.
         """
-        timing, mixed = self._testbed.timing, bool(traffic_of(scenario).mix)
+        timing, mixed = self.testbed.timing, bool(traffic_of(scenario).mix)
         # A pkt-gen that ends resets its port, also for those that send from its other rings, so all
         # of a mix are ended together (and a receiver on their host with them).
         longest = max(seconds, timing.run_timeout) if mixed else seconds
@@ -150,7 +142,7 @@ class TrafficRunner:
         Raises:
             LabFault: no packets.
         """
-        longest = self._testbed.timing.run_timeout + seconds
+        longest = self.testbed.timing.run_timeout + seconds
         with self._flows(scenario, name, longest, seconds) as flows:
             if not self._wait_for(flows.sending, flows.receiving, _flowing):
                 dry = [one.who for one in flows.receiving if not _flowing(one.output)]
@@ -175,11 +167,11 @@ class TrafficRunner:
         Raises:
             LabFault: a machine does not answer, a command failed, or a port was not found.
         """
-        timing = self._testbed.timing
-        self._logs.mkdir(parents=True, exist_ok=True)
+        timing = self.testbed.timing
+        self.logs.mkdir(parents=True, exist_ok=True)
         # Ends every pkt-gen, even if this process dies.
         limit = ["timeout", "-s", "INT", f"{math.ceil(timing.run_timeout + more)}"]
-        with bench_faults(self._testbed), contextlib.ExitStack() as stack:
+        with bench_faults(self.testbed), contextlib.ExitStack() as stack:
 
             def start(orders: Iterable[_Order]) -> list[PktGen]:
                 return [stack.enter_context(self._running(one, limit, name)) for one in orders]
@@ -194,8 +186,9 @@ class TrafficRunner:
     @contextlib.contextmanager
     def _running(self, order: _Order, limit: list[str], name: str) -> Iterator[PktGen]:
         end = f"{order.part} {order.mark}".strip()
-        log = self._logs / f"{name}.{end.replace('generator', 'sender').replace(' ', '-')}"
-        machine, who = self._machines[order.part], self._testbed.roles[order.part]
+        log = self.logs / f"{name}.{end.replace('generator', 'sender').replace(' ', '-')}"
+        machine = self.connections.machine(self.testbed.ports[order.part][0])
+        who = self.testbed.roles[order.part]
         who += f" ({order.mark})" if order.mark else ""
         with machine.running([*limit, *order.command], log) as process:
             yield PktGen(who, machine, process, log, order.share, order.port)
@@ -211,7 +204,7 @@ class TrafficRunner:
 
         False if one of `alive` has ended, or after `limit` seconds besides `link_wait`.
         """
-        deadline = time.monotonic() + self._testbed.timing.link_wait + limit
+        deadline = time.monotonic() + self.testbed.timing.link_wait + limit
         while time.monotonic() < deadline and all(one.process.poll() is None for one in alive):
             if all(holds(one.output) for one in among):
                 return True
@@ -219,9 +212,9 @@ class TrafficRunner:
         return False
 
     def _receivers(self) -> Iterator[_Order]:
-        wait = self._testbed.timing.link_wait
-        for part, host in self._testbed.hosts("receiver").items():
-            port = self._find(part).name
+        wait = self.testbed.timing.link_wait
+        for part, host in self.testbed.hosts("receiver").items():
+            port = self.find(part).name
             yield _Order(part, pktgen.receiver_command(port, wait, host), port)
 
     def _senders(self, scenario: Scenario, seconds: float) -> list[_Order]:
@@ -230,14 +223,15 @@ class TrafficRunner:
         Raises:
             LabFault: a port has fewer rings than a mix has sizes.
         """
-        testbed, traffic = self._testbed, traffic_of(scenario)
+        testbed, traffic = self.testbed, traffic_of(scenario)
         number, offered = len(testbed.generators), testbed.offered_rate(traffic)
         wait = testbed.timing.link_wait
         orders = []
         for part, host in testbed.hosts("generator").items():
-            port, beyond = self._find(part), testbed.wires[part]
-            macs = port.mac, testbed.ports[beyond][1].mac or self._find(beyond).mac
-            if why := lacking_rings(self._machines[part], port.name, len(traffic.mix)):
+            port, beyond = self.find(part), testbed.wires[part]
+            macs = port.mac, testbed.ports[beyond][1].mac or self.find(beyond).mac
+            machine = self.connections.machine(host.address)
+            if why := lacking_rings(machine, port.name, len(traffic.mix)):
                 raise LabFault(Fault.SCENARIO, f"{scenario.name}: {testbed.roles[part]}: {why}")
             for ring, (size, share) in enumerate(traffic.sizes.items()):
                 rate = offered * share / number
