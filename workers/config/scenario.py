@@ -8,13 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from netbisect.bisect.model.metric import (
-    SETTINGS_MARK,
-    SeriesMetric,
-    metric_of,
-    scenario_of,
-    split_settings,
-)
+from netbisect.bisect.model.metric import SETTINGS_MARK, metric_of, scenario_of, split_settings
 from netbisect.workers.config import toml
 from netbisect.workers.config.custom_measurement import HostCommand, MetricTable
 from netbisect.workers.config.pktgen_options import parse_range
@@ -256,16 +250,15 @@ class Scenario:
         for one in self.metrics:
             if one.metric == metric:
                 return f"{one.title or one.name}, {self.title}"
-        raise FileError(f"scenario {self.name!r} has no metric {_described(metric)}")
+        raise FileError(
+            f"scenario {self.name!r} has no metric {metric.name!r} in {metric.unit!r}, "
+            f"{metric.better} is better"
+        )
 
     @property
     def depends_on_ports(self) -> bool:
         """Whether a sysctl name contains a port."""
         return any("{" in key for key in (*self.sysctls, *self.optional))
-
-
-def _described(metric: SeriesMetric) -> str:
-    return f"{metric.name!r} in {metric.unit!r}, {metric.better} is better"
 
 
 def settings_of(name: str) -> NamedSettings:
