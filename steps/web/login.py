@@ -7,6 +7,7 @@ name or address that another user cannot claim.
 from __future__ import annotations
 
 import ipaddress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from buildbot.util.twisted import async_to_deferred
 from buildbot.www.auth import AuthBase, CustomAuth, NoAuth
 from buildbot.www.authz.roles import RolesFromBase
 from twisted.cred.error import UnauthorizedLogin
+from twisted.internet.defer import DeferredSemaphore
+from twisted.python import log
+from twisted.web.error import Error
 from twisted.web.guard import BasicCredentialFactory
 
 from netbisect.steps.requests.rate_limit import LoginBackoff
@@ -30,6 +34,8 @@ from netbisect.workers.config.toml import FileError
 _LONGEST = 72
 """Bytes of a password that bcrypt uses."""
 _NO_HASH = b"$2b$12$" + 53 * b"."
+OAUTH_SECONDS = 10.0
+"""Time limit of a call to an OAuth server; Buildbot sets none."""
 
 
 class _FromAddress(BasicCredentialFactory):
@@ -89,6 +95,24 @@ def _known_as(auth: type[Any], key: str) -> type[Any]:
     """An OAuth login whose only identity is the value of `key`."""
 
     class Known(auth):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            # A silent server would take all threads of the pool, which the pages need too.
+            self._few = DeferredSemaphore(2)
+
+        @async_to_deferred
+        async def verifyCode(self, code: bytes) -> Any:
+            try:
+                return await self._few.run(super().verifyCode, code)
+            except (OSError, LookupError, TypeError) as error:
+                log.msg(f"a login by {self.name} failed: {error!r}")
+                raise Error(502, f"{self.name} did not confirm the login".encode()) from error
+
+        def createSessionFromToken(self, token: dict[str, Any]) -> Any:
+            session = super().createSessionFromToken(token)
+            session.request = partial(session.request, timeout=OAUTH_SECONDS)
+            return session
+
         def getUserInfoFromOAuthClient(self, c: Any) -> dict[str, Any]:
             user = super().getUserInfoFromOAuthClient(c)
             return {"username": user[key], "email": user[key], "full_name": user[key]}

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import socket
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import bcrypt
 import pytest
+import requests
 from click.testing import Result
 from programs import netbisect
 from service_fixtures import SETTINGS
@@ -21,6 +24,7 @@ from netbisect.steps.service.rights import Right, parse_rights
 from netbisect.steps.service.secrets import read_htpasswd
 from netbisect.steps.service.settings import load_settings
 from netbisect.steps.service.web_settings import LoginSettings
+from netbisect.steps.web import login
 from netbisect.steps.web.login import (
     HtpasswdAuth,
     client_network,
@@ -180,6 +184,26 @@ def test_errors_about_htpasswd_files_contain_no_password(
     assert "secret" not in str(error.value)
 
 
+def make_oauth(folder: Path, kind: str) -> Any:
+    secret = folder / "secret"
+    secret.write_text("secret\n")
+    secret.chmod(0o600)
+    server = "https://git.invalid" if kind == "gitlab" else ""
+    oauth = LoginSettings(kind, None, "id", secret, server)
+    settings = load_settings(folder / "netbisect.toml")
+    return make_auth(replace(settings, web=replace(settings.web, login=oauth)))
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab", "google"])
+def test_a_silent_oauth_server_is_not_waited_for_without_limit(
+    folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(login, "OAUTH_SECONDS", 0.1)
+    session = make_oauth(folder, kind).createSessionFromToken({"access_token": "token"})
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(requests.Timeout):
+        session.get(f"http://127.0.0.1:{silent.getsockname()[1]}/user")
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "known"),
     [
@@ -191,13 +215,7 @@ def test_errors_about_htpasswd_files_contain_no_password(
 def test_oauth_users_are_known_by_an_unforgeable_name(
     folder: Path, kind: str, name: str, known: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secret = folder / "secret"
-    secret.write_text("secret\n")
-    secret.chmod(0o600)
-    server = "https://git.invalid" if kind == "gitlab" else ""
-    login = LoginSettings(kind, None, "id", secret, server)
-    settings = load_settings(folder / "netbisect.toml")
-    auth = make_auth(replace(settings, web=replace(settings.web, login=login)))
+    auth = make_oauth(folder, kind)
     claims = {"username": name, "email": "root@elsewhere.invalid"}
     monkeypatch.setattr(type(auth).__mro__[1], "getUserInfoFromOAuthClient", lambda *_: claims)
 
