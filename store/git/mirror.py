@@ -30,6 +30,8 @@ _WRITTEN = ("HEAD", "config", "objects", "packed-refs", "refs")
 """What git writes in a clone; others may be a person's."""
 _PROGRESS_SECONDS = 10.0
 """Interval of progress messages during the first fetch."""
+_SSH_FAILED = "fatal: Could not read from remote repository."
+"""Last message of git about a connection that failed; the line before it says why."""
 
 
 class HistoryError(UserError):
@@ -291,8 +293,10 @@ def _is_written_whole(path: Path) -> bool:
 
 
 def _reason(lines: Iterable[str], status: int) -> str:
-    """The error message among the lines that git printed."""
+    """The error message among the lines that git and ssh printed."""
     printed = [line.strip() for line in lines if line.strip()]
+    if _SSH_FAILED in printed[1:]:
+        printed = [printed[printed.index(_SSH_FAILED, 1) - 1]]
     reasons = [line for line in printed if line.startswith(("fatal:", "error:"))] or printed
     if not reasons:
         return f"git ended with status {status}"

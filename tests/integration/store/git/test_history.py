@@ -305,6 +305,8 @@ def test_an_unreadable_or_empty_repository_and_a_full_folder_are_reported(
     assert "\n" not in str(caught.value)
     with pytest.raises(HistoryError, match="is not the URL of a repository"):
         History(tmp_path / "clone", "--upload-pack=true").update()
+    with pytest.raises(HistoryError, match=r"read: connect to host .* Connection refused$"):
+        History(tmp_path / "clone", "ssh://127.0.0.1:1/src").update()
     history.url = str(tree.directory)
     with pytest.raises(HistoryError, match=r"has no commits yet$"):
         history.update()
