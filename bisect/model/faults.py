@@ -123,13 +123,13 @@ RULES: dict[Fault, Rule] = {
         reaction=_QUARANTINE,
     ),
     Fault.UNFIT: Rule(
-        "the DUT is not set up for its boot method",
+        "the DUT is not set up for its boot method, or its file system is read-only",
         "Compare `deploy` and its table in the lab file with the disks of the DUT.",
         _DEPLOY,
         reaction=_QUARANTINE,
     ),
     Fault.COMMAND: Rule(
-        "a command on a machine fails or hangs, or a port is not found",
+        "any other command on a machine fails or hangs, or a port of the DUT is not found",
         "Run `netbisect-lab doctor`.",
         tries=2,
     ),
@@ -167,7 +167,7 @@ RULES: dict[Fault, Rule] = {
         reaction=_QUARANTINE,
     ),
     Fault.POWER_SWITCH: Rule(
-        "the power switch of a DUT that does not answer is missing or fails",
+        "the power switch is missing or fails, and the DUT does not come back",
         "Switch the machine on, and try the command `power.cycle` of the lab file.",
         reaction=_QUARANTINE,
     ),
@@ -190,7 +190,7 @@ RULES: dict[Fault, Rule] = {
         reaction=_SKIP,
     ),
     Fault.GENERATOR_DIES: Rule(
-        "the generator does not answer, or stops in the middle of a run",
+        "the generator does not answer, lacks its port, or stops in the middle of a run",
         "Look at the generator.",
         _BENCH,
         tries=2,
@@ -198,7 +198,7 @@ RULES: dict[Fault, Rule] = {
         says=r"(^|: )the sender reports ",
     ),
     Fault.RECEIVER_DIES: Rule(
-        "the receiver does not answer, or stops in the middle of a run",
+        "the receiver does not answer, lacks its port, or stops in the middle of a run",
         "Look at the receiver.",
         _BENCH,
         tries=2,

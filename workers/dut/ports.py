@@ -179,4 +179,7 @@ class PortFinder:
                 return self._known[address].find(port)
         wanted = [one for other, one in self._ports.values() if other == address]
         self._known[address] = read_inventory(self._connections.machine(address), wanted)
-        return self._known[address].find(port)
+        try:
+            return self._known[address].find(port)
+        except PortNotFoundError as error:
+            raise PortNotFoundError(f"{address}: {error}", address) from None

@@ -13,6 +13,7 @@ from netbisect.bisect.model.faults import RULES, Fault
 from netbisect.workers.config.testbed import Testbed
 
 _NO_ROOM = "No space left on device"
+_READ_ONLY = "Read-only file system"
 _BAD_BUILDER = re.compile(
     rf"{_NO_ROOM}|disk quota exceeded|[Cc]annot allocate memory|out of memory"
     r"|(?:c?make|sh|env|bash|ninja)[^\n]*: (?:command )?not found|\bError 127\b|Error code 127\b"
@@ -78,13 +79,17 @@ class NoiseError(Exception):
 class MachineError(Exception):
     """A machine failed: it does not answer, or not as expected."""
 
+    def __init__(self, text: str, machine: str = "") -> None:
+        """`machine` is its ssh address; "" if unknown."""
+        super().__init__(text)
+        self.machine = machine
+
 
 class UnreachableError(MachineError):
     """A machine did not answer."""
 
     def __init__(self, machine: str, output: str = "") -> None:
-        super().__init__(f"{machine}: {output.strip() or 'no answer'}")
-        self.machine = machine
+        super().__init__(f"{machine}: {output.strip() or 'no answer'}", machine)
 
 
 class HostKeyError(MachineError):
@@ -96,7 +101,7 @@ class CommandError(MachineError):
 
     def __init__(self, machine: str, command: str, status: int | None, output: str) -> None:
         how = "did not end in time" if status is None else f"exited with status {status}"
-        super().__init__(f"{machine}: `{command}` {how}: {output.strip() or 'no output'}")
+        super().__init__(f"{machine}: `{command}` {how}: {output.strip() or 'no output'}", machine)
         self.status = status
         self.output = output
 
@@ -104,24 +109,23 @@ class CommandError(MachineError):
 def lab_fault(stage: Stage, error: MachineError, fault: Fault = Fault.COMMAND) -> LabFault:
     """The fault of an exception at a stage.
 
-    An unknown host key and a full disk take precedence over `fault`.
+    An unknown host key, and a disk that cannot be written, take precedence over `fault`.
     """
     log = error.output if isinstance(error, CommandError) else ""
     if isinstance(error, HostKeyError):
         fault = Fault.HOST_KEY
-    elif stage is Stage.DEPLOY and _NO_ROOM in log:
+    elif stage is not Stage.BENCH and _NO_ROOM in log:
         fault = Fault.DISK_FULL
+    elif stage is not Stage.BENCH and _READ_ONLY in log:
+        fault = Fault.UNFIT
     return LabFault(fault, str(error), log, stage=stage)
 
 
 def bench_fault(error: MachineError, testbed: Testbed) -> LabFault:
-    """The fault of an error during a run."""
-    fault = Fault.COMMAND
-    if isinstance(error, UnreachableError):
-        names = {host.address: Fault.RECEIVER_DIES for host in testbed.receivers}
-        names |= {host.address: Fault.GENERATOR_DIES for host in testbed.generators}
-        fault = names.get(error.machine, fault)
-    return lab_fault(Stage.BENCH, error, fault)
+    """The fault of an error during a run; one of a traffic host is not the revision's."""
+    names = {host.address: Fault.RECEIVER_DIES for host in testbed.receivers}
+    names |= {host.address: Fault.GENERATOR_DIES for host in testbed.generators}
+    return lab_fault(Stage.BENCH, error, names.get(error.machine, Fault.COMMAND))
 
 
 @contextlib.contextmanager

@@ -65,7 +65,7 @@ def test_missing_parts_of_a_testbed_are_reported(running_lab: RunningLab) -> Non
         line_rate_pps=148_809_524,
     )
     found = checks(replace(running_lab.lab, testbeds=(first, second)))
-    ports = "no interface called ix7; found igb2 00:08:a2:09:33:da, igb3 "
+    ports = "c2558-dut: no interface called ix7; found igb2 00:08:a2:09:33:da, igb3 "
     for where, what, message in (
         ("c2558", "ingress c2558-dut", ports),
         ("c2558", "power", "the lab file names no switch"),

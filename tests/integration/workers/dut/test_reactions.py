@@ -18,9 +18,9 @@ from netbisect.bisect.model.faults import RULES, Fault
 from netbisect.demo.lab.faults import InjectedFault as Broken
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.builder import Builder
-from netbisect.workers.config.dut import NanoBsd
+from netbisect.workers.config.dut import NanoBsd, PortSelector
 from netbisect.workers.measure import trial as trial_module
-from netbisect.workers.transport.errors import build_fault
+from netbisect.workers.transport.errors import CommandError, build_fault, lab_fault
 
 if TYPE_CHECKING:  # pytest would collect it
     from netbisect.workers.config.testbed import Testbed
@@ -31,6 +31,7 @@ FORWARDING = ("inet4-forwarding",)
 PATIENCE = 2.0
 """Boot timeout in seconds for expected hangs; a successful boot takes a quarter."""
 
+UNKNOWN = PortSelector(interface="igb9")
 Change: TypeAlias = "Callable[[RunningLab, Testbed], Testbed]"
 
 
@@ -51,10 +52,12 @@ def with_another_good_kernel(_: RunningLab, testbed: Testbed) -> Testbed:
     return replace(testbed, dut=replace(testbed.dut, known_good="kernel.good"))
 
 
-def with_an_unknown_port(_: RunningLab, testbed: Testbed) -> Testbed:
-    (host,) = testbed.generators
-    port = replace(host.port, interface="igb9", mac="")
-    return replace(testbed, generator=replace(host, port=port))
+def with_an_unknown_ingress(_: RunningLab, testbed: Testbed) -> Testbed:
+    return replace(testbed, dut=replace(testbed.dut, ingress=UNKNOWN))
+
+
+def with_an_unknown_receiver(_: RunningLab, testbed: Testbed) -> Testbed:
+    return replace(testbed, receiver=replace(testbed.receivers[0], port=UNKNOWN))
 
 
 def with_unknown_partitions(lab: RunningLab, testbed: Testbed) -> Testbed:
@@ -96,7 +99,7 @@ TRIALS = {
     Fault.DEPLOYMENT: Broke(DUT, Broken.LOSES_WRITES, number=45, why=("is not what was sent",)),
     Fault.DISK_FULL: Broke(why=("/boot on c2558-dut has 0 MiB free; 1 are needed",)),
     Fault.UNFIT: Broke(change=with_unknown_partitions),
-    Fault.COMMAND: Broke(change=with_an_unknown_port),
+    Fault.COMMAND: Broke(change=with_an_unknown_ingress, why=("c2558-dut: no interface called",)),
     Fault.WRONG_KERNEL: Broke(
         DUT, Broken.IGNORES_NEXTBOOT, why=("the machine came back on kernel, not on kernel.nb-",)
     ),
@@ -137,7 +140,7 @@ TRIALS = {
     Fault.NO_GOOD_KERNEL: Broke(change=with_another_good_kernel, role="panic"),
     Fault.SCENARIO: Broke(scenario="broken", why=("stdin:1: syntax error",)),
     Fault.GENERATOR_DIES: Broke("e5-2650-gen", Broken.DIES_UNDER_LOAD, testbed="e5-2650"),
-    Fault.RECEIVER_DIES: Broke("e5-2650-rcv", Broken.DIES_UNDER_LOAD, testbed="e5-2650"),
+    Fault.RECEIVER_DIES: Broke(change=with_an_unknown_receiver, testbed="e5-2650"),
     Fault.PKT_GEN_DIES: Broke(
         GENERATOR,
         Broken.PKT_GEN_CRASHES,
@@ -330,14 +333,11 @@ def test_build_fault_gets_its_reaction(
     failure = failed(builder, place, sample_tree.revisions[4])
 
     rule = RULES[fault]
-    assert (failure.fault, failure.stage, failure.reaction) == (
-        fault.value,
-        rule.stage,
-        rule.reaction,
-    )
+    found = failure.fault, failure.stage, failure.reaction
+    assert found == (fault.value, rule.stage, rule.reaction)
 
 
-def test_missing_resources_are_the_build_hosts_fault() -> None:
+def test_missing_resources_are_the_hosts_fault() -> None:
     for output in (
         "/tmp/x.s: fatal error: error writing to file: No space left on device",
         "sh: ctfconvert: not found",
@@ -347,6 +347,8 @@ def test_missing_resources_are_the_build_hosts_fault() -> None:
         fault = build_fault(f"cc -c x.c\n{output}\n*** Error code 1", "x.c does not build")
         assert fault.reaction is Reaction.INFRA
         assert fault.why == f"the build host cannot build it: {output}"
+    error = CommandError("c2558-dut", "nextboot", 1, "/boot/nextboot.conf: Read-only file system")
+    assert lab_fault(Stage.BOOT, error).fault is Fault.UNFIT
 
 
 def test_clock_jump_on_the_worker_invalidates_the_run(
