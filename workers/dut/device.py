@@ -268,8 +268,7 @@ class DeviceUnderTest:
             return running
         if not self._silence:
             # The kernel before did not go down, so nothing is known of the one that was ordered.
-            self.say(f"{self.testbed.name}: it does not go down; power cycle")
-            return self.power_cycle(Stage.BOOT, mark=order)
+            return self._cycle_silent(Stage.BOOT, mark=order)
         output = self._tap.output()  # before the next boot adds to it
         running = self._cycle_silent(Stage.BOOT, " after the order to reboot")
         if running.environment.get(ORDER) == order:
@@ -350,16 +349,17 @@ class DeviceUnderTest:
 
     def _cycle_silent(self, stage: Stage, since: str = "", mark: str = "") -> RunningKernel:
         limit = self.testbed.timing.boot_timeout
-        self.say(f"{self.testbed.name}: no answer for {limit:g} s{since}; power cycle")
+        silent = self._silence and f"no answer for {limit:g} s{since}: {self._silence}"
+        self.say(f"{self.testbed.name}: {silent or 'it does not go down'}; power cycle")
         return self.power_cycle(stage, mark)
 
     def power_cycle(self, stage: Stage, mark: str = "") -> RunningKernel:
         """Cycles the power; returns the kernel that runs then, which is one without `mark`.
 
-        A management controller answers before it switches.
+        A management controller answers before it switches, or fails after it has switched.
 
         Raises:
-            LabFault: no switch, failed switch, or no answer afterwards.
+            LabFault: no switch, or no answer afterwards.
         """
         self._release(stage)
         if self.testbed.power is None:
@@ -367,16 +367,20 @@ class DeviceUnderTest:
             raise LabFault(Fault.POWER_SWITCH, why, stage=stage)
         self.machine.forget_connection()
         self._tap.note("power cycle")
-        why = power.cycle(self.testbed.power)
-        if why:
-            why = f"the power switch of {self.testbed.name} failed: {why}"
-            raise LabFault(Fault.POWER_SWITCH, why, stage=stage)
+        failure = power.cycle(self.testbed.power)
+        if failure:
+            failure = f"the power switch of {self.testbed.name} failed: {failure}"
         running = self._wait(stage, mark)
         if running is None:
             address = self.machine.address
             silence = self._silence or "it has not restarted"
             why = f"{address} does not come back after a power cycle: {silence}"
-            raise LabFault(Fault.UNREACHABLE, why, stage=stage)
+            output = self._tap.output()
+            fault = Fault.POWER_SWITCH if failure else Fault.UNREACHABLE
+            log = console_excerpt(find_panic(output), output)
+            raise LabFault(fault, failure or why, log, stage=stage)
+        if failure:
+            self.say(f"{failure}; the machine has come back nevertheless")
         return running
 
 

@@ -82,8 +82,8 @@ def test_machine_that_does_not_go_down_is_power_cycled(
 ) -> None:
     """The machine goes on answering, or hangs on its way down; the power cycle boots the kernel.
 
-    As with IPMI, the power goes off after the command has ended. The machines of the simulated lab
-    have no watchdog.
+    As with IPMI, the power goes off after the command has ended, here with an error. The machines
+    of the simulated lab have no watchdog.
     """
 
     def reboot(_: DeviceUnderTest) -> None:
@@ -91,7 +91,7 @@ def test_machine_that_does_not_go_down_is_power_cycled(
             c2558.control("break", DUT, fault)
 
     bed = c2558.testbed("c2558", boot_timeout=3.0)
-    late = f"(sleep 0.5; {shlex.join(bed.power.cycle)}) >/dev/null 2>&1 &"
+    late = f"(sleep 0.5; {shlex.join(bed.power.cycle)}) >/dev/null 2>&1 & exit 1"
     dut = replace(bed.dut, watchdog=60)
     one.testbed = replace(bed, power=Power(("sh", "-c", late)), dut=dut)
     monkeypatch.setattr(DeviceUnderTest, "_reboot", reboot)
