@@ -243,7 +243,8 @@ def pkt_gen_options(pkt_gen: str, usage: str, needed: Mapping[str, frozenset[str
     """
     has = pktgen_options.described(usage)
     if not has:
-        return CheckResult(False, f"{pkt_gen} -h prints no usage text")
+        printed = usage.strip().rpartition("\n")[2] or "nothing"
+        return CheckResult(False, f"{pkt_gen} -h prints no usage text, but: {printed}")
     lacks = [
         f"no option {', '.join(f'-{letter}' for letter in sorted(letters - has))} for {name}"
         for name, letters in needed.items()

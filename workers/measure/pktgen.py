@@ -109,7 +109,7 @@ def kept_rates(output: str) -> list[float]:
     if not rates:
         raise PktGenOutputError(
             f"none of its {len(lines)} lines reports a rate after the first {LEADING_LINES} "
-            f"and the last {TRAILING_LINES} are left out"
+            f"and the last {TRAILING_LINES} are left out{_reason(output)}"
         )
     return rates
 
@@ -137,8 +137,15 @@ def offered_rate(output: str) -> float:
     """
     rates = [rate for rate in all_rates(output) if rate > 0]
     if len(rates) < 4:  # noqa: PLR2004 - one of ramp, two of tail, one to count
-        raise PktGenOutputError(f"the sender reports {len(rates)} seconds of traffic")
+        why = f"the sender reports {len(rates)} seconds of traffic{_reason(output)}"
+        raise PktGenOutputError(why)
     return statistics.median(rates[1:-2])
+
+
+def _reason(output: str) -> str:
+    """Suffix of a message: the last line of an output without rates, if it is no `complaint`."""
+    last = output.strip().rpartition("\n")[2].strip()
+    return "" if not last or all_rates(output) or complaint(output) else f"; its last line: {last}"
 
 
 def total(output: str) -> int:

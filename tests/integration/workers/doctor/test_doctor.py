@@ -252,13 +252,9 @@ def test_dynamic_neighbour_entries_are_reported() -> None:
 
 
 def test_a_host_without_netmap_is_reported() -> None:
-    path = "/usr/bin/pkt-gen"
+    path, absent = "/usr/bin/pkt-gen", "there is no pkt-gen; it is in FreeBSD's port net/pkt-gen"
     for program, admode, message in (
-        (
-            "pkt-gen: Command not found.\n",
-            "0",
-            "there is no pkt-gen; it is in FreeBSD's port net/pkt-gen",
-        ),
+        ("pkt-gen: Command not found.\n", "0", absent),
         (path, None, f"{path}, but the kernel has no netmap"),
         (path, "2", "dev.netmap.admode=2: netmap is emulated, which is slow"),
     ):
@@ -266,4 +262,5 @@ def test_a_host_without_netmap_is_reported() -> None:
         assert not finding.good
         assert finding.found.startswith(message)
     usage = checkup.pkt_gen_options(path, "Segmentation fault\n", {})
-    assert (usage.good, usage.found) == (False, f"{path} -h prints no usage text")
+    text = f"{path} -h prints no usage text, but: Segmentation fault"
+    assert (usage.good, usage.found) == (False, text)

@@ -90,14 +90,14 @@ def test_rates_of_several_hosts_are_sums_of_medians() -> None:
 def test_problems_of_several_hosts_name_the_host() -> None:
     good = output(40 * [1e5])
     outputs = Outputs(
-        {"generator 1 on a": good, "generator 2 on b": ""},
+        {"generator 1 on a": good, "generator 2 on b": "bad interpreter\n"},
         {"receiver 1 on c": good, "receiver 2 on d": output(12 * [1e5])},
     )
     pps, offered, problems = pktgen.evaluate(outputs)
     assert pps == 2e5
     assert offered == {"generator 1 on a": 1e5, "generator 2 on b": 0.0}
     assert problems == [
-        "generator 2 on b: the sender reports 0 seconds of traffic",
+        "generator 2 on b: the sender reports 0 seconds of traffic; its last line: bad interpreter",
         "receiver 2 on d: 6 seconds of traffic are left after trimming, 15 are needed",
     ]
     assert fault_of_run(problems) is Fault.GENERATOR_DIES
