@@ -90,10 +90,9 @@ def lock_testbed(
     with contextlib.ExitStack() as stack:
         who = ""
         try:
+            lab.kernels.mkdir(parents=True, exist_ok=True)
             stream = stack.enter_context(_open(lab.kernels / f".{testbed.name}.lock"))
             who = hold(stream, doing, seconds, lambda text: say(f"{testbed.name}: {text}"))
-        except FileNotFoundError:
-            pass  # no folder for kernels: no trial ran here
         except OSError as error:
             say(f"{testbed.name} cannot be locked: {error}")
         if who and not seconds:

@@ -145,7 +145,7 @@ def test_testbed_of_another_command_is_left_alone(
     """Two at once would falsify a measurement. A command that boots waits, but not for ever."""
     lab, one = load_lab(running_lab.files.lab), ("--testbed", "c2558")
     testbed = lab.testbed("c2558")
-    lab.kernels.mkdir(exist_ok=True)
+    shutil.rmtree(lab.kernels, ignore_errors=True)
     boots = running_lab.boots("c2558-dut")
     holder = f"c2558: process {os.getpid()} has been testing since 2"
     said: list[str] = []
