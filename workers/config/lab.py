@@ -168,9 +168,12 @@ def load_lab(path: Path) -> Lab:
     """
     lab = toml.resolve_paths(toml.load(path, Lab), path.resolve().parent)
     duts = [bed.vm.directory if bed.vm else bed.dut.address for bed in lab.testbeds]
-    for dut in duts:
-        if duts.count(dut) > 1:
-            raise FileError(f"{path}: two testbeds have the DUT {str(dut)!r}; expected one of each")
+    hosts = [one for bed in lab.testbeds if not bed.vm for one in bed.generators + bed.receivers]
+    used = [f"DUT {str(dut)!r}" for dut in duts]
+    used += [f"port {one.port.text} of {one.address!r}" for one in hosts]
+    for part in used:
+        if used.count(part) > 1:
+            raise FileError(f"{path}: two testbeds have the {part}; expected one each")
     source = lab.source
     patches = [("source.overlays", overlay.patch) for overlay in source.overlays]
     for key, file in [("ssh.config", lab.ssh.config), *patches]:

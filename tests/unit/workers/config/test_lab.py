@@ -161,10 +161,11 @@ def test_paths_are_relative_to_the_lab_file(tmp_path: Path, text: str) -> None:
     [
         ("owner =", "layouts = 100\nowner =", "testbeds[0]: layouts 100: expected 0 to 99"),
         ('name = "e5-2650"', 'name = "c2558"', "two testbeds are named 'c2558'"),
+        ('e5-2650-dut"', 'c2558-dut"', "two testbeds have the DUT 'c2558-dut'; expected one each"),
         (
-            '"e5-2650-dut"',
-            '"c2558-dut"',
-            "two testbeds have the DUT 'c2558-dut'; expected one of each",
+            '"e5-2650-rcv"\nport = { interface = "vcxl1" }',
+            '"c2558-gen"\nport = { interface = "igb3" }',
+            "two testbeds have the port igb3 of 'c2558-gen'; expected one each",
         ),
         (
             'name = "c2558"',
