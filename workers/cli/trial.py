@@ -11,13 +11,14 @@ import click
 
 from netbisect.bisect.model import profile_stacks, serialization
 from netbisect.bisect.model.entities import Boot, Failure, Kernel, Reaction
+from netbisect.bisect.model.faults import Fault
 from netbisect.workers.cli import options, output
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.testbed import Testbed
 from netbisect.workers.dut.device import DeviceUnderTest
 from netbisect.workers.measure.bench import Bench
 from netbisect.workers.measure.profile import ProfileOrder
-from netbisect.workers.measure.trial import TrialRunner, find_faults
+from netbisect.workers.measure.trial import TrialRunner, find_faults, measured
 from netbisect.workers.transport.errors import LabFault
 from netbisect.workers.transport.lifetime import ending_with_reader
 from netbisect.workers.transport.locks import lock_testbed
@@ -150,12 +151,20 @@ def bench(lab: Lab, testbed: str, logs: Path | None, names: Sequence[str]) -> in
                     options.say(
                         f"{scenario.name}: without its tunables, which need a boot: `trial`"
                     )
-                for _, sample in work.measure(scenario, boot):
+                try:
+                    found = work.measure(scenario, boot)
+                except LabFault as fault:
+                    if fault.fault is not Fault.SCENARIO:
+                        raise
+                    options.say(f"{bed.name}: {scenario.name}: {fault.why}")
+                    status = output.EXIT_UNMEASURABLE
+                    continue
+                for _, sample in found:
                     output.emit(sample)
-                    if not sample.valid:
-                        why = "; ".join(sample.problems) or "no packet was received"
-                        options.say(f"{bed.name}: {sample.scenario}: no sample: {why}")
-                        status = output.EXIT_UNMEASURABLE
+                    options.say(f"{bed.name}: {sample.scenario}: {measured(sample)}")
+                    status = status if sample.valid else output.EXIT_UNMEASURABLE
+                for warning in sample.warnings:
+                    options.say(f"{bed.name}: {scenario.name}: warning: {warning}")
         finally:
             work.clean_up()
     return status
@@ -178,7 +187,8 @@ def recover(lab: Lab, testbed: str, look: bool) -> int:
     with _connections(lab, bed, waits=True) as connections:
         running = DeviceUnderTest(bed, connections, options.say).recover()
         options.say(f"{bed.name}: on {running.directory}")
-        wrong = [fault.why for fault in find_faults(bed, connections)] if look else []
+        found = find_faults(bed, connections) if look else ()
+        wrong = dict.fromkeys(fault.why for fault in found)  # machines with several ports once
     if wrong:
         options.say(f"{options.PROGRAM}: {'; '.join(wrong)}")
     return output.EXIT_LAB if wrong else 0

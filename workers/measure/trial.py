@@ -244,7 +244,7 @@ class TrialRunner:
         self._clocks.begin()
         try:
             try:
-                measured = bench.measure(scenario, boot)
+                found = bench.measure(scenario, boot)
             except LabFault as fault:
                 if fault.fault is Fault.COMMAND:  # perhaps of a kernel that went down
                     self._router.check_still_up(boot)
@@ -254,13 +254,13 @@ class TrialRunner:
             return fault
         jumps = self._clocks.jumps(running.boottime)
         assert self._first is not None
-        for conditions, one in measured:
+        for conditions, one in found:
             sample = replace(one, boot=self._first.id, problems=(*one.problems, *jumps))
             self._report(conditions)
             self._report(sample)
             if not sample.valid:
                 return _fault_of(sample)
-            self._say(f"{self.testbed.name}: {_measured(sample)}")
+            self._say(f"{self.testbed.name}: {sample.scenario}: {measured(sample)}")
         for warning in sample.warnings:
             self._say(f"{self.testbed.name}: {scenario.name}: warning: {warning}")
         return None
@@ -276,17 +276,19 @@ class TrialRunner:
         )
 
 
-def _measured(sample: Sample) -> str:
+def measured(sample: Sample) -> str:
+    """The number of a run for messages, or why it has none."""
+    if not sample.valid:
+        return f"no sample: {'; '.join(sample.problems) or 'no packet was received'}"
     offered = f" of {sample.offered_pps:,.0f} offered" if sample.offered_pps else ""
-    return f"{sample.scenario}: {metric_of(sample.scenario).text(sample.pps)}{offered}"
+    return f"{metric_of(sample.scenario).text(sample.pps)}{offered}"
 
 
 def _fault_of(sample: Sample) -> LabFault:
     """The fault of an invalid run."""
-    why = "; ".join(sample.problems) or "no packet was received"
     fault = fault_of_run(sample.problems) if sample.problems else Fault.NO_TRAFFIC
     assert RULES[fault].stage is Stage.BENCH
-    return LabFault(fault, f"no sample: {why}")
+    return LabFault(fault, measured(sample))
 
 
 def find_faults(testbed: Testbed, connections: Connections) -> Iterator[LabFault]:

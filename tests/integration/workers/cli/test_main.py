@@ -105,13 +105,11 @@ def test_profile_prints_boot_and_profile(run: Run, running_lab: RunningLab, tmp_
 
 def test_quarantine_has_status_4(run: Run, c2558: RunningLab) -> None:
     c2558.control("break", "c2558-dut", "new-host-key")
-    kernel, _ = c2558.kernel(10)
-    status, facts, _ = run(
-        "boot", "--testbed", "c2558", "--kernel", kernel.key, "--kernels", kernels(c2558)
-    )
+    kernel, one = c2558.kernel(10)[0], ("--testbed", "c2558")
+    status, facts, _ = run("boot", *one, "--kernel", kernel.key, "--kernels", kernels(c2558))
     assert status == output.EXIT_LAB == 4
     assert [fact.reaction for fact in facts] == [Reaction.QUARANTINE]
-    status, facts, messages = run("recover", "--testbed", "c2558")
+    status, facts, messages = run("recover", *one)
     assert (status, facts) == (output.EXIT_LAB, [])
     assert messages == "netbisect-lab: c2558-dut: the host key is not the known one\n"
 
@@ -121,16 +119,16 @@ def test_bench_measures_the_running_kernel(
 ) -> None:
     """Logs that cannot be written are reported; `recover` boots the known-good kernel."""
     bench = ("bench", "--testbed", "c2558")
-    status, (sample,), _ = run(*bench, "--scenario", "inet4-pf-stateless")
-    assert status == 0
+    status, (sample,), prose = run(*bench, "--scenario", "inet4-pf-stateless")
+    assert (status, prose[:27]) == (0, "c2558: inet4-pf-stateless: ")
     assert isinstance(sample, Sample)
     assert sample.valid
     assert sample.boot == "by-hand"
     running_lab.control("break", "c2558-gen", "slow-sender")
-    status, _, prose = run(*bench, "--scenario", "inet4-forwarding")
+    status, _, prose = run(*bench, "--scenario", "inet4-ipf", "--scenario", "inet4-forwarding")
     running_lab.mend()
-    assert status == output.EXIT_UNMEASURABLE
-    assert prose.startswith("c2558: inet4-forwarding: no sample: the generator offered ")
+    assert (status, prose[:18]) == (output.EXIT_UNMEASURABLE, "c2558: inet4-ipf: ")
+    assert "\nc2558: inet4-forwarding: no sample: the generator offered " in prose
     (tmp_path / "file").touch()
     status, _, prose = run(*bench, "--logs", str(tmp_path / "file" / "x"))
     assert status == output.EXIT_FAILED
