@@ -60,7 +60,7 @@ class LabStep(ShellMixin, BuildStep):
         self.arguments = arguments
         self.settings = settings
         self.lab_command = [*settings.workers.command, "--lab", str(settings.lab), verb]
-        self._pending: list[defer.Deferred[None]] = []
+        self._pending: list[defer.Deferred[Any]] = []
         self._turn = defer.DeferredLock()
         self._until = math.inf
         """When facts are given up, by the monotonic clock."""
@@ -90,7 +90,7 @@ class LabStep(ShellMixin, BuildStep):
             if not good:
                 # The facts are in the log of this step; the trial is repeated.
                 log.err(failure, f"{self.verb}: a fact could not be recorded")
-                self.descriptionDone = ["a fact could not be recorded"]
+                self.descriptionDone = [f"a fact could not be recorded: {failure.value}"]
                 return int(FAILURE)
         if self.stopped:
             return int(CANCELLED)

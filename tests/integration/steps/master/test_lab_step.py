@@ -66,9 +66,10 @@ class LabStepTest(TestBuildStepMixin, TestReactorMixin, unittest.TestCase):
     def test_an_invalid_fact_fails_the_step(self) -> defer.Deferred[None]:
         """A sample without its boot is invalid."""
         self.expect_commands(self.step().stdout(serialization.dumps(SAMPLE) + "\n").exit(0))
-        self.expect_outcome(FAILURE, "a fact could not be recorded (failure)")
-        done = self.run_step()
-        return done.addCallback(lambda _: self.flushLoggedErrors())
+        why = "a fact could not be recorded: sample sample of inet4-forwarding on c2558 belongs to "
+        why += "boot boot, which was not recorded; its Boot must come first (failure)"
+        self.expect_outcome(FAILURE, why)
+        return self.run_step().addCallback(lambda _: self.flushLoggedErrors())
 
     def test_facts_are_recorded_after_a_long_lock_of_the_database(self) -> defer.Deferred[None]:
         """The first write gives up, as the ledger does after a minute; other output is ignored."""
