@@ -78,7 +78,7 @@ def test_a_change_of_several_metrics_is_one_event() -> None:
     assert "ci/default~cpu.percent.lower  +" in result.stdout
     assert "ci/default~late.s.lower       +" in result.stdout
     assert "ci/default~rate.Mbit-per-s    -" in result.stdout
-    assert result.stderr == "the files contain no times: slow drift is not searched\n"
+    assert result.stderr == "times are missing: slow drift is not searched\n"
     assert "c9 is before c10, but after it in" in run("-", text=csv(*late, *CPU)).stderr
 
 

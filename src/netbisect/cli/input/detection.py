@@ -23,7 +23,7 @@ _EXPECTED = (
 )
 _SHOWN = 2
 """Messages shown about files without a series."""
-_NO_TIMES = "the files contain no times: slow drift is not searched"
+_NO_TIMES = "times are missing: slow drift is not searched"
 
 
 @dataclass(frozen=True, slots=True)
