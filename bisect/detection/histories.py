@@ -51,6 +51,10 @@ _MOVE_ERROR = 1.5
 """Variance of ln of the median of n differences, times n."""
 _LEAST_SD = 0.002
 """Least image noise."""
+_DIGITS, _EXACT = 4, 1e-6
+"""Most digits of the smallest number if rounding counts; tolerance of a multiple of the unit."""
+_VALUES = 3
+"""Least different numbers that show a unit."""
 
 
 def estimate_noise(levels: Sequence[Level]) -> Noise:
@@ -88,7 +92,11 @@ def analyze_jointly(
     """
     images = {key: group_by_image(levels) for key, levels in series.items()}
     boots = {key: boot_matrix([merge_levels(one) for one in own]) for key, own in images.items()}
-    modes = {key: local_modes(own) for key, own in boots.items()}
+    units = {key: _unit(own, metric_of(key.scenario)) for key, own in boots.items()}
+    modes = {
+        key: [one if one and one.gap > 2 * units[key] else None for one in local_modes(own)]
+        for key, own in boots.items()
+    }
     priors, groups = {}, defaultdict[tuple[str, SeriesMetric], list[SeriesName]](list)
     for key in series:
         metric = metric_of(key.scenario)
@@ -99,7 +107,9 @@ def analyze_jointly(
         if len(long) >= _POOLED:
             shared = _shared_noise(long)
             priors |= {key: shared for key in members if len(boots[key]) <= _FEW}
-    alone = {key: segment_boots(boots[key], modes[key], priors[key]) for key in series}
+    alone = {
+        key: segment_boots(boots[key], modes[key], priors[key], unit=units[key]) for key in series
+    }
     strong = {
         key: {
             images[key][cut][0].revision
@@ -115,9 +125,29 @@ def analyze_jointly(
         cut_at = alone[key]
         if any(raised):
             probabilities = np.where(raised, _SHARED_STEP_PROBABILITY, STEP_PROBABILITY)
-            cut_at = segment_boots(boots[key], modes[key], priors[key], probabilities)
+            cut_at = segment_boots(
+                boots[key], modes[key], priors[key], probabilities, unit=units[key]
+            )
         found[key] = HistoryAnalysis(_steps(own, cut_at, min_effect), cut_at.noise)
     return found
+
+
+def _unit(boots: Floats, metric: SeriesMetric) -> float:
+    """Unit to which numbers are rounded, as a share of them: 0.2 of 50 ms by a timer of 10 ms.
+
+    It is the largest power of ten that divides all numbers, or 0 below 0.1 % of the smallest one.
+    Two different numbers do not show a unit. Packet rates have many digits.
+    """
+    if not metric.name:
+        return 0.0
+    numbers = np.exp((-1 if metric.lower else 1) * boots[~np.isnan(boots)])
+    least, middle = float(numbers.min()), float(np.median(numbers))
+    for digits in range(_DIGITS):
+        unit = 10.0 ** (math.floor(math.log10(least)) - digits)
+        counts = np.round(numbers / unit)
+        if (np.abs(numbers / unit - counts) < _EXACT * numbers / least).all():
+            return unit / middle if len(np.unique(counts)) >= _VALUES else 0.0
+    return 0.0
 
 
 def _shared_noise(

@@ -136,6 +136,7 @@ def segment_boots(
     prior: tuple[float, float] = IMAGE_PRIOR,
     probabilities: Floats | None = None,
     correlations: Sequence[float] = CORRELATIONS,
+    unit: float = 0.0,
 ) -> Segmentation:
     """As `segment`, from a boot matrix.
 
@@ -145,6 +146,7 @@ def segment_boots(
         prior: Image noise, ln pps, and its degrees of freedom.
         probabilities: Prior probability of a step at each level; 5 % by default.
         correlations: Possible correlations of neighbouring images, equally likely.
+        unit: To which the numbers are rounded, as a share of them.
     """
     image_sd, weight = prior
     y, boot = local_levels(boots, modes)
@@ -153,7 +155,7 @@ def segment_boots(
         noise = replace(noise, slow_share=latest.share, slow_gap=latest.gap)
     count = (~np.isnan(boots)).sum(axis=1).astype(np.float64)
     noise = replace(noise, boot_weight=float((count - 1).sum()))
-    least = boot**2 / count
+    least = np.maximum(boot**2 / count, unit**2 / 12)  # rounding: uniform within a unit
     steps = np.full(len(y), STEP_PROBABILITY) if probabilities is None else probabilities
     if not len(y):
         return Segmentation((), noise, y, image_sd**2 + least)
