@@ -90,7 +90,8 @@ class LabStep(ShellMixin, BuildStep):
             if not good:
                 # The facts are in the log of this step; the trial is repeated.
                 log.err(failure, f"{self.verb}: a fact could not be recorded")
-                self.descriptionDone = [f"a fact could not be recorded: {failure.value}"]
+                why = str(failure.value).partition("\n")[0]
+                self.descriptionDone = [f"a fact could not be recorded: {why}"]
                 return int(FAILURE)
         if self.stopped:
             return int(CANCELLED)

@@ -110,6 +110,7 @@ def test_rows_may_have_times(database: str) -> None:
         ("ci,CPU use,c30,50,%,lower", "metric 'CPU use': expected lower-case letters"),
         ("ci,cpu,c30,50,%,down", "direction 'down': expected 'higher' or 'lower'"),
         ("ci,cpu,c30,50,s,lower", "metric 'cpu' is in 's', lower is better; expected '%', lower"),
+        ("ci,cpu,,50,%,lower", "no revision"),
         ("ci,cpu,c30,50,%,lower,2026-03-30,7", "7 is beyond the last column"),
         ("ci,cpu,c30,50,%,lower,nan", "-:92: time 'nan': expected a time such as 2026-03"),
         ("ci,cpu,c30,50,%,lower,inf", "time 'inf': expected a time such as 2026-03"),
