@@ -50,11 +50,14 @@ _ERROR = re.compile(r"error(?:\[\w+\]| \w+)?: ", re.IGNORECASE)
 _SCALED = re.compile(_UNIT)
 _NUMBER = re.compile(
     r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d*)?|(?<!,)\d+,\d+(?![\d.,])"
+    r"|(?:\d+h)?\d+m\d+(?:[.,]\d+)?s\b"
     rf"|\d+(?:_\d{{3}})*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?:{_UNIT})?"
     r"|(?<![\w.])[-+]?(?i:nan|inf(?:inity)?)(?!\w)"
 )
 _GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
 """A number with its digits in groups of three."""
+_MINUTES = re.compile(r"(?:(\d+)h)?(\d+)m([\d.]+)s")
+"""A time as printed by shells and by programs in Go."""
 
 
 class MeasurementError(Exception):
@@ -245,12 +248,20 @@ def parse_value(text: str, metric: str) -> float:
     if "," in found and not _GROUPED.fullmatch(found):
         raise ValueError(f"{found}, expected a decimal point, or --metric for one of two numbers")
     try:
-        value = float(found.replace(",", "")) * _factor(unit)
+        value = _number(found) * _factor(unit)
     except ValueError:
         raise ValueError(f"{found!r} at --metric, not a number") from None
     if not _LEAST <= value <= _MOST:
         raise ValueError(f"{found}, expected a number from {_LEAST:g} to {_MOST:g}")
     return value
+
+
+def _number(found: str) -> float:
+    """A number, or a time with minutes in seconds. Raises ValueError."""
+    if time_ := _MINUTES.fullmatch(found):
+        hours, minutes, seconds = (float(part or 0) for part in time_.groups())
+        return 3600 * hours + 60 * minutes + seconds
+    return float(found.replace(",", ""))
 
 
 def _factor(unit: re.Match[str] | None) -> float:

@@ -245,6 +245,8 @@ def test_failed_checkout_names_its_folder_and_the_cause(slower: Repository) -> N
         ("12 Total, 5 Mails", "", 5),
         ("0.5 ms", "", 0.0005),
         ("7 min", "", 7),
+        ("real\t0m1.5s\nsys\t0m0.1s", r"real\s+(.*)", 1.5),
+        ("took 1h1m2.5s.", "", 3662.5),
     ],
 )
 def test_last_number_or_metric_is_parsed(text: str, metric: str, value: float) -> None:
