@@ -331,7 +331,9 @@ def credible_range(
     if not sides_differ(space, group):
         return None
     revisions = tuple(space.revisions[i] for i in positions)
-    return Suspects(revisions, posterior, "builds differ by chance, which hides the culprit")
+    return Suspects(
+        revisions, posterior, "boots and builds differ by chance, which hides the culprit"
+    )
 
 
 def _longest(space: SearchSpace) -> int:
