@@ -244,10 +244,11 @@ def _not_confirmed(result: SearchResult, finding: NotConfirmed) -> str:
         return f"Nothing changed: {result.plain(finding.why)}."
     lead = user_effect(result.ends, result.spec)
     if result.swapped:
+        other = "lower" if result.spec.sign > 0 else "higher"
         return (
-            f"The bad end is better than the good one, {words.change(lead)}, {result.sides(lead)}: "
-            "--good and --bad are swapped, or --direction is not "
-            f"{result.spec.direction}."
+            f"The bad end is better than the good one, {words.change(lead)}, {result.sides(lead)}. "
+            f"If {other} numbers are better, or to find the improvement, use --direction {other} "
+            "and --reset."
         )
     if result.undecided:
         return (

@@ -86,7 +86,6 @@ def test_help_needs_no_service_dependencies(tmp_path: Path) -> None:
 
 
 def test_direction_lower_finds_an_increase(make_repository: MakeRepository) -> None:
-    """In the other direction, the ends are swapped."""
     repository = make_repository(numbered(50, {20: {"level": "1060\n"}}))
     swapped = repository.search()
     done = repository.search("--reset", "--direction", "lower", "--metric", r": (\S+)", "--json")
@@ -94,7 +93,7 @@ def test_direction_lower_finds_an_increase(make_repository: MakeRepository) -> N
 
     assert swapped.returncode == 2
     assert "The bad end is better than the good one, +" in swapped.stdout
-    assert "--good and --bad are swapped" in swapped.stdout
+    assert "use --direction lower and --reset." in " ".join(swapped.stdout.split())
     assert done.returncode == 0, done.stderr
     assert found["culprit"] == repository.revisions[20]
     assert 5 < found["effects"][0]["percent"] < 7
