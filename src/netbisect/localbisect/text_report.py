@@ -85,14 +85,14 @@ def _posterior(result: SearchResult, posterior: Posterior) -> str:
     found = result.finding
     if isinstance(found, NotReproduced | Drift):
         return picture
-    named = found.revisions if isinstance(found, Suspects) else posterior.credible()
-    possible = [one for one in named if posterior.chances[one] >= _LEAST_LISTED]
+    likely = [one for one in posterior.credible() if posterior.chances[one] >= _LEAST_LISTED]
+    possible = found.revisions if isinstance(found, Suspects) else likely
     if not possible:
         return picture
     ranked = sorted(possible, key=lambda one: -posterior.chances[one])[:_LISTED]
-    likely = {one: posterior.chances[one] for one in ranked}
-    rows = [(words.certainty(chance), label(result.spec, one)) for one, chance in likely.items()]
-    together = words.certainty(math.fsum(likely.values()))
+    chances = {one: posterior.chances[one] for one in ranked}
+    rows = [(words.certainty(chance), label(result.spec, one)) for one, chance in chances.items()]
+    together = words.certainty(math.fsum(chances.values()))
     return f"{picture}\n\nMost likely commits, {together} together:\n\n{table(rows)}"
 
 
