@@ -33,18 +33,3 @@ else:
     unaffected = RemoteModule("netbisect.bisect.stats.unaffected")
     health_report = RemoteModule("netbisect.reports.console.health")
     netbenches = RemoteModule("netbisect.reports.documents.netbenches")
-
-__all__ = [
-    "confirmation",
-    "effect_sizes",
-    "health",
-    "health_report",
-    "histories",
-    "measurement",
-    "netbenches",
-    "plan",
-    "recovery",
-    "screening",
-    "self_check",
-    "unaffected",
-]
