@@ -18,7 +18,7 @@ from netbisect.bisect.model.alert_state import (
     AlertTransitionError,
     action_for,
 )
-from netbisect.bisect.model.jobs import BisectJob, CompareJob, Job, NightlyJob
+from netbisect.bisect.model.jobs import CompareJob, Job, NightlyJob
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Effect
 from netbisect.store.db.database import NotAllowedError
@@ -46,48 +46,41 @@ def open_candidate(
     """
     job = record.job
     assert isinstance(job, CompareJob)
-    row = _new(writing, job, job.lead, (job.good, job.bad), kind, comparison=record.id)
+    row = _new(writing, job, job.lead, (job.good, job.bad), kind)
+    row.comparison = record.id
     _add_series(row, job.lead, None, writing.now)
     _record(writing, row, SERVICE, what)
     return row
 
 
 def open_alert(
-    writing: WriteTransaction,
-    record: JobRecord,
-    effects: Sequence[Effect],
-    *,
-    what: str,
-    ends: tuple[str, str] | None = None,
+    writing: WriteTransaction, record: JobRecord, effects: Sequence[Effect], *, what: str
 ) -> Alert:
-    """Announces the change that a compare or bisect job has confirmed.
+    """Announces the change that a compare job has confirmed.
 
     An alert of the same testbed, branch and kind that ended at most 30 days ago, about the same
     leading scenario or range, is reopened and the candidate of the job withdrawn. Otherwise the
     candidate is announced, or a new alert.
 
-    `effects` has the leading scenario first; its sign is the kind of the alert. `ends` are the good
-    and bad revision, if not those of the job; `what` is the reason, for the history.
+    `effects` has the leading scenario first; its sign is the kind of the alert. `what` is the
+    reason, for the history.
     """
     job = record.job
-    assert isinstance(job, CompareJob | BisectJob)
-    compared = isinstance(job, CompareJob)
-    comparison = record.id if compared else None
-    good, bad = ends = ends or (job.good, job.bad)
+    assert isinstance(job, CompareJob)
     kind, session = AlertKind.of(effects[0]), writing.session
-    candidate = _candidate(session, record.id) if compared else None
-    row = _find_returned(writing, job, kind, ends)
+    candidate = _candidate(session, record.id)
+    row = _find_returned(writing, job, kind)
     action = AlertAction.ANNOUNCE if row is None else AlertAction.REOPEN
     if row is None:
-        row = candidate or _new(writing, job, job.lead, ends, kind, comparison=comparison)
+        row = candidate or _new(writing, job, job.lead, (job.good, job.bad), kind)
     elif candidate is not None:
         candidate.comparison = None
         session.flush()
         why = f"it is alert {row.id} come back"
         _apply(writing, candidate, AlertAction.WITHDRAW, SERVICE, why)
-    row.kind, row.lead, row.good, row.bad, row.culprit = kind, job.lead, good, bad, ""
+    row.kind, row.lead, row.good, row.bad, row.culprit = kind, job.lead, job.good, job.bad, ""
     row.retest = tuple(effects)
-    row.comparison, row.bisection = comparison, None if compared else record.id
+    row.comparison, row.bisection = record.id, None
     for effect in effects:
         _add_series(row, effect.scenario, effect, writing.now)
     _apply(writing, row, action, SERVICE, what)
@@ -233,13 +226,7 @@ def _candidate(session: Session, comparison: int) -> Alert | None:
 
 
 def _new(
-    writing: WriteTransaction,
-    job: Job,
-    lead: str,
-    ends: tuple[str, str],
-    kind: AlertKind,
-    *,
-    comparison: int | None = None,
+    writing: WriteTransaction, job: Job, lead: str, ends: tuple[str, str], kind: AlertKind
 ) -> Alert:
     row = Alert(
         testbed=job.testbed,
@@ -247,7 +234,7 @@ def _new(
         lead=lead,
         good=ends[0],
         bad=ends[1],
-        comparison=comparison,
+        comparison=None,
         opened_at=writing.now,
         kind=kind,
     )
@@ -312,10 +299,8 @@ def _overlaps(session: Session, seen: Alert, good: str, bad: str) -> bool:
     return max(numbers[good], numbers[seen.good]) < min(numbers[bad], numbers[seen.bad])
 
 
-def _find_returned(
-    writing: WriteTransaction, job: CompareJob | BisectJob, kind: AlertKind, ends: tuple[str, str]
-) -> Alert | None:
-    """The latest ended alert that the change between these revisions reopens, or None."""
+def _find_returned(writing: WriteTransaction, job: CompareJob, kind: AlertKind) -> Alert | None:
+    """The latest ended alert that the change between the ends of a job reopens, or None."""
     over = (
         select(Alert)
         .where(
@@ -327,7 +312,7 @@ def _find_returned(
     )
     for row in writing.session.scalars(over):
         if recurs(record_of(AlertStatus, row), kind, writing.now) and (
-            row.lead == job.lead or _overlaps(writing.session, row, *ends)
+            row.lead == job.lead or _overlaps(writing.session, row, job.good, job.bad)
         ):
             return row
     return None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 from sqlalchemy import exists, func, select
 
@@ -29,9 +28,6 @@ from netbisect.store.db.tables import KernelRow, one_of
 from netbisect.store.repositories import alert_changes, request_changes
 from netbisect.store.repositories.evidence import scope_of
 from netbisect.store.repositories.outbox import post_mail
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class StaleJobError(StoreError):
@@ -78,18 +74,6 @@ def add_job(
     return row
 
 
-def _about_job(
-    function: Callable[Concatenate[WriteTransaction, JobRecord, P], R],
-) -> Callable[Concatenate[JobClosing, P], R]:
-    """Makes a method of a closing that calls a function about its job."""
-
-    @functools.wraps(function)
-    def method(self: JobClosing, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return function(self, self.record, *args, **kwargs)
-
-    return method
-
-
 @dataclass(frozen=True, slots=True)
 class JobClosing(WriteTransaction):
     """The transaction that closes a job; what follows from the result is stored with it."""
@@ -98,8 +82,8 @@ class JobClosing(WriteTransaction):
     """The job to close."""
 
     open_candidate = alert_changes.open_candidate
-    open_alert = _about_job(alert_changes.open_alert)
-    note_modes = _about_job(alert_changes.note_modes)
+    open_alert = alert_changes.open_alert
+    note_modes = alert_changes.note_modes
     change_alert = alert_changes.change_alert
     join_same_culprit = alert_changes.join_same_culprit
     post = post_mail
@@ -160,7 +144,7 @@ class JobRepository(LedgerRepository):
         """Closes a job, or only an `unbegun` one, with its result and all that follows from it.
 
             with ledger.jobs.closing(record, result) as closing:
-                alert = closing.open_alert(result.effects, what="confirmed")
+                alert = closing.open_alert(record, result.effects, what="confirmed")
                 closing.post(f"alert:{alert.id}", ...)
 
         The block is one transaction and delays other writers; compute results before it.

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 from alert_ledger import DROP, STILL, Clock
-from ledger_facts import bisect_job
 
-from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.mail import Mail
-from netbisect.bisect.model.results import Culprit, Posterior
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import MailState, OutboxMail
 from netbisect.store.ledger import Ledger
@@ -71,13 +68,3 @@ def test_a_failed_mail_can_be_sent_again_after_the_others(ledger: Ledger) -> Non
     ledger.mails.sent(mail.id)
     with pytest.raises(StoreError, match=f"mail {mail.id} was sent"):
         ledger.mails.retry(mail.id)
-
-
-def test_a_requested_search_can_open_an_alert(ledger: Ledger) -> None:
-    job = bisect_job(["r10", "r15", "r20"], -0.1, Noise())
-    search = ledger.jobs.add(job, key="on demand", requested_by="me")
-    with ledger.jobs.closing(search, Culprit("r15", "r14", Posterior({}, 0.0), EFFECTS)) as closing:
-        alert = closing.open_alert(EFFECTS, what="found on demand")
-
-    assert (alert.good, alert.bad) == ("r10", "r20")
-    assert (alert.comparison, alert.bisection) == (None, search.id)
