@@ -55,22 +55,14 @@ def search_cost(commits: int, trial: float) -> SearchEstimate:
     return SearchEstimate(commits, builds, boots, boots * trial)
 
 
-def ends_of(job: Job) -> tuple[str, ...]:
-    """The revisions that a job measures in any case."""
-    match job:
-        case MeasureJob() | ProfileJob():
-            return job.revisions
-        case CompareJob() | BisectJob():
-            return job.good, job.bad
-        case NightlyJob():
-            return (job.revision,)
-
-
-def cost_of(job: Job, evidence: Evidence, prices: Prices) -> TestbedCost:
-    """Upper limit of the remaining cost of a job."""
+def cost_of(
+    job: MeasureJob | CompareJob | BisectJob, evidence: Evidence, prices: Prices
+) -> TestbedCost:
+    """Upper limit of the remaining cost of a job; of a search, with the kernels of its ends."""
     trial = price_of_trial(job, prices)
+    ends = job.revisions if isinstance(job, MeasureJob) else (job.good, job.bad)
     builds = tuple(
-        one for one in ends_of(job) if one not in evidence.kernels and one not in evidence.skipped
+        one for one in ends if one not in evidence.kernels and one not in evidence.skipped
     )
     wanted = boots_wanted(job)
     if isinstance(job, MeasureJob):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 from netbisect.bisect.model.evidence import Evidence
-from netbisect.bisect.model.jobs import CompareJob, NightlyJob, ProfileJob
+from netbisect.bisect.model.jobs import BisectJob, MeasureJob
 from netbisect.bisect.model.results import MeasureResult
 from netbisect.reports.model import types
 from netbisect.reports.render import words
@@ -206,12 +206,11 @@ class _Queue:
     def _seconds_of(self, record: JobRecord) -> float:
         job = record.job
         prices = self._prices(job.testbed)
-        if isinstance(job, NightlyJob | CompareJob | ProfileJob) or record.request is None:
-            done, most = boots_of(self._ledger, record, self._queries.evidence)
-            return (most - done) * price_of_trial(job, prices)
-        evidence = self._queries.evidence(self._ledger, record)
-        cost = cost_of(job, evidence, prices)
-        return cost.seconds + len(cost.builds) * prices.build
+        if record.request is not None and isinstance(job, MeasureJob | BisectJob):
+            cost = cost_of(job, self._queries.evidence(self._ledger, record), prices)
+            return cost.seconds + len(cost.builds) * prices.build
+        done, most = boots_of(self._ledger, record, self._queries.evidence)
+        return (most - done) * price_of_trial(job, prices)
 
 
 def _take_turns(one: JobRecord, other: JobRecord) -> bool:

@@ -7,6 +7,7 @@ master calls them in the database thread.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from netbisect.bisect.model.entities import Noise
@@ -145,13 +146,15 @@ class RequestService:
         self.ledger.commits.learn([*on_branch, *resolved.range], resolved.branch)
         self.ledger.commits.know([one for one in resolved.commits if one not in on_branch])
 
-    def _jobs(self, resolved: ResolvedRequest) -> list[Job]:
+    def _jobs(self, resolved: ResolvedRequest) -> list[MeasureJob | CompareJob]:
         return [
             self._job(resolved, self.lab.testbed(name), scenarios)
             for name, scenarios in resolved.testbeds.items()
         ]
 
-    def _job(self, resolved: ResolvedRequest, testbed: Testbed, scenarios: tuple[str, ...]) -> Job:
+    def _job(
+        self, resolved: ResolvedRequest, testbed: Testbed, scenarios: tuple[str, ...]
+    ) -> MeasureJob | CompareJob:
         if resolved.body.kind == BISECT:
             return self._search(resolved, testbed, scenarios)
         shared = self.ledger.clock() - self.settings.requests.share_days * _DAY
@@ -210,7 +213,9 @@ class RequestService:
             )
         return drops[-1].earliest
 
-    def _estimate(self, resolved: ResolvedRequest, jobs: list[Job]) -> CostEstimate:
+    def _estimate(
+        self, resolved: ResolvedRequest, jobs: Sequence[MeasureJob | CompareJob]
+    ) -> CostEstimate:
         kernels = Kernels(self.lab, self.history)
         found, builds = [], {}
         for job in jobs:
