@@ -16,11 +16,11 @@ _DAY = 86400.0
 
 
 def why_waiting(
-    ledger: Ledger, settings: Settings, lab: Lab, record: JobRecord, stage: ActionStage, where: str
+    ledger: Ledger, settings: Settings, lab: Lab, record: JobRecord, stage: ActionStage
 ) -> str:
     """Reason to delay a decision of this stage for a job of a request, or ""."""
     who = record.requested_by
-    testbed = lab.testbed(where)
+    testbed = lab.testbed(record.job.testbed)
     jobs = {one.id: one for one in ledger.jobs.all_open() if one.id != record.id}
     same = [one for one in ledger.actions.all_open() if one.job in jobs and one.stage is stage]
     theirs = [

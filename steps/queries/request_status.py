@@ -164,15 +164,8 @@ class _Queue:
         if record.job.testbed not in {one.name for one in self._queries.lab.testbeds}:
             return f"waits: the lab file has no testbed {record.job.testbed}"
         for stage in (ActionStage.TRIAL, ActionStage.KERNEL):
-            why = fair_share.why_waiting(
-                self._ledger,
-                self._queries.settings,
-                self._queries.lab,
-                record,
-                stage,
-                record.job.testbed,
-            )
-            if why:
+            settings, lab = self._queries.settings, self._queries.lab
+            if why := fair_share.why_waiting(self._ledger, settings, lab, record, stage):
                 return f"waits: {why}"
         late = self._ledger.clock() - record.opened_at > _TICKS * self._queries.settings.tick
         never = late and not self._ledger.actions.of_job(record.id)

@@ -348,7 +348,7 @@ class BisectScheduler(ReconfigurableBaseScheduler):
                     f"damaged in {self.settings.kernels}; expected a disk without errors"
                 )
         if record.request is not None and fair_share.why_waiting(
-            ledger, self.settings, self.lab, record, stage, testbed.name
+            ledger, self.settings, self.lab, record, stage
         ):
             return None
         ledger.actions.intend(
