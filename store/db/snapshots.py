@@ -7,8 +7,11 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from sqlalchemy import URL, create_engine
+from sqlalchemy.pool import NullPool
+
 from netbisect.store.db.database import StoreError
-from netbisect.store.db.schema import VERSION_TABLE, known_schemas
+from netbisect.store.db.schema import known_schemas, schema_of
 
 _WAIT_SECONDS = 60
 
@@ -30,7 +33,8 @@ def copy(copies: Mapping[Path, Path]) -> str:
             snapshots = [stack.enter_context(_opened(source, "BEGIN")) for source in copies]
         for snapshot, path in zip(snapshots, copies.values(), strict=True):
             _write(snapshot, path)
-        return _schema_of(snapshots[0])
+    copied = URL.create("sqlite", database=str(copies[ledger]))
+    return schema_of(create_engine(copied, poolclass=NullPool))
 
 
 def is_known(schema: str) -> bool:
@@ -52,14 +56,6 @@ def _opened(path: Path, begin: str) -> Iterator[sqlite3.Connection]:
             yield connection
     except sqlite3.Error as error:
         raise StoreError(f"the database {path} cannot be copied: {error}") from error
-
-
-def _schema_of(connection: sqlite3.Connection) -> str:
-    query = "SELECT count(*) FROM sqlite_master WHERE name = ?"
-    if not connection.execute(query, (VERSION_TABLE,)).fetchone()[0]:
-        return ""
-    row = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()  # noqa: S608 - a constant
-    return str(row[0]) if row else ""
 
 
 def _write(source: sqlite3.Connection, target: Path) -> None:
