@@ -52,7 +52,7 @@ def write(queries: RequestQueries, request: Request) -> None:
                 for name, content in netbenches.files(study).items():
                     _put(place / name, content)
     folder.mkdir(parents=True, exist_ok=True)
-    document = json_schema.as_text(queries.of(request.id))
+    document = json_schema.as_text(queries.document(request.id))
     _put(folder / DOCUMENT, f"{document}\n".encode("utf-8", "replace"))
 
 

@@ -59,7 +59,7 @@ class RequestQueries:
         except FileError:
             return LabContext().evidence(ledger, record)
 
-    def of(self, number: int) -> types.RequestDocument:
+    def document(self, number: int) -> types.RequestDocument:
         """The document of a request in the ledger. Raises StoreError if there is none."""
         return self._document(self.ledger.requests.get(number), self.ledger.requests.jobs(number))
 

@@ -11,7 +11,6 @@ from netbisect.reports.documents import api
 from netbisect.reports.documents.openapi import MOST_LETTERS, MOST_LISTED
 from netbisect.reports.model import types
 from netbisect.steps.policy.request_spec import InvalidRequestError
-from netbisect.steps.queries.request_status import RequestQueries
 from netbisect.steps.queries.revision import answer, refusal
 from netbisect.steps.requests.api_bodies import CallError, check_patches, parse_body
 from netbisect.steps.requests.service import RequestService
@@ -64,7 +63,7 @@ def write(
             return service.estimate(user, body)
         else:
             number = service.ask(user, body).id
-    return _request(service, number)
+    return service.document(number)
 
 
 def read(
@@ -78,7 +77,7 @@ def read(
         case ("requests",):
             return _requests(service, query)
         case ("requests", text):
-            return _request(service, number_of(text))
+            return service.document(number_of(text))
         case ("requests", text, "log"):
             return _log(service, number_of(text))
         case ("revisions",):
@@ -107,10 +106,6 @@ def log_refusal(ledger: Ledger, user: User, verb: str, why: str, number: int | N
                 **({} if number is None else {"number": number}),
             },
         )
-
-
-def _request(service: RequestService, number: int) -> types.RequestDocument:
-    return RequestQueries(service.ledger, service.settings, service.lab, service.history).of(number)
 
 
 def _requests(service: RequestService, query: Mapping[str, str]) -> api.RequestList:

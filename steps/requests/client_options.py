@@ -90,4 +90,4 @@ def _client(
     settings, lab = load(settings_file(folder))
     ledger, history = open_service_ledger(settings), open_history(settings, lab)
     user = User(who or login_name(), frozenset(Right), "command", "")
-    return LocalClient(RequestService(ledger, history, settings, lab), user)
+    return LocalClient(RequestService(ledger, settings, lab, history), user)

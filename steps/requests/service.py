@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Self
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.jobs import BisectJob, CompareJob, Job, MeasureJob
@@ -25,7 +26,6 @@ from netbisect.reports.pages import requests
 from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table
 from netbisect.steps.policy import bisections
-from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.request_cost import cost_of, price_of_trial, search_cost
 from netbisect.steps.policy.request_spec import (
     BISECT,
@@ -34,18 +34,18 @@ from netbisect.steps.policy.request_spec import (
     ResolvedRequest,
 )
 from netbisect.steps.queries import request_answer
+from netbisect.steps.queries.request_status import RequestQueries
 from netbisect.steps.requests.validation import resolve_request
 from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.numeric import histories
 from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.settings import MOST_BOOTS, Settings
 from netbisect.store.db.records import JobRecord, Request
-from netbisect.store.git.history import History
 from netbisect.store.git.resolve import whereabouts
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.requests import TooManyError
 from netbisect.workers.build.patches import PatchError, PatchStore
-from netbisect.workers.config.lab import Lab, load_lab
+from netbisect.workers.config.lab import load_lab
 from netbisect.workers.config.testbed import Testbed
 
 _DAY = 86400.0
@@ -74,20 +74,14 @@ def cost_text(found: CostEstimate) -> str:
     return "\n".join([table(rows, indent=0), builders, *searches])
 
 
-@dataclass(frozen=True, slots=True)
-class RequestService:
-    """Submits, estimates and changes requests."""
-
-    ledger: Ledger
-    history: History
-    settings: Settings
-    lab: Lab
+class RequestService(RequestQueries):
+    """Reads, submits, estimates and changes requests."""
 
     @classmethod
-    def of(cls, ledger: Ledger, settings: Settings) -> RequestService:
+    def of(cls, ledger: Ledger, settings: Settings) -> Self:
         """Reads the lab file. Raises FileError."""
         lab = load_lab(settings.lab)
-        return cls(ledger, open_history(settings, lab), settings, lab)
+        return cls(ledger, settings, lab, open_history(settings, lab))
 
     def ask(self, user: User, body: AskBody) -> Request:
         """Submits a request.
@@ -216,20 +210,19 @@ class RequestService:
     def _estimate(
         self, resolved: ResolvedRequest, jobs: Sequence[MeasureJob | CompareJob]
     ) -> CostEstimate:
-        kernels = Kernels(self.lab, self.history)
         found, builds = [], {}
         for job in jobs:
             testbed = self.lab.testbed(job.testbed)
             prices = self.ledger.costs.prices(testbed.name)
             record = JobRecord.of(job, id=0, key="", priority=0, requested_by="", opened_at=0.0)
-            one = cost_of(job, kernels.evidence(self.ledger, record), prices)
+            one = cost_of(job, self.kernels.evidence(self.ledger, record), prices)
             runs = 2 if resolved.body.repeat else 1
             boots = one.boots + (runs - 1) * (one.boots + one.shared)
             trial = price_of_trial(job, prices)
             search = search_cost(job.commits, trial) if isinstance(job, CompareJob) else None
             found.append(replace(one, boots=boots, seconds=boots * trial, search=search))
             for name in one.builds:
-                config = kernels.config_of(testbed, job.branch, name)
+                config = self.kernels.config_of(testbed, job.branch, name)
                 builds[config, testbed.arch, name] = prices.build
         return CostEstimate(testbeds=tuple(found), build_seconds=sum(builds.values()))
 

@@ -29,7 +29,7 @@ def request_files(
     """The page of a request, by its file. Raises NotFoundError."""
     ledger = builder.ledger
     records = ledger.requests.jobs(number)
-    found = RequestQueries(ledger, settings, lab, open_history(settings, lab)).of(number)
+    found = RequestQueries(ledger, settings, lab, open_history(settings, lab)).document(number)
     page = partial(
         request_pages.page,
         found,

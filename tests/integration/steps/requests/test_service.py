@@ -21,7 +21,6 @@ from netbisect.bisect.model.results import Confirmed, MeasureResult, NotReproduc
 from netbisect.bisect.model.revision_key import with_patch
 from netbisect.reports.documents import api
 from netbisect.steps.queries import request_answer, request_files
-from netbisect.steps.queries.request_status import RequestQueries
 from netbisect.steps.requests.service import RequestService
 from netbisect.steps.service.rights import Right, User
 from netbisect.store.db.database import StoreError
@@ -38,11 +37,7 @@ PATCH = read("D5180", b"--- a/sys/x.c\n+++ b/sys/x.c\n@@ -1 +1 @@\n-a\n+b\n")
 class RequestsTest(RealMaster):
     def service(self) -> RequestService:
         history = History(self.settings.mirror, self.lab.source.repository)
-        return RequestService(self.ledger, history, self.settings, self.lab)
-
-    def queries(self) -> RequestQueries:
-        service = self.service()
-        return RequestQueries(self.ledger, self.settings, self.lab, service.history)
+        return RequestService(self.ledger, self.settings, self.lab, history)
 
     def request(self, *revisions: str, boots: int = 1, runs: int = 1, **more: Any) -> Request:
         """Submits a comparison."""
@@ -112,18 +107,18 @@ class RequestsTest(RealMaster):
         assert request_answer.exit_status(request) == 3
         assert broken.mark in request.why
         assert "as the script says" in request.why
-        [part] = self.queries().of(request.id).parts
+        [part] = self.service().document(request.id).parts
         assert (len(self.boots()), part.boots, part.boots_wanted) == (trials, 2, 2)
 
     @case
     async def test_a_new_request_waits_for_the_scheduler(self) -> None:
         """Later, its master may not know the testbed."""
         request, now = self.request(OLD, NEW), self.ledger.clock()
-        queries = self.queries()
-        [part] = queries.of(request.id).parts
+        queries = self.service()
+        [part] = queries.document(request.id).parts
         assert part.now == "waits for the scheduler"
         self.ledger.clock = lambda: now + 3600.0
-        [part] = queries.of(request.id).parts
+        [part] = queries.document(request.id).parts
         assert part.now.endswith("; after a testbed is added, the master must be reloaded")
 
     @case
@@ -141,8 +136,8 @@ class RequestsTest(RealMaster):
         mail = Mail("cancelled", "cancelled\n")
         self.ledger.requests.cancel(cancelled.id, who="ann", via="command", why="", mail=mail)
         waiting = self.request(OLD, NEW, testbed="gone")
-        queries = self.queries()
-        [part] = queries.of(waiting.id).parts
+        queries = self.service()
+        [part] = queries.document(waiting.id).parts
         assert part.now == "waits: the lab file has no testbed gone"
         await self.start()
         waiting = await self.ended(waiting)
@@ -242,7 +237,7 @@ class RequestsTest(RealMaster):
         await self.until(lambda: any(one.stage == "trial" and one.buildset for one in work()))
         third = self.request(OLD, "e" * 40)
         low = self.request(OLD, "f" * 40, who="cid", priority=1)
-        assert [self.queries().of(one.id).parts[0].now for one in (third, low)] == [
+        assert [self.service().document(one.id).parts[0].now for one in (third, low)] == [
             "waits: another request of ann is on c2558",
             "waits: a job of higher priority is on c2558",
         ]

@@ -39,7 +39,7 @@ def service(own_service: Path) -> RequestService:
 
 def service_in(folder: Path) -> RequestService:
     chosen, lab = load(folder / SETTINGS)
-    return RequestService(open_service_ledger(chosen), open_history(chosen, lab), chosen, lab)
+    return RequestService(open_service_ledger(chosen), chosen, lab, open_history(chosen, lab))
 
 
 def user(name: str = "ann") -> User:
