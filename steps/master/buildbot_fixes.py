@@ -127,8 +127,7 @@ def on_leave(self: connector.MasterService, details: Any) -> None:
 def render_events(self: sse.EventResource, request: Request) -> int | None:
     """Streams events; in Buildbot a parameter raises an exception, whose traceback is logged."""
     request.args = {}
-    answer: int | None = _render_events(self, request)
-    return answer
+    return _render_events(self, request)
 
 
 async def iterate_on_pool(
@@ -194,5 +193,4 @@ def user_info(token: str, session_secret: str) -> dict[str, Any]:
         jwt.decode(token, session_secret, algorithms=[auth.SESSION_SECRET_ALGORITHM])
     except jwt.exceptions.InvalidTokenError as error:
         raise KeyError(str(error)) from error
-    user: dict[str, Any] = _user_info(token, session_secret)
-    return user
+    return _user_info(token, session_secret)

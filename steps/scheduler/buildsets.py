@@ -125,8 +125,7 @@ class Buildsets:
         return sorted(await self._find(*filters), key=lambda one: int(one["bsid"]))
 
     async def _find(self, *filters: resultspec.Filter) -> list[Buildset]:
-        found: list[Buildset] = await self._data.get(("buildsets",), filters=list(filters))
-        return found
+        return await self._data.get(("buildsets",), filters=list(filters))
 
     async def queue_length(self, builder: str) -> int:
         """Number of waiting and running builds of a builder."""
@@ -205,13 +204,10 @@ class Buildsets:
 
     async def _requests(self, buildset: int) -> list[dict[str, Any]]:
         its = resultspec.Filter("buildsetid", "eq", [buildset])
-        found: list[dict[str, Any]] = await self._data.get(("buildrequests",), filters=[its])
-        return found
+        return await self._data.get(("buildrequests",), filters=[its])
 
     async def _builds(self, request: Mapping[str, Any]) -> list[dict[str, Any]]:
-        where = ("buildrequests", request["buildrequestid"], "builds")
-        found: list[dict[str, Any]] = await self._data.get(where)
-        return found
+        return await self._data.get(("buildrequests", request["buildrequestid"], "builds"))
 
     async def outcome(self, buildset: int) -> tuple[BuildsetOutcome, str] | None:
         """Outcome of a buildset and Buildbot's state string; None while it runs."""

@@ -48,8 +48,7 @@ class DatabaseThread:
         async with self._lock:
             with WatchedWait(f"the ledger ({_name(work)})", self._limit):
                 call = partial(self._with_ledger, work)
-                result: T = await threads.deferToThread(retried_while_unavailable, call)
-        return result
+                return await threads.deferToThread(retried_while_unavailable, call)
 
     def _with_ledger(self, work: Callable[[Ledger], T]) -> T:
         if self._ledger is None:

@@ -88,8 +88,7 @@ def overdue(waits: Iterable[WatchedWait], now: float, patience: float) -> Watche
 async def run_in_thread(what: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Runs `work` in a thread of the reactor's pool, under watch."""
     with WatchedWait(what):
-        result: T = await threads.deferToThread(work, *args, **kwargs)
-    return result
+        return await threads.deferToThread(work, *args, **kwargs)
 
 
 def notify_systemd(state: str) -> None:
