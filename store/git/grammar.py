@@ -40,23 +40,12 @@ class RevisionCandidate:
 
 
 class RevisionError(UserError, ValueError):
-    """A name is invalid, unknown or ambiguous.
+    """A name is invalid, unknown or ambiguous."""
 
-    Attributes:
-        candidates: Possible meanings, or alternatives; often none.
-        unknown: Whether the name is valid, so that a newer clone may have it.
-    """
-
-    def __init__(
-        self,
-        sentence: str,
-        candidates: tuple[RevisionCandidate, ...] = (),
-        *,
-        unknown: bool = False,
-    ) -> None:
+    def __init__(self, sentence: str, candidates: tuple[RevisionCandidate, ...] = ()) -> None:
         super().__init__(sentence)
         self.candidates = candidates
-        self.unknown = unknown
+        """Possible meanings, or alternatives; often none."""
 
 
 @dataclass(frozen=True, slots=True)

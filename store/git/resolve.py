@@ -245,8 +245,7 @@ class RevisionFinder:
             raise RevisionError(
                 f"no commit of {self._history.url} has a hash that "
                 + ("is " if len(reading.prefix) == _FULL else "begins with ")
-                + f"{reading.prefix}; if it is new, it may not have been fetched yet",
-                unknown=True,
+                + f"{reading.prefix}; if it is new, it may not have been fetched yet"
             )
         yield from ((revision, revision) for revision in found)
 
@@ -264,8 +263,7 @@ class RevisionFinder:
         if not fetched:
             raise RevisionError(
                 f"{reading} is {found[0].revision}, which no branch or tag of "
-                f"{self._history.url} has",
-                unknown=True,
+                f"{self._history.url} has"
             )
         for one in fetched:
             branch = one.path or next(iter(self.branches_with(one.revision)), "")
@@ -285,8 +283,7 @@ class RevisionFinder:
             raise RevisionError(
                 f"{reading}: {reading.branch or self._default} has "
                 f"{self._history.number(head):,} commits; if it has grown since, it may "
-                "not have been fetched yet",
-                unknown=True,
+                "not have been fetched yet"
             )
         yield from ((one, _label(reading.number, one)) for one in others)
 
@@ -308,7 +305,6 @@ class RevisionFinder:
             + "has both this number and this hash; it may be of another repository"
             + (", or one of these is meant" if likely else ", or not have been fetched yet"),
             self._candidates(likely),
-            unknown=True,
         )
 
     def _of_moment(self, reading: Moment) -> Iterator[tuple[str, str]]:
@@ -328,8 +324,7 @@ class RevisionFinder:
         names = list(self.branches)
         like = difflib.get_close_matches(branch, names, n=_SHOWN) or names[:_SHOWN]
         raise RevisionError(
-            f"there is no branch {branch!r} in {self._history.url}; found {', '.join(like)}",
-            unknown=True,
+            f"there is no branch {branch!r} in {self._history.url}; found {', '.join(like)}"
         )
 
     def _numbered(self, number: int, head: str) -> str:
@@ -374,8 +369,7 @@ class RevisionFinder:
         return RevisionError(
             f"{name!r} is not a branch, tag or commit of {self._history.url}"
             + (f"; found {', '.join(like)}" if like else "")
-            + "; if it is new, it may not have been fetched yet",
-            unknown=True,
+            + "; if it is new, it may not have been fetched yet"
         )
 
     def _no_number(self, reading: Subversion) -> RevisionError:
@@ -397,7 +391,7 @@ class RevisionFinder:
                 named = str(Subversion(reading.number, self._default))
                 message += f"; {named} means {self._default} as it was then"
                 candidates = self._candidates([(last.revision, named)])
-        return RevisionError(message, candidates, unknown=True)
+        return RevisionError(message, candidates)
 
 
 def _label(number: int, revision: str) -> str:
