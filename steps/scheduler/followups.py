@@ -207,9 +207,7 @@ class Followups:
         with ledger.jobs.closing(record, result) as closing:
             if isinstance(answer, Unfinished):
                 self._mail_trouble(closing, answer)
-            if candidate is None or candidate.announced_at is not None:
-                return []
-            if isinstance(answer, NotConfirmed | Unfinished):
+            if candidate is not None and isinstance(answer, NotConfirmed | Unfinished):
                 closing.change_alert(candidate.id, what=answer.why, state=AlertState.WITHDRAWN)
         return []
 
