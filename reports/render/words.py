@@ -6,8 +6,9 @@ import math
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Protocol, TypeAlias, TypeVar, assert_never
+from typing import TypeAlias, TypeVar, assert_never
 
+from netbisect.bisect.alert_lifecycle import AlertStatus
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.detection_results import MIN_EFFECT
 from netbisect.bisect.model.evidence import Cost
@@ -28,7 +29,7 @@ from netbisect.bisect.model.results import (
     Suspects,
     Unfinished,
 )
-from netbisect.reports.model.types import Difference
+from netbisect.reports.model.types import AlertDocument, AlertSummary, Difference
 
 Name = Callable[[str], str]
 """Returns the display name of a revision or a scenario."""
@@ -339,27 +340,7 @@ def kind(what: AlertKind) -> str:
     return _KINDS[what]
 
 
-class Stated(Protocol):
-    """An alert in a state."""
-
-    @property
-    def state(self) -> AlertState:
-        """State of the alert."""
-
-    @property
-    def muted_until(self) -> float | None:
-        """End of a mute."""
-
-    @property
-    def merged_into(self) -> int | None:
-        """The earlier alert of a merged one."""
-
-    @property
-    def recovery(self) -> str:
-        """First revision with the earlier level; "" if unknown."""
-
-
-def state(alert: Stated) -> str:
+def state(alert: AlertDocument | AlertSummary | AlertStatus) -> str:
     """State of an alert: `muted until 2026-12-31`."""
     recovered = alert.state is AlertState.FIXED and alert.recovery
     text = "fixed; the level is back" if recovered else _STATES[alert.state]

@@ -105,7 +105,7 @@ def change_mail(who: str, why: str) -> Callable[[Alert], str]:
     """Returns a function for the ledger that renders the mail about a change."""
 
     def text(alert: Alert) -> str:
-        now = words.state(alert)
+        now = words.state(alert.status)
         place = f"{alert.lead} on {alert.testbed}, {alert.branch}"
         return alerts.change(alert.id, now, place, alert.effects[0], who=who, why=why)
 

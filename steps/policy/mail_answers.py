@@ -112,7 +112,7 @@ def _execute(ledger: Ledger, settings: Settings, mail: bytes) -> str:
     except (mail_commands.MailCommandError, NotAllowedError, NotFoundError) as error:
         answer, result = answers.not_understood(alert, str(error)), f"refused: {error}"
     else:
-        answer = answers.done(alert, words.state(changed))
+        answer = answers.done(alert, words.state(changed.status))
         result = f"{command.state.value}: {command.why}"
     data = {"alert": alert, "why": result}
     ledger.requests.add_audit_entry("answer", who=sender, via="mail", data=data)

@@ -15,13 +15,14 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from netbisect.bisect.alert_lifecycle import AlertStatus
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.alert_change import AlertChange, ChangeBasis, change_of
 from netbisect.bisect.model.alert_state import AlertKind, AlertState
 from netbisect.bisect.model.jobs import Job
 from netbisect.bisect.model.marks import MarkVerdict
 from netbisect.bisect.model.results import Culprit, Effect, Posterior, Result
-from netbisect.store.db.tables import Base, CleanText, StructuredJson
+from netbisect.store.db.tables import Base, CleanText, StructuredJson, record_of
 
 
 class JobState(StrEnum):
@@ -358,6 +359,11 @@ class Alert(Base, kw_only=True):
         order_by="Alert.id", lazy="selectin", join_depth=1, viewonly=True, init=False, compare=False
     )
     """Alerts merged into it."""
+
+    @property
+    def status(self) -> AlertStatus:
+        """Its status, for bisect/alert_lifecycle.py."""
+        return record_of(AlertStatus, self)
 
     @property
     def change(self) -> AlertChange:

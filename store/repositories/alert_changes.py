@@ -10,7 +10,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from netbisect.bisect import alert_lifecycle
-from netbisect.bisect.alert_lifecycle import REOPENING_SECONDS, AlertStatus, recurs
+from netbisect.bisect.alert_lifecycle import REOPENING_SECONDS, recurs
 from netbisect.bisect.model.alert_state import (
     AlertAction,
     AlertKind,
@@ -189,7 +189,7 @@ def join_same_culprit(writing: WriteTransaction, identifier: int) -> Alert:
     same = [
         other
         for other in writing.session.scalars(known)
-        if alert_lifecycle.same_event(record_of(AlertStatus, other), record_of(AlertStatus, row))
+        if alert_lifecycle.same_event(other.status, row.status)
     ]
     root, *later = sorted([row, *same], key=lambda one: (one.announced_at or 0.0, one.id))
     for one in later:
@@ -264,7 +264,7 @@ def _apply(
 ) -> None:
     change = alert_lifecycle.StatusChange(action, writing.now, who, why, **more)
     try:
-        status = alert_lifecycle.apply_change(row.id, record_of(AlertStatus, row), change)
+        status = alert_lifecycle.apply_change(row.id, row.status, change)
     except AlertTransitionError as error:
         raise NotAllowedError(str(error)) from error
     for name, value in dataclasses.asdict(status).items():
@@ -311,7 +311,7 @@ def _find_returned(writing: WriteTransaction, job: CompareJob, kind: AlertKind) 
         .order_by(Alert.closed_at.desc(), Alert.id.desc())
     )
     for row in writing.session.scalars(over):
-        if recurs(record_of(AlertStatus, row), kind, writing.now) and (
+        if recurs(row.status, kind, writing.now) and (
             row.lead == job.lead or _overlaps(writing.session, row, job.good, job.bad)
         ):
             return row

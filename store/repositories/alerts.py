@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from sqlalchemy import ColumnElement, func, select
 
-from netbisect.bisect.alert_lifecycle import AlertStatus, mute_expired
+from netbisect.bisect.alert_lifecycle import mute_expired
 from netbisect.bisect.model.alert_state import AlertState, HistoryEntry
 from netbisect.store.db.records import Alert, AlertChangeRow, AlertSeries, JobRecord
 from netbisect.store.db.sessions import LedgerRepository, transaction
@@ -93,7 +93,7 @@ class AlertRepository(LedgerRepository):
                     writing, row.id, who=who, what=what, state=AlertState.REOPENED, tell=tell
                 )
                 for row in writing.session.scalars(muted.order_by(Alert.id)).all()
-                if mute_expired(record_of(AlertStatus, row), writing.now)
+                if mute_expired(row.status, writing.now)
             ]
 
     change = transaction(change_alert)

@@ -170,7 +170,7 @@ def _add(name: str, action: AlertCommand) -> None:
         _known(ledger, number)
         alert = act(ledger, number, name, who=who or login_name(), why=why, until=until)
         if alert.state is action.state:
-            click.echo(f"Alert {number} is {words.state(alert)}.")
+            click.echo(f"Alert {number} is {words.state(alert.status)}.")
         else:
             click.echo(f"Alert {number} stays {alert.state.value}; the reason is in its history.")
 
