@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 from netbisect.bisect.detection.level_difference import pooled
 from netbisect.bisect.model.entities import Noise, SeriesName
-from netbisect.bisect.model.jobs import (
-    BisectJob,
-    CompareJob,
-    Job,
-    MeasureJob,
-    NightlyJob,
-    ProfileJob,
-)
 from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.documents import atom as feed
 from netbisect.reports.model import types
@@ -34,14 +26,6 @@ from netbisect.store.db.tables import record_of
 from netbisect.store.ledger import Ledger
 from netbisect.store.repositories.series import SeriesHistory
 from netbisect.workers.config.lab import Lab
-
-KINDS: Mapping[type[Job], types.Kind] = {
-    NightlyJob: "Night",
-    CompareJob: "Comparison",
-    BisectJob: "Bisection",
-    ProfileJob: "Profiling",
-    MeasureJob: "Measurement",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +160,7 @@ class DocumentQueries:
         return record_of(
             types.OpenJob,
             record,
-            kind=KINDS[type(record.job)],
+            kind=record.kind.capitalize(),
             decisions=len(decisions),
             now=f"{last.stage.value} {last.revision[:12]}: {why}" if last else "",
             posterior=next((one.posterior for one in reversed(decisions) if one.posterior), None),

@@ -16,7 +16,6 @@ from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.request_cost import cost_of, price_of_trial
 from netbisect.steps.policy.request_spec import PRIORITIES
 from netbisect.steps.queries import request_answer
-from netbisect.steps.queries.documents import KINDS
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.progress import boots_of
 from netbisect.steps.queries.request_answer import Names
@@ -133,11 +132,11 @@ class _Queue:
         if result is not None and not isinstance(result, MeasureResult):
             sentence = words.sentence(result, self._queries.names.label, self._queries.names.title)
         done, most = boots_of(self._ledger, record, self._queries.evidence)
-        return types.RequestPart(
+        return record_of(
+            types.RequestPart,
+            record,
             job=record.id,
-            kind=KINDS[type(record.job)],
-            testbed=job.testbed,
-            run=record.run,
+            kind=record.kind.capitalize(),
             scenarios=job.scenarios,
             state=record.state.value,
             boots=done,
