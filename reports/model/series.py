@@ -9,7 +9,7 @@ from netbisect.bisect.detection.level_difference import LevelEstimate, level_dif
 from netbisect.bisect.model.detection_results import LevelDifference, LevelStep, SeriesHealth
 from netbisect.bisect.model.entities import Level, Noise, SeriesName
 from netbisect.bisect.model.metric import metric_of
-from netbisect.reports.model.types import Hash, Time, short_label
+from netbisect.reports.model.types import Hash, Time
 
 
 def _rounded(number: float) -> float:
@@ -30,11 +30,6 @@ class LevelDocument:
     saturated: Annotated[bool, "Whether the generator was the limit."]
     baseline: Annotated[bool, "Whether measured since the last confirmed change."]
     number: Annotated[int, "Place of its commit on the branch; 0 if unknown."] = 0
-
-    @property
-    def short(self) -> str:
-        """As that of its revision."""
-        return short_label(self.label)
 
     @classmethod
     def of(

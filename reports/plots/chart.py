@@ -247,7 +247,9 @@ def level_ticks(axes: Axes, levels: Sequence[LevelDocument]) -> None:
     """Labels the lower axis, whose limits are set, with revisions and days, including the last."""
     step = math.ceil(axes.get_xlim()[1] / _TICKS)
     shown = [(x, levels[x]) for x in range(len(levels) - 1, -1, -step)]
-    x_ticks(axes, [(x, (words.clean(one.short), words.when(one.at))) for x, one in shown])
+    x_ticks(
+        axes, [(x, (short_label(words.clean(one.label)), words.when(one.at))) for x, one in shown]
+    )
     axes.set_xlabel("revision, and day of its measurement")
 
 

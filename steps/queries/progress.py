@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import Boot
 from netbisect.bisect.model.evidence import Evidence, Prices, split_kernel_name
 from netbisect.bisect.model.jobs import BisectJob, CompareJob, Job, MeasureJob, NightlyJob
@@ -16,6 +15,7 @@ from netbisect.steps.queries import digest
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service.numeric import measurement, plan
 from netbisect.store.db.records import Action, ActionStage, JobRecord
+from netbisect.store.db.tables import record_of
 from netbisect.store.ledger import Ledger
 
 NIGHT_SECONDS = 20 * 3600.0
@@ -52,17 +52,15 @@ def progress_of(ledger: Ledger, lab: LabContext, record: JobRecord) -> RunningJo
     left = max(left, _least_left(working, job, prices))
     orders = working or decisions[-1:]
     order = "; ".join(_order(ledger, lab, one, job.testbed) for one in orders) or "waits"
-    return RunningJob(
-        kind=serialization.tag_of(job),
+    return record_of(
+        RunningJob,
+        record,
         number=record.id,
-        testbed=job.testbed,
-        branch=job.branch,
         since=record.opened_at,
         done=share,
         left=left or None,
         progress=progress,
         now=order,
-        request=record.request,
     )
 
 
