@@ -7,8 +7,8 @@ from netbisect.steps.policy.alert_actions import change_mail
 from netbisect.steps.service.numeric import histories, recovery
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger
+from netbisect.store.repositories.alert_changes import SERVICE
 
-_WHO = "netbisect"
 _SHORT = 12
 """Characters of a hash."""
 
@@ -30,13 +30,7 @@ def close_recovered(ledger: Ledger, testbed: str, branch: str) -> list[Alert]:
         if back is not None:
             why = f"the level has recovered since {back[:_SHORT]}"
             closed.append(
-                ledger.alerts.change(
-                    alert.id,
-                    who=_WHO,
-                    what=why,
-                    state=AlertState.FIXED,
-                    recovery=back,
-                )
+                ledger.alerts.change(alert.id, what=why, state=AlertState.FIXED, recovery=back)
             )
     return closed
 
@@ -44,4 +38,4 @@ def close_recovered(ledger: Ledger, testbed: str, branch: str) -> list[Alert]:
 def end_mutes(ledger: Ledger) -> list[Alert]:
     """Reopens the alerts whose mute has ended; returns them."""
     why = "its mute has ended"
-    return ledger.alerts.end_mutes(who=_WHO, what=why, tell=change_mail(_WHO, why))
+    return ledger.alerts.end_mutes(what=why, tell=change_mail(SERVICE, why))

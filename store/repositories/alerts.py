@@ -81,17 +81,15 @@ class AlertRepository(LedgerRepository):
         rows = select(AlertChangeRow).where(AlertChangeRow.alert == identifier)
         return [record_of(HistoryEntry, row) for row in self._all(rows.order_by(AlertChangeRow.id))]
 
-    def end_mutes(self, *, who: str, what: str, tell: Callable[[Alert], str]) -> list[Alert]:
+    def end_mutes(self, *, what: str, tell: Callable[[Alert], str]) -> list[Alert]:
         """Reopens the muted alerts whose time is over, and returns them.
 
-        `who` and `what` are author and reason; `tell` makes the text of the mail.
+        `what` is the reason; `tell` makes the text of the mail.
         """
         muted = select(Alert).where(Alert.state == AlertState.MUTED)
         with self.writing() as writing:
             return [
-                change_alert(
-                    writing, row.id, who=who, what=what, state=AlertState.REOPENED, tell=tell
-                )
+                change_alert(writing, row.id, what=what, state=AlertState.REOPENED, tell=tell)
                 for row in writing.session.scalars(muted.order_by(Alert.id)).all()
                 if mute_expired(row.status, writing.now)
             ]
