@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from netbisect.steps.service.mail_address import check_mail_address
@@ -18,8 +19,6 @@ from netbisect.workers.config.validation import check, check_size, parse_size
 
 SETTINGS = "netbisect.toml"
 """File name in the folder of a service."""
-OPEN, LOGIN = "open", "login"
-"""Values of `reading`."""
 _PORT_MAX = 65535
 _MOST_LOG_DAYS = 36500
 """A century; Buildbot subtracts them from the date, which cannot be before the year 1."""
@@ -96,7 +95,7 @@ class WebSettings:
     url: str = "http://127.0.0.1:8010/"
     port: int = 8010
     interface: str = "127.0.0.1"
-    reading: str = OPEN
+    reading: Literal["open", "login"] = "open"
     calls_per_minute: int = 120
     trusted_proxies: tuple[str, ...] = ()
     hook_file: Path | None = None
@@ -105,9 +104,6 @@ class WebSettings:
 
     def __post_init__(self) -> None:
         _check_port("port", self.port)
-        check(
-            self.reading in (OPEN, LOGIN), f"reading {self.reading!r}: expected {OPEN} or {LOGIN}"
-        )
         _check_least(self, calls_per_minute=1)
         for proxy in self.trusted_proxies:
             ipaddress.ip_address(proxy)  # raises ValueError with a message

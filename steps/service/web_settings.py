@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from netbisect.steps.service.rights import Right, parse_rights
 from netbisect.workers.config.validation import check
 
-NO_LOGIN, HTPASSWD, GITHUB, GITLAB, GOOGLE = "none", "htpasswd", "github", "gitlab", "google"
-LOGIN_KINDS = (NO_LOGIN, HTPASSWD, GITHUB, GITLAB, GOOGLE)
 ANY_USER = "*"
 
 
@@ -18,7 +17,7 @@ ANY_USER = "*"
 class LoginSettings:
     """Logins of the web pages."""
 
-    kind: str = NO_LOGIN
+    kind: Literal["none", "htpasswd", "github", "gitlab", "google"] = "none"
     users_file: Path | None = None
     """Output of `htpasswd -B`."""
     client_id: str = ""
@@ -27,24 +26,20 @@ class LoginSettings:
 
     def __post_init__(self) -> None:
         check(
-            self.kind in LOGIN_KINDS,
-            f"kind {self.kind!r}: expected one of {', '.join(LOGIN_KINDS)}",
-        )
-        check(
-            (self.users_file is not None) == (self.kind == HTPASSWD),
+            (self.users_file is not None) == (self.kind == "htpasswd"),
             "users_file: expected with the kind htpasswd, and with no other",
         )
-        oauth = self.kind not in (NO_LOGIN, HTPASSWD)
+        oauth = self.kind not in ("none", "htpasswd")
         check(
             oauth == bool(self.client_id) == (self.client_secret_file is not None),
             "client_id and client_secret_file: expected with the kinds github, gitlab and "
             "google, and with no other",
         )
         check(
-            not self.server or self.kind in (GITHUB, GITLAB),
+            not self.server or self.kind in ("github", "gitlab"),
             "server: expected with the kinds github and gitlab only",
         )
-        check(self.server or self.kind != GITLAB, "server: expected the URL of GitLab")
+        check(self.server or self.kind != "gitlab", "server: expected the URL of GitLab")
         check(
             not self.server or self.server.startswith("https://"),
             f"server {self.server!r}: expected https://",

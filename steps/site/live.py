@@ -18,7 +18,6 @@ from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.service import stalls
 from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import MOST_BOOTS, Settings
-from netbisect.steps.service.web_settings import NO_LOGIN
 from netbisect.steps.site import revision_names
 from netbisect.steps.site.build import AlertIndex, PageBuilder
 from netbisect.steps.site.folder import SiteRevisionError
@@ -238,8 +237,7 @@ def _new_request(settings: Settings, lab: Lab) -> Page:
 def _serving(settings: Settings) -> Serving:
     """Links to Buildbot's own pages."""
     web = settings.web
-    logins = web.login.kind != NO_LOGIN
-    login = f"{web.url}auth/login?redirect=/netbisect" if logins else ""
+    login = f"{web.url}auth/login?redirect=/netbisect" if web.login.kind != "none" else ""
     return Serving(f"{web.url}#/builders", login)
 
 

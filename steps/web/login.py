@@ -23,10 +23,9 @@ from twisted.web.error import Error
 from twisted.web.guard import BasicCredentialFactory
 
 from netbisect.steps.requests.rate_limit import LoginBackoff
-from netbisect.steps.service import web_settings
 from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.secrets import read_htpasswd, read_password
-from netbisect.steps.service.settings import LOGIN, Settings
+from netbisect.steps.service.settings import Settings
 from netbisect.steps.service.watchdog import run_in_thread
 from netbisect.steps.service.web_settings import rights_from_rules
 from netbisect.workers.config.toml import FileError
@@ -123,7 +122,7 @@ def _known_as(auth: type[Any], key: str) -> type[Any]:
 def make_auth(settings: Settings) -> AuthBase:
     """Returns Buildbot's `auth`. Raises FileError."""
     login = settings.web.login
-    if login.kind == web_settings.NO_LOGIN:
+    if login.kind == "none":
         return NoAuth()
     if login.users_file is not None:
         return HtpasswdAuth(login.users_file)
@@ -136,11 +135,11 @@ def make_auth(settings: Settings) -> AuthBase:
             f"web.login.kind {login.kind}: missing packages: pip install 'netbisect[oauth]'"
         ) from error
     match login.kind:
-        case web_settings.GITHUB:
+        case "github":
             # GitHub does not verify that mail addresses belong to their users.
             kind = _known_as(oauth2.GitHubAuth, "username")
             return kind(login.client_id, secret, serverURL=login.server or None)
-        case web_settings.GITLAB:
+        case "gitlab":
             return _known_as(oauth2.GitLabAuth, "username")(login.server, login.client_id, secret)
         case _:
             # A Google user name is unique with its domain only.
@@ -182,6 +181,6 @@ def logged_in_user(master: Any, settings: Settings, request: Any) -> User | None
 def make_authz(settings: Settings) -> Any:
     """Returns Buildbot's `authz`."""
     rules = [util.AnyControlEndpointMatcher(role=Right.ADMIN.value)]
-    if settings.web.reading == LOGIN:
+    if settings.web.reading == "login":
         rules.append(util.AnyEndpointMatcher(role=Right.READ.value))
     return util.Authz(allowRules=rules, roleMatchers=[RolesFromSettings(settings)])
