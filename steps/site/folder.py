@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from netbisect.errors import UserError
 from netbisect.reports.site.frame import File, Page
+from netbisect.workers.transport import locks
 
 Pair = tuple[str, str]
 """Two revisions that are compared on a page of their own."""
@@ -94,10 +94,8 @@ def _beside(place: Path, what: str) -> Path:
 @contextmanager
 def _locked(place: Path) -> Iterator[None]:
     with _beside(place, "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise SiteError(f"{place} is being written by another process") from error
+        if not locks.take(lock):
+            raise SiteError(f"{place} is being written by another process")
         yield
 
 
