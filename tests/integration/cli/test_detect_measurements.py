@@ -103,7 +103,7 @@ def test_rows_may_have_times(database: str) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("ci,cpu,c30,fast,%,lower", "-:92: value 'fast': expected a number above 0; skipped"),
+        ("ci,cpu,c30,fast,%,lower", "-:92 and 1 later row: value 'fast': expected a number"),
         ('ci,cpu,c30,"50,0",%,lower', "expected a number above 0 with a decimal point"),
         ("ci,cpu,c30,50,,lower", "no unit"),
         ("ci,cpu,c30,50,1/s,lower", "unit '1/s': expected letters such as ns or bit/s, or %"),
@@ -112,14 +112,14 @@ def test_rows_may_have_times(database: str) -> None:
         ("ci,cpu,c30,50,s,lower", "metric 'cpu' is in 's', lower is better; expected '%', lower"),
         ("ci,cpu,,50,%,lower", "no revision"),
         ("ci,cpu,c30,50,%,lower,2026-03-30,7", "7 is beyond the last column"),
-        ("ci,cpu,c30,50,%,lower,nan", "-:92: time 'nan': expected a time such as 2026-03"),
+        ("ci,cpu,c30,50,%,lower,nan", "-:92 and 1 later row: time 'nan': expected a time"),
         ("ci,cpu,c30,50,%,lower,inf", "time 'inf': expected a time such as 2026-03"),
         ("ci,cpu,c30,50,%,lower,1772332200000", "time '1772332200000': expected a time"),
         ("ci,cpu,c30,50,%,lower,yesterday", "time 'yesterday': expected a time"),
     ],
 )
 def test_invalid_rows_are_reported_and_skipped(line: str, message: str) -> None:
-    result = run("-", text=csv(*TIMED, line, header=TIMED_HEADER))
+    result = run("-", text=csv(*TIMED, line, line, header=TIMED_HEADER))
 
     assert result.exit_code == 1
     assert message.replace("-:92", "standard input:92") in result.stderr

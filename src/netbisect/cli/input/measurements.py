@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from netbisect.bisect.model.entities import Level, SeriesName
 from netbisect.bisect.model.metric import NAME, UNIT, SeriesMetric, metric_of, scenario_of
+from netbisect.reports.render import words
 from netbisect.store.netbenches.files import Imported, NetbenchesRun
 from netbisect.store.netbenches.names import NetbenchesRevision
 
@@ -42,8 +43,8 @@ class Measurements:
     """Reads files of measurements into series."""
 
     def __init__(self) -> None:
-        self.refused: list[str] = []
-        """Messages about invalid rows."""
+        self._refused: defaultdict[str, list[str]] = defaultdict(list)
+        """Invalid rows by what is wrong."""
         self.timed = True
         """Whether every row has a time."""
         self.order: defaultdict[str, dict[str, int]] = defaultdict(dict)
@@ -71,7 +72,7 @@ class Measurements:
                     raise record
                 self._add(_row(record))
             except ValueError as error:
-                self.refused.append(f"{where}: {error}")
+                self._refused[str(error)].append(where)
         return count
 
     def _add(self, row: _Row) -> None:
@@ -89,6 +90,14 @@ class Measurements:
             self._times[row.series.branch].append(row.at)
         order.setdefault(row.revision, len(order) + 1)
         self._rows[row.series].setdefault(row.revision, []).append(row)
+
+    @property
+    def refused(self) -> list[str]:
+        """Messages about invalid rows; those with the same fault have one."""
+        return [
+            where + (f" and {words.count(len(more), 'later row')}: " if more else ": ") + problem
+            for problem, (where, *more) in self._refused.items()
+        ]
 
     def series(self) -> dict[SeriesName, list[Level]]:
         """Levels by series, in the order of the revisions."""
