@@ -6,7 +6,7 @@ import json
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from netbisect.bisect.model import entities, jobs, marks, results, serialization
@@ -38,6 +38,7 @@ def test_stored_tags_are_unchanged() -> None:
 def test_objects_survive_a_round_trip(tag: str, data: st.DataObject) -> None:
     before = data.draw(st.from_type(CLASSES[tag]))
     line = serialization.dumps(before)
+    assume("least_pairs" not in line and "belief" not in line)  # fields of earlier versions
 
     assert "\n" not in line
     assert json.loads(line)["is"] == serialization.tag_of(before) == tag
