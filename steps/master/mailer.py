@@ -20,6 +20,7 @@ from twisted.python import log
 
 from netbisect.reports.mail import html
 from netbisect.reports.mail.answers import INVITATION
+from netbisect.steps.policy.alert_recovery import end_mutes
 from netbisect.steps.policy.mail_answers import read_maildir, reply_address
 from netbisect.steps.queries.digest import post_digest
 from netbisect.steps.service.database_thread import DatabaseThread, database_thread
@@ -197,6 +198,7 @@ class Mailer(BuildbotService):
         if scheduler is not None and not await scheduler.is_leader():
             return  # another master is active
         await self._read_answers()
+        await store.do(end_mutes)
         for mail in await store.do(lambda ledger: ledger.mails.due(time.time())):
             await self._attempt(store, mail)
         if not self._digest.locked:

@@ -1,4 +1,4 @@
-"""Closes recovered alerts and ends mutes after a nightly job."""
+"""Closes recovered alerts after a nightly job, and ends mutes."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from netbisect.bisect.model.results import (
 from netbisect.reports.mail import alerts
 from netbisect.reports.pages import requests
 from netbisect.steps.policy import bisections, profiles, retests
-from netbisect.steps.policy.alert_recovery import close_recovered, end_mutes
+from netbisect.steps.policy.alert_recovery import close_recovered
 from netbisect.steps.policy.kernels import Kernels
 from netbisect.steps.policy.recipients import recipients
 from netbisect.steps.policy.repeats import is_repeat, repeat_night
@@ -144,7 +144,6 @@ class Followups:
     def _after_night(
         self, ledger: Ledger, record: JobRecord, night: NightlyJob, result: Result
     ) -> list[JobRecord]:
-        end_mutes(ledger)
         close_recovered(ledger, night.testbed, night.branch)
         wanted = None
         mixed: tuple[tuple[str, Effect], ...] = ()

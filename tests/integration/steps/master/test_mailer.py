@@ -165,8 +165,8 @@ class MailerTest(IdleMaster):
         assert '<a href="https://lab.invalid/1">' in html.get_content()
 
     @case
-    async def test_a_reply_is_executed_and_answered(self) -> None:
-        """The reply has the token of the mail."""
+    async def test_a_reply_is_executed_and_answered_and_a_mute_ends(self) -> None:
+        """The reply has the token of the mail. The mute ends without a night."""
         maildir = self.folder / "answers"
         for name in ("new", "cur"):
             (maildir / name).mkdir(parents=True)
@@ -187,6 +187,11 @@ class MailerTest(IdleMaster):
         answer = read(self.mails)[-1]
         assert answer["To"] == "ann@lab.invalid"
         assert answer.get_content().startswith("Alert 1 is acknowledged; the new level is")
+        end = self.ledger.clock() + 0.5
+        self.ledger.alerts.change(1, who="ann", what="wait", state=AlertState.MUTED, until=end)
+        await self.until(lambda: len(read(self.mails)) == 3)
+        assert self.ledger.alerts.get(alert.id).state is AlertState.REOPENED
+        assert "its mute has ended" in read(self.mails)[-1].get_content()
 
     @pytest.mark.skipif(sys.version_info >= (3, 14), reason="email accepts these addresses")
     @case

@@ -19,7 +19,6 @@ from netbisect.bisect.model.results import (
     Confirmed,
     Culprit,
     Effect,
-    NightlyResult,
     NotReproduced,
     Posterior,
     ProfileResult,
@@ -29,7 +28,7 @@ from netbisect.bisect.model.results import (
 )
 from netbisect.steps.master.trial_logs import retained_decisions
 from netbisect.steps.policy.profiles import key_of
-from netbisect.steps.scheduler.followups import Followups, open_nights
+from netbisect.steps.scheduler.followups import Followups
 from netbisect.steps.service import control
 from netbisect.steps.service.settings import SearchSettings, load
 from netbisect.steps.site.live import LivePages
@@ -193,19 +192,6 @@ def test_a_returning_change_is_mailed_in_the_same_thread_with_a_new_search(alert
     )
     assert alerts.end(again, alerts.culprit(again, 6)).culprit == alerts.line[6]
     assert len(alerts.mails()) == 4
-
-
-def test_a_nightly_job_ends_expired_mutes(alerts: Alerts, monkeypatch: pytest.MonkeyPatch) -> None:
-    alerts.confirm("c2558", 1, 6)
-    alerts.ledger.alerts.change(1, who="olga", what="wait", state=AlertState.MUTED, until=8e9)
-    testbeds = [alerts.lab.testbed("c2558")]
-    open_nights(alerts.ledger, alerts.followups.history, alerts.settings, testbeds, ["main"])
-    monkeypatch.setattr(alerts.ledger, "clock", lambda: 8e9)
-    records = alerts.ledger.jobs.all_open()
-    [night] = [record for record in records if record.key.startswith("night:")]
-    alerts.followups.conclude(alerts.ledger, night, NightlyResult(3))
-
-    assert alerts.ledger.alerts.get(1).state is AlertState.REOPENED
 
 
 def test_the_committer_of_a_verified_culprit_gets_a_mail_if_allowed(alerts: Alerts) -> None:
