@@ -150,9 +150,22 @@ def next_try(mail: OutboxMail, error: Exception, now: float) -> float | None:
 
 
 def _reason(error: Exception) -> str:
-    """The error as ASCII."""
-    text = str(error) if isinstance(error, OSError | FileError) else repr(error)
+    """The error as ASCII, such as `a@example.org: 550 no such user`."""
+    match error:
+        case smtplib.SMTPRecipientsRefused():
+            text = "; ".join(f"{to}: {_answer(*one)}" for to, one in error.recipients.items())
+        case smtplib.SMTPResponseException():
+            text = _answer(error.smtp_code, error.smtp_error)
+        case OSError() | FileError():
+            text = str(error)
+        case _:
+            text = repr(error)
     return text.encode("ascii", "backslashreplace").decode()[:_LONGEST_REASON]
+
+
+def _answer(code: int, text: bytes | str) -> str:
+    lines = text.decode("ascii", "backslashreplace") if isinstance(text, bytes) else text
+    return f"{code} {' '.join(lines.split())}"
 
 
 class Mailer(BuildbotService):
