@@ -19,6 +19,7 @@ _COMMANDS = {
     AlertState.MUTED: re.compile(r"mute (?P<days>[0-9]{1,3})d(?: (?P<why>.+))?", re.IGNORECASE),
     AlertState.FIXED: re.compile(r"(?P<why>fixed by [0-9a-f]{7,40})", re.IGNORECASE),
     AlertState.INVALID: re.compile(r"invalid (?P<why>.+)", re.IGNORECASE),
+    AlertState.REOPENED: re.compile(r"reopen (?P<why>.+)", re.IGNORECASE),
 }
 _END = re.compile(r"--|-+ ?Original Message ?-+|_{10,}|From: .*")
 """Begins a signature, or the copy of a mail that is not marked as quoted."""

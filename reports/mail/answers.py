@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from netbisect.bisect.model.mail import Mail
-from netbisect.reports.render import words
+from netbisect.reports.render import plaintext, words
 
 COMMANDS = """\
   ack REASON       accept the change
   mute 14d REASON  no mails for 14 days
   fixed by HASH    the commit HASH fixes it
   invalid REASON   the measurement was wrong
+  reopen REASON    open a closed, muted or acknowledged alert again
 """
 INVITATION = f"\nTo change this alert, reply with one of these lines\n\n{COMMANDS}"
 """Follows the text of an alert mail."""
@@ -22,7 +23,7 @@ def done(number: int, now: str) -> Mail:
 
 def not_understood(number: int, why: str) -> Mail:
     """The answer to a reply that changed nothing."""
-    text = f"Your mail about alert {number} changed nothing: {words.clean(why)}."
+    text = plaintext.wrap(f"Your mail about alert {number} changed nothing: {words.clean(why)}.")
     return Mail(
         f"Re: [netbisect] alert {number}: not understood",
         f"{text}\n\nA command is one of these lines, in plain text\n\n{COMMANDS}",

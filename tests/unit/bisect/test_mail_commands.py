@@ -22,6 +22,7 @@ NO_REASON = "by mail, without a reason"
         ("mute 3d in review", MailCommand(AlertState.MUTED, "in review", days=3)),
         ("fixed by 0123456789ab", MailCommand(AlertState.FIXED, "fixed by 0123456789ab")),
         ("\tinvalid the fan failed\r", MailCommand(AlertState.INVALID, "the fan failed")),
+        ("reopen it is back", MailCommand(AlertState.REOPENED, "it is back")),
     ],
 )
 def test_command_is_parsed_from_its_own_line(line: str, command: MailCommand) -> None:

@@ -101,7 +101,7 @@ def test_the_mail_command_changes_the_alert_and_notifies_its_recipients(
     assert (notice.recipients, answer.recipients) == (("p@lab.invalid",), (ANN,))
     assert f"who     {ANN}" in notice.body
     execute(ledger, settings, bytes(reply(settings, ledger, "ack")))
-    assert "alert 1 is fixed; only an alert that is" in ledger.mails.waiting()[-1].body
+    assert "alert 1 is fixed; only an alert\nthat is" in ledger.mails.waiting()[-1].body
 
 
 def test_the_mail_command_reports_a_temporary_failure_without_a_service(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_unknown_commands_are_answered_once_and_a_mute_ends_after_the_given_days
     assert ledger.alerts.get(1).state is AlertState.OPEN
     [answer] = ledger.mails.waiting()[1:]
     assert answer.recipients == (ANN,)
-    assert "line of its own, found none" in answer.body
+    assert "line of\nits own, found none" in answer.body
     assert "\n  ack REASON " in answer.body
 
     execute(ledger, settings, bytes(reply(settings, ledger, "mute 14d in review")))
