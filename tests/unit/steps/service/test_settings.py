@@ -80,6 +80,12 @@ def test_errors_name_file_and_key(tmp_path: Path, more: str, message: str) -> No
     assert message in str(caught.value)
 
 
+def test_branches_with_equal_names_in_buildbot_are_rejected(tmp_path: Path) -> None:
+    path = written(tmp_path, SETTINGS.replace('"main"', '"stable/14", "stable-14"'))
+    with pytest.raises(FileError, match="branches: expected each once, even with - for /"):
+        load_settings(path)
+
+
 def test_missing_and_empty_password_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="cannot be read: No such file"):
         read_password(tmp_path / "none", "workers.password_file")
