@@ -48,18 +48,19 @@ def _commits(document: ChangeDocument) -> str:
     return named + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
 
 
-def first_lines(document: ChangeDocument) -> list[tuple[str, str]]:
+def first_lines(document: ChangeDocument, *, is_searched: bool = True) -> list[tuple[str, str]]:
     """Change, size, confidence, committer, and action; a change in the other direction, if any."""
+    unsearched = f"a drop on {document.branch}; no search for its commit"
     effects = document.differences
     other = words.opposite(effects)
     much = f"{words.change(effects[0])}, " if effects else ""
     lines = [
-        ("what", _what(document)),
+        ("what", _what(document) if is_searched else unsearched),
         ("how much", f"{much}{document.title(document.lead)} on {document.testbed}"),
         *([("but", f"{words.change(other)}, {document.title(other.scenario)}")] if other else []),
         ("how sure", _certainty(document)),
-        ("committed by", _committer(document)),
-        ("to do", _to_do(document)),
+        ("committed by", _committer(document) if is_searched else "not known"),
+        ("to do", _to_do(document) if is_searched else "see Next"),
     ]
     return [(name, _cut(words.clean(value), _VALUE_MAX)) for name, value in lines]
 

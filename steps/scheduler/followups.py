@@ -258,9 +258,7 @@ class Followups:
             else:
                 closing.change_alert(alert.id, what=trouble, state=AlertState.NO_CULPRIT)
             address = context.alert_link(alert.id)
-            mail = alerts.mail(replace(document, alert=alert.id, address=address))
-            if trouble:
-                mail = mail._replace(text=f"{mail.text}\n{trouble}\n")
+            mail = alerts.mail(replace(document, alert=alert.id, address=address), trouble)
             closing.post(
                 f"alert:{alert.id}:{record.id}",
                 mail,

@@ -232,10 +232,14 @@ def test_a_fetch_for_a_search_ends_before_the_watchdog_ends_the_master(
     monkeypatch.setattr(History, "update", lambda _, seconds: limits.append(seconds))
     alerts.line[6] = "f" * 40
     job = CompareJob("main", "c2558", alerts.line[1], alerts.line[6], ("a",), "a", -0.1, commits=5)
+    record = alerts.ledger.jobs.add(job, key="compare")
 
-    found, why = alerts.followups._commits_between(alerts.ledger, job)
-    assert (found, why[:28]) == ([], "No search for the commit: 'f")
+    assert alerts.followups.conclude(alerts.ledger, record, Confirmed((alerts.effect("a"),))) == []
     assert 0 < limits[0] < alerts.settings.stall_seconds
+    assert alerts.ledger.alerts.get(1).state is AlertState.NO_CULPRIT
+    [mail] = alerts.ledger.mails.waiting()
+    assert "a drop on main; no search for its commit\n" in mail.body
+    assert "\nNext\n\n  No search for the commit: 'f" in mail.body
 
 
 def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(
