@@ -148,8 +148,9 @@ def _warnings(health: types.HealthDocument, mails_given_up: int) -> Iterator[str
         )
     if record.taken_back > _TAKEN_BACK * record.announced:
         yield (
-            f"{record.taken_back} of {words.count(record.announced, 'alert')} of the last {DAYS} "
-            f"days were withdrawn or invalid; at most {_share(_TAKEN_BACK)} is acceptable."
+            f"Withdrawn or invalid: {record.taken_back} of "
+            f"{words.count(record.announced, 'alert')} of the last {DAYS} days; at most "
+            f"{_share(_TAKEN_BACK)} is acceptable."
         )
     yield from _against_itself(health)
     blind = [one for one in series if (one.health.smallest_drop or 0.0) > types.NOISY]

@@ -64,7 +64,7 @@ def report(
         (
             lab_health(record=replace(QUIET, announced=9, taken_back=1)),
             (
-                "1 of 9 alerts of the last 90 days were withdrawn or invalid; at most "
+                "Withdrawn or invalid: 1 of 9 alerts of the last 90 days; at most "
                 "10 % is acceptable."
             ),
         ),
