@@ -251,14 +251,17 @@ class RequestService(RequestQueries):
         self._check_owner(user, number, "extending a request")
         boots, hours = body.boots, body.hours
         kind = self.ledger.requests.get(number).kind
-        if kind == BISECT and (boots or not 0 < hours <= 10 * self.settings.requests.hours):
-            raise InvalidRequestError({"hours": "expected hours for a search, such as --hours 12"})
+        longest = 10 * self.settings.requests.hours
+        if kind == BISECT and (boots or not 0 < hours <= longest):
+            message = f"a search is extended by hours, more than 0 and at most {longest:g}"
+            raise InvalidRequestError({"hours": message})
         if kind != BISECT:
             jobs = [one.job for one in self.ledger.requests.jobs(number)]
             boots_now = [one.boots for one in jobs if isinstance(one, MeasureJob)]
             most = MOST_BOOTS - max(boots_now, default=0)
             if hours or not 1 <= boots <= most:
-                raise InvalidRequestError({"boots": f"expected 1 to {most}, such as --boots 3"})
+                message = f"a measurement is extended by boots, 1 to {most}"
+                raise InvalidRequestError({"boots": message})
 
         def more(job: Job) -> Job | None:
             if isinstance(job, MeasureJob) and boots:

@@ -175,7 +175,7 @@ def test_commands_submit_change_and_show_a_request(own_service: Path) -> None:
     assert run(own_service, "resume", "1", "--who", "ann").exit_code == 0
     assert run(own_service, "extend", "1", "--boots", "3", "--who", "ann").exit_code == 0
     wrong = run(own_service, "extend", "1", "--hours", "3", "--who", "ann")
-    assert "expected 1 to 92, such as --boots 3" in wrong.output
+    assert "is extended by boots, 1 to 92" in wrong.output
     shown = json.loads(run(own_service, "show", "1", "--json").stdout)
 
     assert shown["state"] == "open"
