@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from enum import StrEnum
-from itertools import chain
 from typing import Any
 
 from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
@@ -80,15 +79,11 @@ class MailState(StrEnum):
     """Not sent after all tries."""
 
 
+_ENUMS = JobState, RequestState, ActionStage, Outcome, MailState, AlertKind, AlertState, MarkVerdict
+
 Base.registry.update_type_annotation_map(
     {
-        **{
-            kind: CleanText(kind)
-            for kind in (
-                *(JobState, RequestState, ActionStage, Outcome, MailState),
-                *(AlertKind, AlertState, MarkVerdict),
-            )
-        },
+        **{kind: CleanText(kind) for kind in _ENUMS},
         Effect: StructuredJson(Effect),
         Posterior: StructuredJson(Posterior),
         tuple[Effect, ...]: StructuredJson(tuple[Effect, ...]),
@@ -380,7 +375,7 @@ class Alert(Base, kw_only=True):
     @property
     def series(self) -> tuple[AlertSeries, ...]:
         """All announced effects, then those of the verifications of culprits."""
-        verified = chain.from_iterable(one.verified_series() for one in (self, *self.merged))
+        verified = [one for alert in (self, *self.merged) for one in alert.verified_series()]
         return (*self.announced, *verified)
 
     @property
