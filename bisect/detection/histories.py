@@ -94,7 +94,10 @@ def analyze_jointly(
     boots = {key: boot_matrix([merge_levels(one) for one in own]) for key, own in images.items()}
     units = {key: _unit(own, metric_of(key.scenario)) for key, own in boots.items()}
     modes = {
-        key: [one if one and one.gap > 2 * units[key] else None for one in local_modes(own)]
+        key: [
+            one if one and one.gap > 2 * unit else None
+            for one, unit in zip(local_modes(own), units[key], strict=True)
+        ]
         for key, own in boots.items()
     }
     priors, groups = {}, defaultdict[tuple[str, SeriesMetric], list[SeriesName]](list)
@@ -132,22 +135,24 @@ def analyze_jointly(
     return found
 
 
-def _unit(boots: Floats, metric: SeriesMetric) -> float:
-    """Unit to which numbers are rounded, as a share of them: 0.2 of 50 ms by a timer of 10 ms.
+def _unit(boots: Floats, metric: SeriesMetric) -> Floats:
+    """Unit of the rounding as a share of each level: 0.2 of 50 ms with a timer of 10 ms.
 
     It is the largest power of ten that divides all numbers, or 0 below 0.1 % of the smallest one.
     Two different numbers do not show a unit. Packet rates have many digits.
     """
-    if not metric.name:
-        return 0.0
-    numbers = np.exp((-1 if metric.lower else 1) * boots[~np.isnan(boots)])
-    least, middle = float(numbers.min()), float(np.median(numbers))
+    if not metric.name or not len(boots):
+        return np.zeros(len(boots))
+    levels = np.exp((-1 if metric.lower else 1) * boots)
+    numbers = levels[~np.isnan(levels)]
+    least = float(numbers.min())
     for digits in range(_DIGITS):
         unit = 10.0 ** (math.floor(math.log10(least)) - digits)
         counts = np.round(numbers / unit)
         if (np.abs(numbers / unit - counts) < _EXACT * numbers / least).all():
-            return unit / middle if len(np.unique(counts)) >= _VALUES else 0.0
-    return 0.0
+            seen = len(np.unique(counts)) >= _VALUES
+            return seen * unit / np.nanmedian(levels, axis=1)
+    return np.zeros(len(boots))
 
 
 def _shared_noise(

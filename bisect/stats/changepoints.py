@@ -136,7 +136,7 @@ def segment_boots(
     prior: tuple[float, float] = IMAGE_PRIOR,
     probabilities: Floats | None = None,
     correlations: Sequence[float] = CORRELATIONS,
-    unit: float = 0.0,
+    unit: Floats | float = 0.0,
 ) -> Segmentation:
     """As `segment`, from a boot matrix.
 
@@ -146,7 +146,7 @@ def segment_boots(
         prior: Image noise, ln pps, and its degrees of freedom.
         probabilities: Prior probability of a step at each level; 5 % by default.
         correlations: Possible correlations of neighbouring images, equally likely.
-        unit: To which the numbers are rounded, as a share of them.
+        unit: Unit of the rounding as a share of each level; 0 if the numbers are not rounded.
     """
     image_sd, weight = prior
     y, boot = local_levels(boots, modes)

@@ -102,6 +102,13 @@ def test_similar_noisy_series_have_few_false_steps() -> None:
     assert false[False] > 5
 
 
+def test_rounding_of_small_numbers_hides_no_step_of_large_ones() -> None:
+    counts = [3] * 45 + [200] * 15 + [220] * 20
+    levels = [Level(f"r{i}", f"{i}", i, (math.log(one),)) for i, one in enumerate(counts)]
+    key = SeriesName("ci", "default~small.count", "main")
+    assert at(analyze_jointly({key: levels})[key].steps) == ["r45", "r60"]
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("hardware", "documented"), [("Atom_C2558", -0.112), ("AMD_GX-412TC", -0.255)]
