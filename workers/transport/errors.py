@@ -122,9 +122,13 @@ def lab_fault(stage: Stage, error: MachineError, fault: Fault = Fault.COMMAND) -
 
 
 def bench_fault(error: MachineError, testbed: Testbed) -> LabFault:
-    """The fault of an error during a run; one of a traffic host is not the revision's."""
+    """The fault of an error during a run; one of a traffic host is not the revision's.
+
+    An error of a DUT that also generates or receives may be that of its kernel.
+    """
     names = {host.address: Fault.RECEIVER_DIES for host in testbed.receivers}
     names |= {host.address: Fault.GENERATOR_DIES for host in testbed.generators}
+    names |= {testbed.dut.address: Fault.COMMAND}
     return lab_fault(Stage.BENCH, error, names.get(error.machine, Fault.COMMAND))
 
 

@@ -20,7 +20,7 @@ from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.builder import Builder
 from netbisect.workers.config.dut import NanoBsd, PortSelector
 from netbisect.workers.measure import trial as trial_module
-from netbisect.workers.transport.errors import CommandError, build_fault, lab_fault
+from netbisect.workers.transport.errors import CommandError, bench_fault, build_fault, lab_fault
 
 if TYPE_CHECKING:  # pytest would collect it
     from netbisect.workers.config.testbed import Testbed
@@ -337,7 +337,7 @@ def test_build_fault_gets_its_reaction(
     assert found == (fault.value, rule.stage, rule.reaction)
 
 
-def test_missing_resources_are_the_hosts_fault() -> None:
+def test_missing_resources_are_the_hosts_fault(c2558: RunningLab) -> None:
     for output in (
         "/tmp/x.s: fatal error: error writing to file: No space left on device",
         "sh: ctfconvert: not found",
@@ -349,6 +349,8 @@ def test_missing_resources_are_the_hosts_fault() -> None:
         assert fault.why == f"the build host cannot build it: {output}"
     error = CommandError("c2558-dut", "nextboot", 1, "/boot/nextboot.conf: Read-only file system")
     assert lab_fault(Stage.BOOT, error).fault is Fault.UNFIT
+    host = replace(c2558.testbed("c2558").generators[0], address="c2558-dut")
+    assert bench_fault(error, replace(c2558.testbed("c2558"), generator=host)).fault is Fault.COMMAND
 
 
 def test_clock_jump_on_the_worker_invalidates_the_run(
