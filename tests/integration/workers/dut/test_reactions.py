@@ -349,8 +349,9 @@ def test_missing_resources_are_the_hosts_fault(c2558: RunningLab) -> None:
         assert fault.why == f"the build host cannot build it: {output}"
     error = CommandError("c2558-dut", "nextboot", 1, "/boot/nextboot.conf: Read-only file system")
     assert lab_fault(Stage.BOOT, error).fault is Fault.UNFIT
-    host = replace(c2558.testbed("c2558").generators[0], address="c2558-dut")
-    assert bench_fault(error, replace(c2558.testbed("c2558"), generator=host)).fault is Fault.COMMAND
+    bed = c2558.testbed("c2558")
+    both = replace(bed, generator=replace(bed.generators[0], address="c2558-dut"))
+    assert bench_fault(error, both).fault is Fault.COMMAND
 
 
 def test_clock_jump_on_the_worker_invalidates_the_run(
