@@ -142,7 +142,7 @@ class DifferenceVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LevelDifference:
-    """Difference of two levels, or of two differences."""
+    """Difference of two levels, or of two differences; ln ratios."""
 
     ln_ratio: float
     low: float

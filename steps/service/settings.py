@@ -285,7 +285,7 @@ class Settings:
     def __post_init__(self) -> None:
         check(self.branches, "branches: expected at least one")
         names = [one.replace("/", "-") for one in self.branches]  # as in those of Buildbot
-        check(len({*names}) == len(names), "branches: expected each once, even with - for /")
+        check(len({*names}) == len(names), "branches: expected different names, also with - for /")
         check_size("kernel_space", self.kernel_space)
         check_size("trial_log_space", self.trial_log_space)
         check(
