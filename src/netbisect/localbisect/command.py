@@ -229,7 +229,8 @@ def parse_value(text: str, metric: str) -> float:
     Args:
         text: Standard output.
         metric: Regular expression; its last match, or the first group of it, is the number. If
-            empty, the last number of the text is used. The prefix of a unit behind it counts.
+            empty, the last number of the text is used. The prefix of a unit behind it counts, and
+            minutes and hours, as in `1h2m3s`.
 
     Raises:
         ValueError: There is no number within the limits; the message says what there is instead.
