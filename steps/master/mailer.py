@@ -211,9 +211,9 @@ class Mailer(BuildbotService):
         if scheduler is not None and not await scheduler.is_leader():
             return  # another master is active
         await self._read_answers()
-        await store.do(end_mutes)
         for mail in await store.do(lambda ledger: ledger.mails.due(time.time())):
             await self._attempt(store, mail)
+        await store.do(end_mutes)
         if not self._digest.locked:
             # Takes minutes in a large lab; other mails do not wait for it.
             self._digest.run(self._write_digest)

@@ -19,6 +19,7 @@ from netbisect.demo.lab.faults import InjectedFault as Broken
 from netbisect.demo.tree.create import SampleTree
 from netbisect.workers.config.builder import Builder
 from netbisect.workers.config.dut import NanoBsd, PortSelector
+from netbisect.workers.dut.ports import PortNotFoundError
 from netbisect.workers.measure import trial as trial_module
 from netbisect.workers.transport.errors import CommandError, bench_fault, build_fault, lab_fault
 
@@ -31,7 +32,6 @@ FORWARDING = ("inet4-forwarding",)
 PATIENCE = 2.0
 """Boot timeout in seconds for expected hangs; a successful boot takes a quarter."""
 
-UNKNOWN = PortSelector(interface="igb9")
 Change: TypeAlias = "Callable[[RunningLab, Testbed], Testbed]"
 
 
@@ -53,11 +53,7 @@ def with_another_good_kernel(_: RunningLab, testbed: Testbed) -> Testbed:
 
 
 def with_an_unknown_ingress(_: RunningLab, testbed: Testbed) -> Testbed:
-    return replace(testbed, dut=replace(testbed.dut, ingress=UNKNOWN))
-
-
-def with_an_unknown_receiver(_: RunningLab, testbed: Testbed) -> Testbed:
-    return replace(testbed, receiver=replace(testbed.receivers[0], port=UNKNOWN))
+    return replace(testbed, dut=replace(testbed.dut, ingress=PortSelector(interface="igb9")))
 
 
 def with_unknown_partitions(lab: RunningLab, testbed: Testbed) -> Testbed:
@@ -140,7 +136,7 @@ TRIALS = {
     Fault.NO_GOOD_KERNEL: Broke(change=with_another_good_kernel, role="panic"),
     Fault.SCENARIO: Broke(scenario="broken", why=("stdin:1: syntax error",)),
     Fault.GENERATOR_DIES: Broke("e5-2650-gen", Broken.DIES_UNDER_LOAD, testbed="e5-2650"),
-    Fault.RECEIVER_DIES: Broke(change=with_an_unknown_receiver, testbed="e5-2650"),
+    Fault.RECEIVER_DIES: Broke("e5-2650-rcv", Broken.DIES_UNDER_LOAD, testbed="e5-2650"),
     Fault.PKT_GEN_DIES: Broke(
         GENERATOR,
         Broken.PKT_GEN_CRASHES,
@@ -352,6 +348,9 @@ def test_missing_resources_are_the_hosts_fault(c2558: RunningLab) -> None:
     bed = c2558.testbed("c2558")
     both = replace(bed, generator=replace(bed.generators[0], address="c2558-dut"))
     assert bench_fault(error, both).fault is Fault.COMMAND
+    apart = replace(bed, receiver=replace(bed.receivers[0], address="receiver"))
+    absent = PortNotFoundError("no interface called igb9", "receiver")
+    assert bench_fault(absent, apart).fault is Fault.RECEIVER_DIES
 
 
 def test_clock_jump_on_the_worker_invalidates_the_run(
