@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -152,6 +153,7 @@ def test_living_reader_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of such a process
+@pytest.mark.filterwarnings("ignore:subprocess:ResourceWarning")
 def test_process_that_does_not_end_after_sigkill_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,3 +174,4 @@ def test_process_that_does_not_end_after_sigkill_is_left(
             here.run([*hang, str(command)], timeout=1.0)
         for left in (switch, command):
             os.kill(int(left.read_text()), signal.SIGKILL)
+    gc.collect()  # the processes that were left, while the warning about them is ignored
