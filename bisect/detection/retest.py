@@ -59,10 +59,8 @@ def next_move(
     good, bad = ([one for one in boots if one.revision == end] for end in (job.good, job.bad))
     if (ended := _not_comparable(job, evidence, good, bad)) is not None:
         return ended
-    modes = modes_of(job.noise) if job.noise else None
+    modes, blocks, tested = _test(job, boots)
     seed = f"{job.good} {job.bad}"
-    blocks = blocks_of(_in_fast_mode(job, boots, modes))
-    tested = _tested(job, blocks, modes)
     runs = _runs(job, evidence, prices)
     if tested is not None:
         lead = _lead(job, tested)
@@ -82,15 +80,22 @@ def next_move(
 
 def so_far(job: CompareJob, evidence: Evidence) -> Effect | None:
     """The effect in the leading scenario after the boots so far; None before the first block."""
-    modes = modes_of(job.noise) if job.noise else None
-    blocks = blocks_of(_in_fast_mode(job, _fresh(job, evidence), modes))
-    tested = _tested(job, blocks, modes)
+    _, _, tested = _test(job, _fresh(job, evidence))
     return _lead(job, tested) if tested else None
 
 
 def _fresh(job: CompareJob, evidence: Evidence) -> list[Observation]:
     ends = (job.good, job.bad)
     return [o for o in evidence.observations if o.fresh and o.revision in ends and not o.layout]
+
+
+def _test(
+    job: CompareJob, boots: list[Observation]
+) -> tuple[BootModes | None, dict[str, Blocks], SequentialTest | None]:
+    """The modes of the boots, their blocks by testbed, and the test of the blocks."""
+    modes = modes_of(job.noise) if job.noise else None
+    blocks = blocks_of(_in_fast_mode(job, boots, modes))
+    return modes, blocks, _tested(job, blocks, modes)
 
 
 def _lead(job: CompareJob, tested: SequentialTest) -> Effect:
