@@ -99,11 +99,11 @@ def _read(name: str, measurements: Measurements, histories: Histories | None = N
 def _rows(text: str, name: str) -> list[str]:
     """The elements of a JSON array as lines; the lines of JSON lines. Raises ValueError."""
     try:
-        rows = json.loads(text)
+        rows, end = json.JSONDecoder().raw_decode(text, text.index("["))
     except (ValueError, RecursionError) as error:
-        if str(error).startswith("Extra data"):
-            return text.splitlines(keepends=True)
         raise ValueError(f"{name}: not JSON: {error}") from error
+    if text[end:].strip():
+        return text.splitlines(keepends=True)
     if not rows or not all(isinstance(one, dict) for one in rows):
         raise ValueError(f"{name}: expected JSON objects in the array")
     return [json.dumps(one) for one in rows]
