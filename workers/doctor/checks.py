@@ -12,6 +12,7 @@ from netbisect.workers.config import pktgen_options
 from netbisect.workers.config.scenario import Scenario
 from netbisect.workers.config.testbed import FRAME_BYTES, Testbed
 from netbisect.workers.dut import drivers, freebsd_tools, ports
+from netbisect.workers.measure import pktgen
 
 CLOCK_SECONDS = 10.0
 """Tolerated difference of a machine's clock."""
@@ -243,8 +244,7 @@ def pkt_gen_options(pkt_gen: str, usage: str, needed: Mapping[str, frozenset[str
     """
     has = pktgen_options.described(usage)
     if not has:
-        printed = usage.strip().rpartition("\n")[2] or "nothing"
-        return CheckResult(False, f"{pkt_gen} -h prints no usage text, but: {printed}")
+        return CheckResult(False, f"{pkt_gen} -h prints no usage text{pktgen.last_line(usage)}")
     lacks = [
         f"no option {', '.join(f'-{letter}' for letter in sorted(letters - has))} for {name}"
         for name, letters in needed.items()

@@ -142,10 +142,15 @@ def offered_rate(output: str) -> float:
     return statistics.median(rates[1:-2])
 
 
-def _reason(output: str) -> str:
-    """Suffix of a message: the last line of an output without rates, if it is no `complaint`."""
+def last_line(output: str) -> str:
+    """Suffix of a message: the last line of an output, if there is one."""
     last = output.strip().rpartition("\n")[2].strip()
-    return "" if not last or all_rates(output) or complaint(output) else f"; its last line: {last}"
+    return f"; its last line: {last}" if last else ""
+
+
+def _reason(output: str) -> str:
+    """`last_line` of an output without rates, if it is no `complaint`."""
+    return "" if all_rates(output) or complaint(output) else last_line(output)
 
 
 def total(output: str) -> int:

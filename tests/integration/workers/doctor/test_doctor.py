@@ -262,5 +262,5 @@ def test_a_host_without_netmap_is_reported() -> None:
         assert not finding.good
         assert finding.found.startswith(message)
     usage = checkup.pkt_gen_options(path, "Segmentation fault\n", {})
-    text = f"{path} -h prints no usage text, but: Segmentation fault"
+    text = f"{path} -h prints no usage text; its last line: Segmentation fault"
     assert (usage.good, usage.found) == (False, text)
