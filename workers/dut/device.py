@@ -111,7 +111,7 @@ class DeviceUnderTest:
         running = self._wait(Stage.DEPLOY)
         if running is not None:
             return running
-        running = self._cycle_silent(Stage.DEPLOY)
+        running = self._report_and_cycle(Stage.DEPLOY)
         self.say(f"{self.testbed.name}: back on {running.directory}")
         return running
 
@@ -268,9 +268,9 @@ class DeviceUnderTest:
             return running
         if not self._silence:
             # The kernel before did not go down, so nothing is known of the one that was ordered.
-            return self._cycle_silent(Stage.BOOT, mark=order)
+            return self._report_and_cycle(Stage.BOOT, mark=order)
         output = self._tap.output()  # before the next boot adds to it
-        running = self._cycle_silent(Stage.BOOT, " after the order to reboot")
+        running = self._report_and_cycle(Stage.BOOT, " after the order to reboot")
         if running.environment.get(ORDER) == order:
             return running  # no kernel had used the order up: the one before hung on its way down
         why = "the kernel hangs: no answer until the power was cycled"
@@ -337,7 +337,7 @@ class DeviceUnderTest:
         self._reboot()
         back = self._wait(Stage.BOOT, mark=order)
         if back is None:
-            back = self._cycle_silent(Stage.BOOT, " after the order to reboot", mark=order)
+            back = self._report_and_cycle(Stage.BOOT, " after the order to reboot", mark=order)
         if not self.boot_method.runs_known_good(back):
             where = f" ({back.root})" if self.testbed.dut.nanobsd else ""
             why = (
@@ -347,7 +347,7 @@ class DeviceUnderTest:
             raise LabFault(Fault.NO_GOOD_KERNEL, why)
         return back
 
-    def _cycle_silent(self, stage: Stage, since: str = "", mark: str = "") -> RunningKernel:
+    def _report_and_cycle(self, stage: Stage, since: str = "", mark: str = "") -> RunningKernel:
         limit = self.testbed.timing.boot_timeout
         silent = self._silence and f"no answer for {limit:g} s{since}: {self._silence}"
         self.say(f"{self.testbed.name}: {silent or 'it does not go down'}; power cycle")
@@ -356,7 +356,8 @@ class DeviceUnderTest:
     def power_cycle(self, stage: Stage, mark: str = "") -> RunningKernel:
         """Cycles the power; returns the kernel that runs then, which is one without `mark`.
 
-        A management controller answers before it switches, or fails after it has switched.
+        A management controller may answer before it switches, or report an error although it has
+        switched.
 
         Raises:
             LabFault: no switch, or no answer afterwards.
@@ -380,7 +381,7 @@ class DeviceUnderTest:
             log = console_excerpt(find_panic(output), output)
             raise LabFault(fault, failure or why, log, stage=stage)
         if failure:
-            self.say(f"{failure}; the machine has come back nevertheless")
+            self.say(f"{failure}; the machine is back nevertheless")
         return running
 
 
