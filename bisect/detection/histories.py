@@ -52,9 +52,9 @@ _MOVE_ERROR = 1.5
 _LEAST_SD = 0.002
 """Least image noise."""
 _DIGITS, _EXACT = 4, 1e-6
-"""Most digits of the smallest number if rounding counts; tolerance of a multiple of the unit."""
+"""Maximum digits of the smallest number for which rounding counts; tolerance of a multiple."""
 _VALUES = 3
-"""Least different numbers that show a unit."""
+"""Minimum of different numbers that show a unit."""
 
 
 def estimate_noise(levels: Sequence[Level]) -> Noise:

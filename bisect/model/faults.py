@@ -190,7 +190,7 @@ RULES: dict[Fault, Rule] = {
         reaction=_SKIP,
     ),
     Fault.GENERATOR_DIES: Rule(
-        "the generator does not answer, lacks its port, or stops in the middle of a run",
+        "the generator does not answer, lacks its port, or fails in the middle of a run",
         "Look at the generator.",
         _BENCH,
         tries=2,
@@ -198,7 +198,7 @@ RULES: dict[Fault, Rule] = {
         says=r"(^|: )the sender reports ",
     ),
     Fault.RECEIVER_DIES: Rule(
-        "the receiver does not answer, lacks its port, or stops in the middle of a run",
+        "the receiver does not answer, lacks its port, or fails in the middle of a run",
         "Look at the receiver.",
         _BENCH,
         tries=2,

@@ -60,7 +60,7 @@ def first_lines(document: ChangeDocument, *, is_searched: bool = True) -> list[t
         *([("but", f"{words.change(other)}, {document.title(other.scenario)}")] if other else []),
         ("how sure", _certainty(document)),
         ("committed by", _committer(document) if is_searched else "not known"),
-        ("to do", _to_do(document) if is_searched else "see Next"),
+        ("to do", _to_do(document) if is_searched else 'see "Next" below'),
     ]
     return [(name, _cut(words.clean(value), _VALUE_MAX)) for name, value in lines]
 

@@ -284,8 +284,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         check(self.branches, "branches: expected at least one")
-        names = [one.replace("/", "-") for one in self.branches]  # as in those of Buildbot
-        check(len({*names}) == len(names), "branches: expected different names, also with - for /")
+        names = [one.replace("/", "-") for one in self.branches]  # as in names of schedulers
+        check(len({*names}) == len(names), "branches: expected names that differ if each / is a -")
         check_size("kernel_space", self.kernel_space)
         check_size("trial_log_space", self.trial_log_space)
         check(

@@ -135,7 +135,7 @@ class Repository:
             )
         *_, (_, before) = self._history.line(f"{good}..{bad}")
         if before != good:
-            merged = f"; the last one that it contains is {before[:12]}"
+            merged = f"; the latest one that {first} contains is {before[:12]}"
             raise RepositoryError(
                 f"{first} is not a first-parent ancestor of {last}"
                 f"{merged if before else self._shallow_hint()}"

@@ -31,7 +31,7 @@ WRONG_ENDS = [
     (["--good", "v1.2", "--bad", "main"], "--good v1.2: no commit of that name"),
     (["--good", "main~9", "--bad", "--help"], "--bad --help: no commit of that name"),
     (["--good", "side", "--bad", "main"], "--good side is not an ancestor of --bad main"),
-    (["--good", "side", "--bad", "merged"], "of --bad merged; the last one that it contains is"),
+    (["--good", "side", "--bad", "merged"], "of --bad merged; the latest one that --good side"),
     (["--good", "other", "--bad", "joined"], "is not a first-parent ancestor of --bad joined."),
 ]
 
