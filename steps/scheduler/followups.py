@@ -78,6 +78,9 @@ def open_nights(
     heads = {branch: history.commit(history.head(branch)) for branch in branches}
     for branch, head in heads.items():
         ledger.commits.learn([head], branch)
+        count = head.number + 1 - ledger.commits.oldest(branch)
+        line = history.line(f"-{count}", head.revision)
+        ledger.commits.follow(branch, {revision for revision, _ in line})
     lines = []
     for (branch, head), testbed in product(heads.items(), testbeds):
         lines.append(_open_night(ledger, settings, testbed, branch, head.revision))

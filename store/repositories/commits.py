@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import Any
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
 from netbisect.bisect.model.entities import Commit
@@ -14,6 +15,9 @@ from netbisect.bisect.model.evidence import split_kernel_name
 from netbisect.bisect.model.revision_key import parts_of, short, with_patch
 from netbisect.store.db.sessions import LedgerRepository
 from netbisect.store.db.tables import BootRow, CommitRow, PlaceRow, one_of, record_of
+
+_OF_GIT = CommitRow.author != ""
+"""The condition that a commit is not an imported revision."""
 
 
 class CommitRepository(LedgerRepository):
@@ -33,6 +37,38 @@ class CommitRepository(LedgerRepository):
             ]
             if _merge(writing.session, places) or new:
                 writing.note("learned", branch=branch)
+
+    def follow(self, branch: str, line: Collection[str]) -> None:
+        """Adapts the series of a branch, which may have been rewritten, to its first-parent line.
+
+        `line` has at least the revisions since `oldest`. Commits that are not on it leave, unless
+        only the newest one would stay; measured ones that are on no branch return. Imported
+        revisions stay, and so do facts.
+        """
+        measured = CommitRow.revision.in_(select(BootRow.revision))
+        absent = CommitRow.revision.not_in(select(PlaceRow.revision))
+        lost = select(CommitRow.revision, CommitRow.number).where(_OF_GIT, measured, absent)
+        with self.writing() as writing:
+            session = writing.session
+            rows = session.scalars(_on(branch, PlaceRow)).all()
+            gone = [row for row in rows if row.revision not in line]
+            back = [
+                PlaceRow(branch=branch, number=number, revision=revision)
+                for revision, number in session.execute(lost)
+                if revision in line
+            ]
+            if len(rows) - len(gone) + len(back) == 1:
+                return
+            for row in gone:
+                session.delete(row)
+            session.flush()
+            if _merge(session, back) or gone:
+                writing.note("learned", branch=branch)
+
+    def oldest(self, branch: str) -> int:
+        """Number of the first known commit of a branch; 1 if none is known."""
+        with self.reading() as session:
+            return session.scalar(_on(branch, func.min(PlaceRow.number))) or 1
 
     def know(self, commits: Iterable[Commit]) -> None:
         """Stores commits of other branches, which are in no series.
@@ -83,6 +119,12 @@ class CommitRepository(LedgerRepository):
         with self.reading() as session:
             booted = session.scalars(select(BootRow.revision).where(ordinary).distinct())
             return [one for one in booted if not parts_of(one)[1]]
+
+
+def _on(branch: str, what: Any) -> Select[Any]:  # noqa: ANN401 - a table or an expression
+    """Selects from the places of a branch, without imported revisions."""
+    joined = select(what).join(CommitRow, CommitRow.revision == PlaceRow.revision)
+    return joined.where(PlaceRow.branch == branch, _OF_GIT)
 
 
 def booted_numbers(session: Session, *where: ColumnElement[bool]) -> dict[str, dict[str, int]]:

@@ -97,6 +97,9 @@ def test_commits_cause_one_event_per_change(ledger: Ledger) -> None:
     ledger.commits.learn([commit("r1", 1, "in other words")], "main")
 
     assert [one.kind for one in ledger.events.since(0)[0]] == ["known", "known", "learned"]
+    ledger.commits.learn([commit("r2", 2)], "main")
+    ledger.commits.follow("main", {"r2"})
+    assert ledger.commits.oldest("main") == 1, "nothing else could be compared with r2"
     names = ["r1", "a'b", '"', "100%", "%s", "c\\d", ":p", "?"]
     ledger.commits.know([commit(name, number) for number, name in enumerate(names)])
     assert set(ledger.commits.find([*names, "nul \0", "lone \ud800"])) == set(names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from netbisect.bisect.model.results import (
     Result,
     Unfinished,
 )
-from netbisect.steps.scheduler.followups import Followups
+from netbisect.steps.scheduler.followups import Followups, open_nights
 from netbisect.steps.service import control
 from netbisect.steps.service.settings import load
 from netbisect.store.db.records import Alert, JobRecord
@@ -63,12 +64,9 @@ class Nights:
         record = self.ledger.jobs.add(night, key=f"night {number}")
         return self.followups.conclude(self.ledger, record, NightlyResult(BOOTS))
 
-    def answer(
-        self, record: JobRecord, ln_ratio: float, *, confirmed: bool = True
-    ) -> list[JobRecord]:
+    def answer(self, record: JobRecord, ln_ratio: float) -> list[JobRecord]:
         effect = Effect(self.scenario, ln_ratio, ln_ratio - 0.004, ln_ratio + 0.004, 1e-5, 6, 6)
-        result: Result = Confirmed((effect,)) if confirmed else NotConfirmed((effect,), "no room")
-        return self.followups.conclude(self.ledger, record, result)
+        return self.followups.conclude(self.ledger, record, Confirmed((effect,)))
 
     def drop(self, change: float) -> JobRecord:
         """The comparison after seven nights without a change and one with a drop."""
@@ -98,9 +96,16 @@ def pair(record: JobRecord) -> tuple[str, str]:
     return record.job.good, record.job.bad
 
 
-def test_a_large_drop_needs_one_pair_of_images(nights: Nights) -> None:
-    """A later commit that was measured before, as by a request, hides no drop."""
-    nights.ledger.facts.record_all(nights.facts(8, -0.12), "the test")
+def test_a_large_drop_needs_one_pair_of_images(
+    nights: Nights, service_commits: list[Commit]
+) -> None:
+    """A later commit that was measured, as by a request, and a removed one hide no drop."""
+    nights.line.append("f" * 40)  # which a forced push had put in place of another
+    facts = [*nights.facts(6), *nights.facts(8, -0.12), *nights.facts(12)]
+    nights.ledger.facts.record_all(facts, "the test")
+    nights.ledger.commits.learn([replace(service_commits[6], revision="f" * 40)], "main")
+    testbed, history = nights.lab.testbed(TESTBED), nights.followups.history
+    open_nights(nights.ledger, history, nights.settings, [testbed], ["main"])
     record = nights.drop(-0.12)
     assert pair(record) == (nights.line[6], nights.line[7])
     assert (nights.alert.state, nights.alert.kind) == (AlertState.CONFIRMING, AlertKind.DROP)
@@ -131,12 +136,15 @@ def test_a_small_drop_is_confirmed_by_the_images(nights: Nights) -> None:
     assert f"{100 * math.expm1(effect.ln_ratio):.1f} %" in mail.subject
 
 
-def test_an_unconfirmed_change_is_withdrawn(nights: Nights) -> None:
+@pytest.mark.parametrize("result", [NotConfirmed((), "no room"), Unfinished("no room")])
+def test_an_unconfirmed_change_is_withdrawn(nights: Nights, result: Result) -> None:
     record = nights.drop(-0.12)
-    assert nights.answer(record, -0.001, confirmed=False) == []
+    assert nights.followups.conclude(nights.ledger, record, result) == []
 
     assert nights.alert.state is AlertState.WITHDRAWN
     assert nights.ledger.alerts.changes(nights.alert.id)[-1].what == "no room"
+    mails = [f"trouble:{record.id}"] if isinstance(result, Unfinished) else []
+    assert [mail.key for mail in nights.ledger.mails.waiting()] == mails
 
 
 def test_a_more_frequent_slow_mode_opens_an_alert_about_modes(nights: Nights) -> None:
@@ -178,11 +186,3 @@ def test_a_candidate_that_a_user_has_closed_is_not_announced(nights: Nights) -> 
     assert nights.alert.state is AlertState.INFRA
     assert nights.ledger.jobs.get(record.id).result is not None
     assert nights.ledger.mails.waiting() == []
-
-
-def test_an_unfinished_comparison_withdraws_its_candidate(nights: Nights) -> None:
-    record = nights.drop(-0.12)
-    nights.followups.conclude(nights.ledger, record, Unfinished("the testbed is in quarantine"))
-
-    assert nights.alert.state is AlertState.WITHDRAWN
-    assert [mail.key for mail in nights.ledger.mails.waiting()] == [f"trouble:{record.id}"]
