@@ -158,10 +158,3 @@ def recurs(ended: AlertStatus, kind: AlertKind, now: float) -> bool:
         and ended.closed_at is not None
         and now - ended.closed_at <= REOPENING_SECONDS
     )
-
-
-def mute_expired(life: AlertStatus, now: float) -> bool:
-    """Whether its mute has expired."""
-    return (
-        life.state is AlertState.MUTED and life.muted_until is not None and life.muted_until <= now
-    )

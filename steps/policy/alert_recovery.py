@@ -38,4 +38,4 @@ def close_recovered(ledger: Ledger, testbed: str, branch: str) -> list[Alert]:
 def end_mutes(ledger: Ledger) -> list[Alert]:
     """Reopens the alerts whose mute has ended; returns them."""
     why = "its mute has ended"
-    return ledger.alerts.end_mutes(what=why, tell=change_mail(SERVICE, why))
+    return ledger.alerts.end_mutes(ledger.clock(), what=why, tell=change_mail(SERVICE, why))

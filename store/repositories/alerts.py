@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection
 
 from sqlalchemy import ColumnElement, func, select
 
-from netbisect.bisect.alert_lifecycle import mute_expired
 from netbisect.bisect.model.alert_state import AlertState, HistoryEntry
 from netbisect.store.db.records import Alert, AlertChangeRow, AlertSeries, JobRecord
 from netbisect.store.db.sessions import LedgerRepository, transaction
@@ -81,17 +80,18 @@ class AlertRepository(LedgerRepository):
         rows = select(AlertChangeRow).where(AlertChangeRow.alert == identifier)
         return [record_of(HistoryEntry, row) for row in self._all(rows.order_by(AlertChangeRow.id))]
 
-    def end_mutes(self, *, what: str, tell: Callable[[Alert], str]) -> list[Alert]:
-        """Reopens the muted alerts whose time is over, and returns them.
+    def end_mutes(self, now: float, *, what: str, tell: Callable[[Alert], str]) -> list[Alert]:
+        """Reopens the muted alerts whose time is over at `now`, and returns them.
 
         `what` is the reason; `tell` makes the text of the mail.
         """
-        muted = select(Alert).where(Alert.state == AlertState.MUTED)
+        over = select(Alert).where(Alert.state == AlertState.MUTED, Alert.muted_until <= now)
+        if self._first(over) is None:  # keeps no other writer waiting
+            return []
         with self.writing() as writing:
             return [
                 change_alert(writing, row.id, what=what, state=AlertState.REOPENED, tell=tell)
-                for row in writing.session.scalars(muted.order_by(Alert.id)).all()
-                if mute_expired(row.status, writing.now)
+                for row in writing.session.scalars(over.order_by(Alert.id)).all()
             ]
 
     change = transaction(change_alert)
