@@ -199,9 +199,7 @@ def _case(ledger: Ledger, plan: Plan, drop: int, now: list[float]) -> None:
     )
     record = ledger.jobs.add(job, key=f"compare:{drop}")
     with ledger.jobs.closing(record, Confirmed(effects)) as closing:
-        alert = closing.open_alert(
-            record, effects, what="confirmed by interleaved boots of one pair"
-        )
+        alert = closing.open_alert(effects, what="confirmed by interleaved boots of one pair")
         search = closing.ask(
             BisectJob(
                 BRANCH,

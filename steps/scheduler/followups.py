@@ -163,7 +163,7 @@ class Followups:
             for good, effect in mixed:
                 often = "more" if effect.ln_ratio < 0 else "less"
                 what = f"its boots come up in their slow mode {often} often"
-                closing.note_modes(record, effect, good=good, what=what)
+                closing.note_modes(effect, good=good, what=what)
             return [] if wanted is None else self._compare(closing, wanted)
 
     def _compare(self, closing: JobClosing, wanted: CompareJob) -> list[JobRecord]:
@@ -227,7 +227,7 @@ class Followups:
             what = "confirmed by the images of the history and by interleaved boots of both ends"
         if job.suspected > 0:
             with ledger.jobs.closing(record, result) as closing:
-                closing.open_alert(record, confirmed.effects, what=what)
+                closing.open_alert(confirmed.effects, what=what)
             return []
         commits, trouble = self._commits_between(ledger, job)
         testbed = self.lab.testbed(job.testbed)
@@ -241,7 +241,7 @@ class Followups:
         )
         followers = []
         with ledger.jobs.closing(record, result) as closing:
-            alert = closing.open_alert(record, confirmed.effects, what=what)
+            alert = closing.open_alert(confirmed.effects, what=what)
             if shared is not None:
                 closing.change_alert(
                     alert.id,

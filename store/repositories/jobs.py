@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,11 @@ from netbisect.bisect.model import serialization
 from netbisect.bisect.model.evidence import split_kernel_name
 from netbisect.bisect.model.jobs import Job
 from netbisect.bisect.model.mail import Mail
-from netbisect.bisect.model.results import Result
+from netbisect.bisect.model.results import Effect, Result
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import (
     Action,
+    Alert,
     JobRecord,
     JobState,
     Request,
@@ -82,11 +83,17 @@ class JobClosing(WriteTransaction):
     """The job to close."""
 
     open_candidate = alert_changes.open_candidate
-    open_alert = alert_changes.open_alert
-    note_modes = alert_changes.note_modes
     change_alert = alert_changes.change_alert
     join_same_culprit = alert_changes.join_same_culprit
     post = post_mail
+
+    def open_alert(self, effects: Sequence[Effect], *, what: str) -> Alert:
+        """Announces the change that the job to close has confirmed."""
+        return alert_changes.open_alert(self, self.record, effects, what=what)
+
+    def note_modes(self, effect: Effect, *, good: str, what: str) -> Alert | None:
+        """Announces that the job to close has found more or fewer slow boots."""
+        return alert_changes.note_modes(self, self.record, effect, good=good, what=what)
 
     def ask(self, job: Job, **more: Any) -> JobRecord:  # noqa: ANN401 - as of add_job
         """Adds a child of the job to close; see `add_job`."""
@@ -144,7 +151,7 @@ class JobRepository(LedgerRepository):
         """Closes a job, or only an `unbegun` one, with its result and all that follows from it.
 
             with ledger.jobs.closing(record, result) as closing:
-                alert = closing.open_alert(record, result.effects, what="confirmed")
+                alert = closing.open_alert(result.effects, what="confirmed")
                 closing.post(f"alert:{alert.id}", ...)
 
         The block is one transaction and delays other writers; compute results before it.

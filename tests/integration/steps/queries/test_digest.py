@@ -183,7 +183,7 @@ def test_a_drop_is_new_in_one_digest_and_open_in_later_ones(case: DigestCase) ->
         record = case.ledger.jobs.add(job, key=f"compare {number}")
         effect = Effect(scenario, ln_ratio, ln_ratio - 0.01, ln_ratio + 0.01, 1e-6, 5, 6)
         with case.ledger.jobs.closing(record, Confirmed((effect,))) as closing:
-            closing.open_alert(record, (effect,), what="confirmed")
+            closing.open_alert((effect,), what="confirmed")
     case.now = MORNING
     first = case.digest()
     case.now = MORNING + 24 * HOUR

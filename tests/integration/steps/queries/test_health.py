@@ -128,7 +128,7 @@ class SimulatedLab:
         else:
             found = (Effect(lead, effect, effect - 0.01, effect + 0.01, 1e-6, 6, 6),)
             with self.ledger.jobs.closing(record, Confirmed(found)) as closing:
-                announced = closing.open_alert(record, found, what="confirmed")
+                announced = closing.open_alert(found, what="confirmed")
             if state is not None:
                 self.ledger.alerts.change(announced.id, who="olga", what="so", state=state)
         self.ledger.clock = lambda: NOW

@@ -221,7 +221,7 @@ def test_external_text_is_escaped(url: str, tmp_path: Path) -> None:
         HOSTILE, HOSTILE, revisions[3], revisions[4], (HOSTILE,), HOSTILE, -0.1, commits=30
     )
     with ledger.jobs.closing(ledger.jobs.add(job, key="x"), Confirmed((effect,))) as closing:
-        alert = closing.open_alert(closing.record, (effect,), what=HOSTILE)
+        alert = closing.open_alert((effect,), what=HOSTILE)
         closing.change_alert(alert.id, who=HOSTILE, what=HOSTILE)
     site = written(Site(tmp_path / "out", url))
 

@@ -157,7 +157,7 @@ def night(ledger: Ledger, name: str, step: Step) -> None:
     def confirm() -> None:
         effect = Effect(SCENARIO, -0.1, -0.2, -0.05, 1e-6, 5, 5)
         with ledger.jobs.closing(comparison, Confirmed((effect,))) as closing:
-            alert = closing.open_alert(comparison, [effect], what="confirmed")
+            alert = closing.open_alert([effect], what="confirmed")
             closing.post(f"alert:{name}", Mail("s", "b"), ["a@b.invalid"], alert=alert.id)
 
     step(confirm)
