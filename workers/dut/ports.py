@@ -48,6 +48,8 @@ class Interface:
 class Inventory:
     """Interfaces of a machine and their PCI addresses."""
 
+    machine: str
+    """Its ssh address."""
     interfaces: tuple[Interface, ...]
     devices: Mapping[str, str] = field(default_factory=dict)
     """Device by PCI address."""
@@ -58,18 +60,17 @@ class Inventory:
         """The interface of a port: by MAC, else by PCI address, else by name.
 
         Raises:
-            PortNotFoundError: the message lists the interfaces.
+            PortNotFoundError: the message names the machine and lists the interfaces.
         """
         found = list(self._matching(port))
         if len(found) == 1:
             return found[0]
         among = found or self.interfaces
         listed = ", ".join(f"{one.name} {one.mac}".strip() for one in among) or "none"
+        why = f"no interface {self._wanted(port)}; found {listed}"
         if found:
-            raise PortNotFoundError(
-                f"{port.pci} has several interfaces: {listed}; expected a MAC address"
-            )
-        raise PortNotFoundError(f"no interface {self._wanted(port)}; found {listed}")
+            why = f"{port.pci} has several interfaces: {listed}; expected a MAC address"
+        raise PortNotFoundError(f"{self.machine}: {why}", self.machine)
 
     def _matching(self, port: PortSelector) -> Iterable[Interface]:
         if port.mac:
@@ -148,13 +149,13 @@ def read_inventory(machine: Machine, wanted: Iterable[PortSelector]) -> Inventor
     """
     found = tuple(parse_interfaces(machine.run(["ifconfig", "-a"])))
     if all(port.mac or not port.pci for port in wanted):
-        return Inventory(found)
+        return Inventory(machine.address, found)
     devices = {one.name: freebsd_tools.device(one.name) for one in found}
     parents = {name: f"dev.{device}.%parent" for name, device in devices.items() if device}
     pciconf, output = machine.ask(["pciconf", "-l"], ["sysctl", "-ie", *parents.values()])
     values = freebsd_tools.parse_sysctls(output)
     above = {name: values.get(sysctl, "") for name, sysctl in parents.items()}
-    return Inventory(found, parse_devices(pciconf), above)
+    return Inventory(machine.address, found, parse_devices(pciconf), above)
 
 
 class PortFinder:
@@ -179,7 +180,4 @@ class PortFinder:
                 return self._known[address].find(port)
         wanted = [one for other, one in self._ports.values() if other == address]
         self._known[address] = read_inventory(self._connections.machine(address), wanted)
-        try:
-            return self._known[address].find(port)
-        except PortNotFoundError as error:
-            raise PortNotFoundError(f"{address}: {error}", address) from None
+        return self._known[address].find(port)

@@ -46,7 +46,7 @@ none3@pci0:6:0:0:	class=0x020000 rev=0x00 hdr=0x00 vendor=0x8086 device=0x1533 s
 def found_at(pci: str, *names: str, parents: dict[str, str] | None = None) -> str:
     present = tuple(Interface(name, "", "active", "") for name in (*names, "lo0"))
     devices = parse_devices(PCICONF)
-    return Inventory(present, devices, parents or {}).find(PortSelector(pci=pci)).name
+    return Inventory("gw", present, devices, parents or {}).find(PortSelector(pci=pci)).name
 
 
 def test_pci_address_finds_a_port_with_any_driver() -> None:
@@ -67,7 +67,7 @@ def test_pci_address_finds_a_port_with_any_driver() -> None:
 def test_pci_address_without_exactly_one_port_is_reported(pci: str, message: str) -> None:
     with pytest.raises(PortNotFoundError) as caught:
         found_at(pci, "cxl0", "cxl1", parents={"cxl0": "t5nex0", "cxl1": "t5nex0"})
-    assert str(caught.value).startswith(message)
+    assert str(caught.value).startswith(f"gw: {message}")
 
 
 def test_enabled_and_disabled_options() -> None:
@@ -108,7 +108,7 @@ def test_missing_port_is_reported_with_the_present_ones() -> None:
         (PortSelector(interface="ix0"), "called ix0"),
     ):
         with pytest.raises(PortNotFoundError) as caught:
-            Inventory(tuple(parse_interfaces(IFCONFIG))).find(port)
+            Inventory("gw", tuple(parse_interfaces(IFCONFIG))).find(port)
         assert str(caught.value) == (
-            f"no interface {wanted}; found igb0 00:0d:b9:41:ca:3c, vcxl0 00:07:43:2e:e4:72, lo0"
+            f"gw: no interface {wanted}; found igb0 00:0d:b9:41:ca:3c, vcxl0 00:07:43:2e:e4:72, lo0"
         )
