@@ -89,8 +89,10 @@ def read(
 
 
 def number_of(text: str) -> int:
-    """The number of a request in a path; 0, which no request has, for another text."""
-    return int(text) if _NUMBER.fullmatch(text) else 0
+    """The number of a request in a path. Raises CallError for another text."""
+    if not _NUMBER.fullmatch(text):
+        raise CallError(404, f"there is no request {text[:MOST_LETTERS]}")
+    return int(text)
 
 
 def log_refusal(ledger: Ledger, user: User, verb: str, why: str, number: int | None) -> None:

@@ -207,6 +207,8 @@ class _SubjectResolver:
         if names and all(map(_ALONE.match, names)):
             base = names[0].partition("@")[2] or base
             names.insert(0, base)
+        if self._body.kind == COMPARE and len(names) == 1 and not self._body.patches:
+            names = [*dict.fromkeys((base, *names))]  # `main+D5180` alone is compared with main
         if not names and self._body.patches:
             names.append(base)
         self._check_count(len(names) + len(self._body.patches))

@@ -215,6 +215,7 @@ class ApiTest(ApiMaster):
         assert (await self.call("PUT", path, token, b"{}")).code == 405
         for wrong in ("requests/0", "requests/99", "requests/x", "requests/1/x", "x", "v2", ""):
             await self.get(404, wrong, token)
+        assert "no request 02" in (await self.get(404, "requests/02", token))["error"]
         for wrong in (
             "requests?limit=0",
             "requests?state=x",
@@ -264,7 +265,7 @@ class ApiTest(ApiMaster):
     async def check_patches(self) -> None:
         plain, trusted = self.token("ask"), self.token("ask", "patch", who="bob")
         patch = {"subjects": ["main"], "patches": [{"diff": DIFF}]}
-        for body in (patch, {"subjects": ["main", "D5180"]}, {"subjects": ["main+D5180", "main"]}):
+        for body in (patch, {"subjects": ["main", "D5180"]}, {"subjects": ["main+D5180"]}):
             answered = await self.record(403, plain, **body)
             assert "the right `patch`" in answered["error"]
         assert {record.who for record in self.ledger.requests.all()} == {"ann"}
