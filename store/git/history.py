@@ -41,7 +41,8 @@ class History(Mirror):
 
     def head(self, branch: str) -> str:
         """Full hash of the newest commit of a branch."""
-        revision = self.commit_of(f"refs/heads/{branch}")
+        name = f"refs/heads/{branch}"
+        revision = self.references(name).get(name)
         if revision is None:
             names = self.branches()
             if not names:
