@@ -17,6 +17,7 @@ from twisted.web.server import Request
 from netbisect.steps.service.compute import ComputeError
 from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
+from netbisect.store.db.database import DatabaseError
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.toml import FileError
 
@@ -77,6 +78,8 @@ def fail(failure: Any, request: Request) -> None:
     else:
         log.err(failure, "netbisect's pages")
         status, text = http.INTERNAL_SERVER_ERROR, "The page failed; twistd.log has the reason."
+    if failure.check(DatabaseError):
+        status, text = http.SERVICE_UNAVAILABLE, "The database failed; twistd.log has the reason."
     if failure.check(ComputeError):
         status, text = http.SERVICE_UNAVAILABLE, "The page was not ready in time; try again later."
     if failure.check(FileError):
