@@ -357,9 +357,9 @@ def sentence(result: Result, label: Name, title: Name) -> str:  # noqa: C901 - o
         case NightlyResult(boots=number):
             text = f"All requested boots were measured: {count(number, 'boot')}."
         case Confirmed(effects=effects):
-            text = f"The retest confirms the difference{_lead(effects, title)}."
+            text = f"The comparison confirms a difference{_lead(effects, title)}."
         case NotConfirmed(why=why):
-            text = f"The retest does not confirm the difference: {reason(why)}."
+            text = f"The comparison does not confirm a difference: {reason(why)}."
         case Culprit():
             text = _culprit(result, label, title)
         case SeveralCulprits(culprits=culprits):

@@ -108,12 +108,12 @@ def test_clean_text_is_one_line_without_control_characters(text: str) -> None:
         (NightlyResult(5), "All requested boots were measured: 5 boots."),
         (
             Confirmed((DROP,)),
-            ("The retest confirms the difference: fwd4! -10.9 % (-12.1 to -9.7), 12 + 11 boots."),
+            ("The comparison confirms a difference: fwd4! -10.9 % (-12.1 to -9.7), 12 + 11 boots."),
         ),
-        (Confirmed(()), "The retest confirms the difference."),
+        (Confirmed(()), "The comparison confirms a difference."),
         (
             NotConfirmed((DROP,), "both are equally fast."),
-            "The retest does not confirm the difference: both are equally fast.",
+            "The comparison does not confirm a difference: both are equally fast.",
         ),
         (
             Culprit("a" * 40, "b" * 40, POSTERIOR, (DROP,)),

@@ -107,7 +107,7 @@ def test_running_search_has_no_verdict_and_unconfirmed_drop_no_search() -> None:
     assert "main is slower on c2558" in text
     assert "the results below are preliminary" in text
 
-    sentence = "The retest does not confirm the difference: both are equally fast."
+    sentence = "The comparison does not confirm a difference: both are equally fast."
     case = replace(report_cases.compared(make("alert_case")), outcome="not-confirmed")
     text = Page(page(replace(case, sentence=sentence))).text
 
