@@ -9,8 +9,10 @@ from netbisect.bisect.model.detection_results import GIVEN_UP_DAYS, STALE_DAYS, 
 from netbisect.bisect.model.metric import metric_of
 from netbisect.reports.model.series import SeriesDocument
 from netbisect.reports.model.types import NOISY, NOISY_PERCENT, AlertSummary, Difference
+from netbisect.reports.pages.requests import revisions
 from netbisect.reports.render import words
 from netbisect.reports.render.templating import environment
+from netbisect.reports.render.words import Name
 from netbisect.reports.site.files import series_file, testbed_page
 from netbisect.reports.site.frame import FEEDS, REFRESH, Page, make_page, short_distance
 from netbisect.reports.site.overview import NightProgress, Overview, RunningJob
@@ -226,9 +228,10 @@ def compare(view: Overview) -> Page:
     )
 
 
-def requests(found: Sequence[object]) -> Page:
-    """The latest requests, from their records."""
-    return make_page("requests.html", "Requests", changing=True, requests=found)
+def requests(found: Sequence[Any], label: Name) -> Page:
+    """The latest requests, from their records; the function names a revision."""
+    named = [(one, revisions(one.kind, [*map(label, one.parameters["subjects"])])) for one in found]
+    return make_page("requests.html", "Requests", changing=True, requests=named)
 
 
 def health(view: Overview) -> Page:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from netbisect.bisect.model.entities import Commit
@@ -62,7 +63,7 @@ class LivePages:
     def _file(self, name: str) -> Page | str | None:
         self._refresh()
         if name == "requests.html":
-            return pages.requests(self.ledger.requests.all())
+            return pages.requests(self.ledger.requests.all(), cache(self.ledger.commits.label))
         if name == "new-request.html":
             return _new_request(self.settings, self.lab)
         if found := _NUMBERED.match(name):

@@ -297,8 +297,8 @@ def list_requests(client: RequestClient, *, mine: bool, everything: bool, as_jso
         return
     rows = []
     for one in found:
-        what, state = f"{one.kind} {', '.join(one.labels)}", one.verdict or one.state
-        rows.append((one.number, day(one.opened_at), one.who, what, state))
+        what = f"{one.kind} {requests.revisions(one.kind, one.labels)}"
+        rows.append((one.number, day(one.opened_at), one.who, what, one.verdict or one.state))
     empty = "No requests." if everything else "No open requests."
     print_table(("number", "since", "who", "what", "state"), rows, empty, 120)
 
