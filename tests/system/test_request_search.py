@@ -97,7 +97,8 @@ def test_good_end_is_found_in_earlier_measurements(service: PlayedService) -> No
     assert isinstance(record.job, CompareJob)
     assert service.followups.history.commit(record.job.good).subject == "300002"
     service.run()
-    assert service.show(1)["verdict"] == "regression"
+    shown = service.show(1)
+    assert (shown["verdict"], shown["subjects"][0]) == ("regression", record.job.good)
 
 
 @pytest.mark.long
@@ -115,8 +116,7 @@ def test_search_without_remaining_hours_is_extended(service: PlayedService) -> N
     shown = service.show(1)
     assert "Verified against its parent" in shown["sentence"]
     assert shown["spent"]["boots"] > boots
-    last = service.ledger.requests.jobs(1)[-1]
-    assert isinstance(last.job, BisectJob)
+    assert isinstance(service.ledger.requests.jobs(1)[-1].job, BisectJob)
     assert service.ledger.requests.get(1).state is RequestState.ANSWERED
 
 
