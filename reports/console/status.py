@@ -17,7 +17,9 @@ def as_text(status: StatusDocument) -> str:
 def _lines(status: StatusDocument) -> Iterator[str]:
     yield "Queue:" if status.jobs else "Queue empty."
     for one in status.jobs:
-        text = words.clean(f"{one.kind} on {one.testbed}, {one.branch}: {one.now or 'waiting'}")
+        text = words.clean(
+            f"{one.kind} {one.id} on {one.testbed}, {one.branch}: {one.now or 'waiting'}"
+        )
         yield f"  {text}"
     if status.quarantines:
         yield "In quarantine:"

@@ -144,7 +144,7 @@ def test_a_nightly_job_is_queued_until_it_has_a_result(own_service: Path) -> Non
     status = json.loads(run("status", "--json", own_service).stdout)
     assert [job["kind"] for job in status["jobs"]] == ["Night", "Night"]
     output = run("status", own_service).output
-    assert "Night on c2558, main" in output
+    assert f"Night {records[0].id} on c2558, main" in output
     assert f"The master is not running: netbisect start {own_service}" in output
 
 
