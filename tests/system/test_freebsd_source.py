@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import IDENTITY, git
+from programs import IDENTITY, captured, git
 
 pytestmark = pytest.mark.freebsd_source
 
@@ -151,10 +151,7 @@ def place(tmp_path: Path) -> Iterator[Checkout]:
     folder = tmp_path / "lab"
     repository = folder / "src.git"
     folder.mkdir()
-    found = subprocess.run(
-        ["git", "-C", str(source), "rev-parse", "HEAD"], capture_output=True, check=False
-    )
-    if found.returncode == 0:
+    if captured(["git", "-C", source, "rev-parse", "HEAD"]).returncode == 0:
         clone = ["git", "clone", "-q", "--bare", "--shared", str(source), str(repository)]
         subprocess.run(clone, check=True)
     else:

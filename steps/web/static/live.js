@@ -1,4 +1,4 @@
-// Renews the content of a page without a reload: position, focus, forms and opened details remain.
+// Renews the content of a page without a reload: positions, focus, forms and opened details remain.
 // Buildbot's events tell when something happened; without them, the page is renewed at its interval.
 // Plain ECMAScript.
 (function () {
@@ -33,6 +33,20 @@
     found.querySelectorAll("form").forEach((one) => { one.replaceWith(forms.get(one.outerHTML) ?? one); });
   }
 
+  function replace(shown, found) {  // with the focus, and with tables as they were scrolled
+    const name = (one) => one.getAttribute("href") || one.getAttribute("aria-label")
+      || (one.querySelector("figcaption") ?? one).textContent;
+    const places = (main) => Array.from(main.querySelectorAll("a, summary, [tabindex]"));
+    const scrolled = new Map(places(shown).map((one) => [name(one), one.scrollLeft]));
+    const focus = document.activeElement;
+    const focused = shown.contains(focus) ? name(focus) : null;
+    keepForms(shown, found);
+    shown.replaceWith(found);
+    places(found).forEach((one) => { one.scrollLeft = scrolled.get(name(one)) ?? 0; });
+    const again = found.contains(focus) ? focus : places(found).find((one) => name(one) === focused);
+    if (again) { again.focus({ preventScroll: true }); }
+  }
+
   async function renew() {
     due = Infinity;
     if (socket && socket.readyState === WebSocket.CLOSED) { listen(); }  // the master was restarted
@@ -44,10 +58,7 @@
         next = new DOMParser().parseFromString(await answer.text(), "text/html");
         const [shown, found] = [document, next].map((one) => one.querySelector("main"));
         if (found) { keepOpen(shown, found); }
-        if (found && found.innerHTML !== shown.innerHTML) {
-          keepForms(shown, found);
-          shown.replaceWith(found);
-        }
+        if (found && found.innerHTML !== shown.innerHTML) { replace(shown, found); }
         document.title = next.title;
       }
     }

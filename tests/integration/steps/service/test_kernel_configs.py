@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
+
+from programs import captured
 
 from netbisect.demo.lab.testbeds import TESTBEDS, lab_toml
 from netbisect.steps.service.control import kernel_configs
@@ -21,16 +22,12 @@ TREES = {"main": ["GENERIC", "GENERIC-NODEBUG"], "stable/14": ["GENERIC"], "bare
 
 
 def history(folder: Path) -> History:
-    subprocess.run(["git", "init", "--quiet", "--bare", folder / "tree.git"], check=True)
+    captured(["git", "init", "--quiet", "--bare", folder / "tree.git"], check=True)
     stream = "".join(
         _COMMIT.format(branch=branch) + "".join(_FILE.format(name=name) for name in names)
         for branch, names in TREES.items()
     )
-    subprocess.run(
-        ["git", "-C", folder / "tree.git", "fast-import", "--quiet"],
-        input=stream.encode(),
-        check=True,
-    )
+    captured(["git", "-C", folder / "tree.git", "fast-import", "--quiet"], input=stream, check=True)
     found = History(folder / "clone", str(folder / "tree.git"))
     found.update()
     return found

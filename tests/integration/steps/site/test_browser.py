@@ -22,6 +22,7 @@ PAGES = (
     "revisions-testbed-00.main.html",
 )
 DARK = "--blink-settings=preferredColorScheme=0"
+LIVE = Path(__file__).parents[4] / "steps" / "web" / "static" / "live.js"
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
@@ -65,6 +66,23 @@ def test_many_scenarios_fit_on_paper(whole_site: Any, tmp_path: Path) -> None:
     ).stdout
 
     assert "<title>950</title>" in printed
+
+
+def test_a_renewed_page_keeps_the_focus_and_scrolled_tables(tmp_path: Path) -> None:
+    main = '<main><pre tabindex=0 aria-label=jobs style="overflow: auto">{:_>9000}</pre></main>'
+    path = tmp_path / "page.html"
+    path.write_text(
+        f"""{main.format("old")}<script data-seconds=1>
+        const jobs = () => document.querySelector("pre"), focused = () => document.activeElement;
+        const found = () => [jobs().textContent.slice(-3), jobs().scrollLeft, focused().tagName];
+        fetch = async () => ({{ ok: true, text: async () => `{main.format("new")}` }});
+        setTimeout(() => {{ document.title = found(); }}, 5000);
+        jobs().scrollLeft = 77;
+        jobs().focus();
+        {LIVE.read_text()}</script>"""
+    )
+    printed = browse(path, tmp_path.parent / "browser", "--dump-dom").stdout
+    assert "<title>new,77,PRE</title>" in printed
 
 
 @pytest.mark.long

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import subprocess
 import threading
 from typing import Any
 from unittest import mock
 
 import pytest
 import treq
-from accessibility import CHROMIUM, MISSING, findings
+from accessibility import CHROMIUM, MISSING, browse, findings
 from api_master import DIFF, NEW_REQUEST, ORIGIN, REQUEST, ApiMaster
 from real_master import case
 from twisted.internet import defer, threads
@@ -131,7 +130,7 @@ class PagesTest(ApiMaster):
         assert code == 303
         assert (request.who, request.via) == ("ann", "form")
         assert "+patch-" in request.parameters["subjects"][1]
-        assert 'href="request-1.html"' in await self.page("requests.html")
+        assert '.html">1</a></th><td class="answer">compare n' in await self.page("requests.html")
         assert '<a href="request-1.html">measurement 2</a>' in await self.page("index.html")
         page = await self.page("request-1.html")
         assert '<meta http-equiv="refresh"' in page

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import time
 from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from programs import command_lines, netbisect
+from programs import captured, command_lines, netbisect
 from sshd_fixtures import Server, key
 from waiting import wait_until
 
@@ -56,12 +55,9 @@ def test_guarded_key_allows_only_netbisect_commands(guarded: Server, dut: Machin
         ):
             read()
     client = ["ssh", "-F", str(guarded.folder / "ssh_config")]
-    login = subprocess.run([*client, "-T", "dut"], input=b"id\n", capture_output=True, check=False)
-    assert (login.returncode, login.stdout) == (126, b"")
-    through = subprocess.run(
-        [*client, "-W", "127.0.0.1:22", "dut"], capture_output=True, check=False
-    )
-    assert b"prohibited" in through.stderr
+    login = captured([*client, "-T", "dut"], input="id\n")
+    assert (login.returncode, login.stdout) == (126, "")
+    assert "prohibited" in captured([*client, "-W", "127.0.0.1:22", "dut"]).stderr
 
 
 def test_commands_share_one_connection(
