@@ -39,25 +39,34 @@ _LEAST, _MOST = 1e-30, 1e30
 _UNIT = (
     r" ?(?:(?P<prefix>[kKMGT])(?P<binary>i(?=[bB]|\b))?"
     r"(?i:b|bits?|bytes?|bps|p|pps|pkts?|packets|hz|ops?|iops|flops|[rqt]ps|req(?:uest)?s?)?"
-    r"|(?P<fraction>[mun\u00b5\u03bc])s(?:ecs?)?)(?![\w-])"
+    r"|(?P<fraction>milli(?=s)|micro(?=s)|nano(?=s)|[mun\u00b5\u03bc])s(?:ec(?:ond)?s?)?)(?![\w-])"
 )
 """A unit with a prefix, which may differ between the lines of a program."""
-_POWERS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "m": -1, "u": -2, "n": -3} | dict.fromkeys(
-    "\u00b5\u03bc", -2
-)
+_POWERS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "m": -1, "u": -2, "n": -3}
+_POWERS |= {"milli": -1, "micro": -2, "nano": -3} | dict.fromkeys("\u00b5\u03bc", -2)
+_TIME_UNITS = ("d(?:ays?)?", "h(?:(?:ou)?rs?)?", "m(?:in(?:ute)?s?)?", "s(?:ec(?:ond)?s?)?", "ms")
+_SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_TIMES = [
+    "".join(rf"(?:\d+ ?{unit} ?)?" for unit in _TIME_UNITS[:i])
+    + rf"\d+(?:[.,]\d+)? ?{_TIME_UNITS[i]}(?![\w-])"
+    for i in reversed(range(len(_TIME_UNITS)))
+]
+_TIMES += [r"(?:\d+:)?\d+:[0-5]\d(?:[.,]\d+)?(?![\w:])"]
+_TIME = rf"(?<![\w.])(?<!\d[:,])(?:{'|'.join(_TIMES)})"
+"""A time such as `1h2m`, `1 min 2.5 sec` or `1:02.50`; only its last part may have a fraction."""
 _ERROR = re.compile(r"error(?:\[\w+\]| \w+)?: ", re.IGNORECASE)
 """In the messages of compilers and Python."""
 _SCALED = re.compile(_UNIT)
 _NUMBER = re.compile(
-    r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d*)?|(?<!,)\d+,\d+(?![\d.,])"
-    r"|(?:\d+h)?\d+m\d+(?:[.,]\d+)?s\b"
+    rf"{_TIME}"
+    r"|(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d*)?|(?<!,)\d+,\d+(?![\d.,])"
     rf"|\d+(?:_\d{{3}})*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?(?:{_UNIT})?"
     r"|(?<![\w.])[-+]?(?i:nan|inf(?:inity)?)(?!\w)"
 )
-_GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?(e[-+]?\d+)?", re.IGNORECASE)
+_GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?(e[-+]?\d+)?(?![\d.,])", re.IGNORECASE)
 """A number with its digits in groups of three."""
-_MINUTES = re.compile(r"(?:(\d+)h)?(\d+)m([\d.]+)s")
-"""A time as printed by shells and by programs in Go."""
+_TIME_AT = re.compile(rf"\s*({_TIME})")
+_PART = re.compile(r"([\d.]+) ?([a-z]+)")
 
 
 class MeasurementError(Exception):
@@ -130,8 +139,7 @@ def run(
     `end_children` the processes that it leaves in its group are killed.
 
     Raises:
-        MeasurementError: It cannot be started, or prints too much.
-        OSError: The disk of the temporary folder is full.
+        MeasurementError: It cannot be started, prints too much, or the temporary folder is full.
         SearchStoppedError: It was aborted.
         subprocess.TimeoutExpired: It exceeded the timeout and was killed.
     """
@@ -158,7 +166,11 @@ def run(
         took = time.monotonic() - began
         if end_children:
             signal_group(process, signal.SIGKILL)
-        return CompletedCommand(status, _text(output), _text(errors), took)
+        try:
+            return CompletedCommand(status, _text(output), _text(errors), took)
+        except OSError as error:
+            where = f"its output cannot be written to {tempfile.gettempdir()}"
+            raise MeasurementError(f"{where}: {error.strerror}") from error
 
 
 def _text(stream: IO[bytes]) -> str:
@@ -230,7 +242,7 @@ def parse_value(text: str, metric: str) -> float:
         text: Standard output.
         metric: Regular expression; its last match, or the first group of it, is the number. If
             empty, the last number of the text is used. The prefix of a unit behind it counts, and
-            minutes and hours, as in `1h2m3s`.
+            all parts of a time, as in `1h2m3s`.
 
     Raises:
         ValueError: There is no number within the limits; the message says what there is instead.
@@ -244,12 +256,15 @@ def parse_value(text: str, metric: str) -> float:
         raise ValueError(f"{wanted}; its last line was {_last_line(text)!r}")
     last = matches[-1]
     begin, end = last.span(1 if metric and last.re.groups else 0)
-    unit = _SCALED.search(text, begin, end) or _SCALED.match(text, end)
-    found = clean(text[begin : min(unit.start(), end) if unit else end])[:_MESSAGE_CHARACTERS]
-    if "," in found and not _GROUPED.fullmatch(found):
+    time_ = _TIME_AT.match(text, begin)
+    unit = None if time_ else _SCALED.search(text, begin, end) or _SCALED.match(text, end)
+    plain = time_[1] if time_ else text[begin : min(unit.start(), end) if unit else end]
+    found = clean(plain)[:_MESSAGE_CHARACTERS]
+    if "," in found and not _GROUPED.match(found):
         raise ValueError(f"{found}, expected a decimal point, or --metric for one of two numbers")
     try:
-        value = _number(found) * _factor(unit)
+        digits = found.replace(",", "")
+        value = _seconds(digits) if time_ else float(digits) * _factor(unit)
     except ValueError:
         raise ValueError(f"{found!r} at --metric, not a number") from None
     if not _LEAST <= value <= _MOST:
@@ -257,12 +272,12 @@ def parse_value(text: str, metric: str) -> float:
     return value
 
 
-def _number(found: str) -> float:
-    """A number, or a time with minutes in seconds. Raises ValueError."""
-    if time_ := _MINUTES.fullmatch(found):
-        hours, minutes, seconds = (float(part or 0) for part in time_.groups())
-        return 3600 * hours + 60 * minutes + seconds
-    return float(found.replace(",", ""))
+def _seconds(found: str) -> float:
+    """The seconds of a time."""
+    if ":" in found:
+        return sum(float(part) * 60**i for i, part in enumerate(reversed(found.split(":"))))
+    parts = _PART.findall(found)
+    return sum(float(part) * (_SECONDS.get(unit) or _SECONDS[unit[0]]) for part, unit in parts)
 
 
 def _factor(unit: re.Match[str] | None) -> float:
