@@ -78,10 +78,13 @@ def next_move(
     return Trial(side, COMPARES_ENDS, runs=runs, testbed=in_flight.testbed)
 
 
-def so_far(job: CompareJob, evidence: Evidence) -> Effect | None:
-    """The effect in the leading scenario after the boots so far; None before the first block."""
+def so_far(job: CompareJob, evidence: Evidence, prices: Prices) -> tuple[Effect, int] | None:
+    """The effect in the leading scenario, and the most boots; None before the first block."""
     _, _, tested = _test(job, _fresh(job, evidence))
-    return _lead(job, tested) if tested else None
+    if tested is None:
+        return None
+    most = _most_boots(job, tested, prices, _runs(job, evidence, prices))
+    return _lead(job, tested), math.ceil(most)
 
 
 def _fresh(job: CompareJob, evidence: Evidence) -> list[Observation]:
@@ -178,7 +181,7 @@ def _reason_to_end(
     least = f"{abs(metric.percent(-job.min_effect)):.3g}"
     word = "gain" if sign > 0 else "rise" if metric.lower else "drop"
     counts = f"{tested.pairs} good and {tested.pairs} bad boots"
-    over = 2 * tested.pairs >= max(BLOCK * _LEAST_BLOCKS, _most_boots(job, tested, prices, runs))
+    over = 2 * tested.pairs >= _most_boots(job, tested, prices, runs)
     shown = tested.shown and seen >= job.min_effect and not _may_be_mode(tested, modes)
     # A search assumes that its effect is at least half the confirmed one.
     if shown and (tested.is_precise or over):
@@ -210,4 +213,4 @@ def _most_boots(job: CompareJob, tested: SequentialTest, prices: Prices, runs: i
     price = math.log2(job.commits + 1) * prices.build + boots * boot
     # Without a device that keeps both, every second boot of the ends takes a set-up.
     affordable = max(_PRICE * price, LEAST_SECONDS) / max(boot + prices.build / 2, 1e-9)
-    return min(affordable, float(BLOCK * _MOST_BLOCKS))
+    return BLOCK * min(max(affordable / BLOCK, _LEAST_BLOCKS), _MOST_BLOCKS)

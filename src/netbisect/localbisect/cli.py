@@ -183,7 +183,8 @@ def run_command(
         _log(f"Interrupted. The same call resumes; the measurements are in {path}.")
         sys.exit(ExitStatus.INTERRUPTED)
     commits = {one.revision: repository.commit(one.revision) for one in culprits_of(found)}
-    result = SearchResult(log.entries, found, path, commits)
+    merged = {one: ends for one in commits if (ends := repository.merged_by(one))}
+    result = SearchResult(log.entries, found, path, commits, merged)
     _print(json_report.as_data(result) if as_json else text_report.as_text(result))
     sys.exit(result.status)
 

@@ -74,14 +74,14 @@ def result_without_budget(entries: Sequence[Entry], why: str) -> Result:
     """The result of a search that cannot go on: its verified commit, if there is one."""
     spec, job, evidence, prices = _state(entries)
     if not isinstance(job, BisectJob):
-        if effect := retest.so_far(job, evidence):
-            ends = user_effect(effect, spec)
+        if found := retest.so_far(job, evidence, prices):
+            ends = user_effect(found[0], spec)
             counts = SearchResult(entries, Unfinished(why), Path()).sides(ends)
             why += f". The difference of the ends so far: {words.change(ends)}, {counts}"
         return Unfinished(why)
-    found = plan.next_move(replace(job, budget_seconds=0.0), evidence, prices)
-    if isinstance(found, Culprit | SeveralCulprits):
-        return found
+    move = plan.next_move(replace(job, budget_seconds=0.0), evidence, prices)
+    if isinstance(move, Culprit | SeveralCulprits):
+        return move
     return Unfinished(why, posterior_of(job, evidence))
 
 
@@ -115,9 +115,15 @@ def decision_line(entries: Sequence[Entry], trial: Trial) -> str:
     dut = f" on DUT {trial.testbed}" if trial.testbed else ""
     seconds = search_status(entries, trial).seconds / search.spec_of(entries).duts
     done = search.runs_done(entries)
+    difference = ""
+    spec, job, evidence, prices = _state(entries)
+    if isinstance(job, CompareJob) and (found := retest.so_far(job, evidence, prices)):
+        effect, most = found
+        limit = words.count(most * trial.runs, "run")
+        difference = f"difference {words.change(user_effect(effect, spec))}, at most {limit}"
     parts = [
         f"Next {trial.revision[:12]}{dut}: {in_user_terms(trial.why)}",
-        f"best {words.likeliest(trial.posterior, short_hash)}" if trial.posterior else "",
+        f"best {words.likeliest(trial.posterior, short_hash)}" if trial.posterior else difference,
         f"{words.count(done, 'run')}, {words.elapsed(search.seconds_spent(entries))} so far",
         f"about {words.elapsed(seconds)} left" if seconds else "",
     ]

@@ -152,6 +152,12 @@ class Repository:
         """A commit by its full hash."""
         return self._history.commit(revision)
 
+    def merged_by(self, revision: str) -> tuple[str, str] | None:
+        """The ends of the branch that a commit merges: its base and its last commit."""
+        parents = self._history.parents(revision)
+        base = _git(self.folder, "merge-base", *parents, ask=True) if parents[1:] else ""
+        return (base, parents[1]) if base and len(parents) == 2 else None  # noqa: PLR2004
+
     @property
     def _history(self) -> History:
         return History(self.common, str(self.common))

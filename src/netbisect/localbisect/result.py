@@ -33,6 +33,9 @@ from netbisect.reports.render import words
 
 _USER_TERMS = {"kernel": "revision", "testbed": "machine"}
 _ENGINE_TERMS = re.compile(r"\b(boot|booted|kernel|testbed)(s?)\b")
+_LESS_NOISE = " Print the mean of several measurements, or measure longer."
+_NOISY = re.compile("did not settle it|do not differ as the search expects")
+"""In the reasons of searches that less noise may help."""
 _LIKELIER = 0.5
 """Probability from which an explanation is more likely than not."""
 
@@ -83,6 +86,8 @@ class SearchResult:
     log: Path
     commits: Mapping[str, Commit] = field(default_factory=dict)
     """The culprits by revision."""
+    merged: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """The ends of the branches that they merge, by revision."""
 
     @property
     def spec(self) -> SearchSpec:
@@ -203,7 +208,8 @@ def headline(result: SearchResult) -> str:
                 words.sentence(finding, lambda revision: label(spec, revision), lambda name: name),
                 result.boot,
             )
-            text += _stale(spec, getattr(finding, "why", ""))
+            why = getattr(finding, "why", "")
+            text += _stale(spec, why) + _LESS_NOISE * bool(_NOISY.search(why))
     return text
 
 
@@ -220,11 +226,15 @@ def _stale(spec: SearchSpec, why: str = "differ") -> str:
 def _culprit(result: SearchResult, finding: Culprit) -> str:
     spec = result.spec
     lead = user_effect(finding.effects[0], spec)
+    merge = ""
+    if ends := result.merged.get(finding.revision):
+        base, tip = (one[:12] for one in ends)
+        merge = f" It is a merge; to search its branch, use --good {base} --bad {tip} --reset."
     return (
         f"Commit {label(spec, finding.revision)} made the number "
         f"{'fall' if lead.ln_ratio < 0 else 'rise'}: {words.change(lead)}. Verified "
         f"against its parent by fresh interleaved {result.boot}s, {result.sides(lead)}. "
-        f"Probability of this commit: {words.certainty(finding.chance)}."
+        f"Probability of this commit: {words.certainty(finding.chance)}.{merge}"
     )
 
 
@@ -253,8 +263,7 @@ def _not_confirmed(result: SearchResult, finding: NotConfirmed) -> str:
     if result.undecided:
         return (
             f"The noise is too large to distinguish the two ends: {words.change(lead)}, "
-            f"{result.sides(lead)}: {result.plain(finding.why)}. Print the mean of several "
-            "measurements, or measure longer."
+            f"{result.sides(lead)}: {result.plain(finding.why)}.{_LESS_NOISE}"
         )
     return (
         f"No relevant change between the two ends: {words.change(lead)}, "

@@ -89,6 +89,7 @@ def test_most_likely_commits_and_reasons_of_skipped_ones_are_listed() -> None:
     ]
     text = as_text(SearchResult([spec, *failed], unfinished, Path()))
 
+    assert text.startswith("There is no result: 120 runs did not settle it. Print the mean of")
     assert "Most likely commits, 65.0 % together:" in text
     for one in spec.line[1:3]:
         assert f"  {one.revision[:12]} {one.subject}  skipped\n" in text

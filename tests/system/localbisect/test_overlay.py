@@ -47,7 +47,6 @@ def test_overlay_makes_a_broken_range_measurable(broken_range: Repository, fix: 
     range_ = json.loads(without.stdout)
 
     assert without.returncode == 3
-    assert range_["result"] == "suspects"
     assert range_["suspects"] == broken_range.revisions[10:27]
     assert done.returncode == 0, done.stderr
     assert found["culprit"] == broken_range.revisions[17]

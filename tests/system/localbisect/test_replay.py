@@ -107,7 +107,6 @@ def test_replay_repeats_all_decisions_and_finds_modifications(log: Path) -> None
 
         assert done.exit_code == 1
         assert f"The first difference is in {path}, line {line}:" in " ".join(done.output.split())
-        assert "now " in done.output
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def test_search_reports_culprit_with_author_effect_and_proof(slower: Repository)
     line = r"^Next \w{12}: splits what is left in two halves.*; best \w{12}, [\d.]+ %; \d+ runs, "
     assert re.search(line + r"[\w. ]+ so far; about [\w. ]+ left$", done.stderr, re.MULTILINE)
     assert "so far; about" not in done.stderr.partition("The ends differ.")[0]
+    assert "interleaved; difference -5" in done.stderr
     assert not re.search("boot|kernel", done.stdout + done.stderr)
     assert slower.is_clean()
 
@@ -65,12 +66,10 @@ def test_search_reports_culprit_with_author_effect_and_proof(slower: Repository)
     again = slower.search("--json")
     found = json.loads(again.stdout)
 
-    assert again.returncode == 0
     assert len(slower.runs()) == ran == found["cost"]["runs"]
     assert (found["result"], found["culprit"]) == ("culprit", culprit)
     assert found["parent"] == slower.revisions[CULPRIT - 1]
     assert -6 < found["effects"][0]["percent"] < -4
-    assert found["certainty"] >= 0.99
 
 
 def test_help_needs_no_service_dependencies(tmp_path: Path) -> None:
@@ -79,9 +78,8 @@ def test_help_needs_no_service_dependencies(tmp_path: Path) -> None:
         for call in ("detect", "--help")
     )
 
-    assert detect.returncode == 1
+    assert (detect.returncode, usage.returncode) == (1, 0)
     assert "pip install 'netbisect[service]'" in detect.stderr
-    assert usage.returncode == 0
     assert "Bisect any git repository with any command" in usage.stdout
 
 
@@ -112,11 +110,13 @@ def test_single_commit_is_verified_with_fresh_runs(slower: Repository) -> None:
     slower.git("config", "submodule.part.active", "true")
     slower.git("config", "submodule.recurse", "true")
     good, bad = slower.git("rev-parse", "main~1", "main").split()
+    merge = slower.git("commit-tree", "main^{tree}", "-p", good, "-p", bad, "-m", "Merge").strip()
     clone = "test ! -e dependency && git init -q dependency && touch dependency/file"
-    done = slower.search("--good", good, "--bad", bad, "--setup", clone, "--", "./bench.sh")
+    done = slower.search("--good", good, "--bad", merge, "--setup", clone, "--", "./bench.sh")
+    hint = f"It is a merge; to search its branch, use --good {good[:12]} --bad {bad[:12]} --reset."
 
     assert done.returncode == 0, done.stderr
-    assert f"Commit {bad[:12]}" in done.stdout
+    assert hint in " ".join(done.stdout.split())
     assert slower.runs().count(good) >= 6
     assert slower.is_clean()
 
@@ -171,8 +171,7 @@ def test_repeated_trees_are_measured_once(make_repository: MakeRepository) -> No
     trees = {one: repository.git("rev-parse", f"{one}^{{tree}}") for one in repository.runs()}
 
     assert f"Commit {repository.revisions[37][:12]}" in done.stdout
-    assert "60 commits after" in done.stderr
-    assert "19 of them with repeated trees" in done.stderr
+    assert re.search("60 commits after .*, 19 of them with repeated trees", done.stderr)
     assert len(set(trees.values())) == len(trees)
     assert len(repository.facts("bisection")[0]["candidates"]) == 41  # type: ignore[arg-type]
 

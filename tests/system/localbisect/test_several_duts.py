@@ -42,7 +42,6 @@ def test_a_killed_search_on_different_devices_finds_the_culprit(repository: Repo
     boots = {str(boot["testbed"]) for boot in repository.facts("boot")}
 
     assert before >= 6
-    assert done.returncode == 0, done.stderr
     assert found["culprit"] == repository.revisions[CULPRIT]
     assert -5 < found["effects"][0]["percent"] < -3
     assert boots == set(found["duts"]) == {"1", "2"}
