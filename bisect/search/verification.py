@@ -171,20 +171,26 @@ def without_refuted(space: SearchSpace) -> SearchSpace:
 
     These are candidates, unless all of them are refuted, and that nothing changed.
     """
-    reasons = {r.order for r in space.evidence.observations if r.order}
     space = replace(space, changed=_ends_differ(space))
-    if not any(why.startswith(VERIFIES) for why in reasons) or link_order.can_average(space.job):
+    if link_order.can_average(space.job):
         return space
-    possible, least = space.possible.copy(), LEAST_SHARE * abs(space.job.effect)
+    possible = space.possible.copy()
     for position in np.flatnonzero(space.possible).tolist():
-        good, bad = space.target_at[position - 1], space.target_at[position]
-        if good is None or bad is None or not (good.boots and bad.boots):
-            continue
-        why = _why(space, CandidateGroup((position,), 1.0, good, bad))
-        if why in reasons:
-            tested = KernelComparison(good, bad, why, least, both_signs=True).result(space)
-            possible[position] = tested is None or not tested.refuted
+        possible[position] = not _is_refuted(space, position, both_signs=True)
     return replace(space, possible=possible) if possible.any() else space
+
+
+def _is_refuted(space: SearchSpace, position: int, *, both_signs: bool = False) -> bool:
+    """Whether its verification has refuted a candidate as a step of the search, or of any sign."""
+    good, bad = space.target_at[position - 1], space.target_at[position]
+    if good is None or bad is None or not (good.boots and bad.boots):
+        return False
+    why = _why(space, CandidateGroup((position,), 1.0, good, bad))
+    if not any(r.order == why for r in space.evidence.observations):
+        return False
+    least = LEAST_SHARE * abs(space.job.effect)
+    tested = KernelComparison(good, bad, why, least, both_signs).result(space)
+    return tested is not None and tested.refuted
 
 
 def _layout(
@@ -308,8 +314,9 @@ def credible_range(
 ) -> Suspects | None:
     """The shortest range that contains the culprit with probability `RANGE_MASS`.
 
-    None without image noise, if the range is long, or if the images before and after it do not
-    differ by more than image noise. At least two candidates: one alone would need verification.
+    None without image noise, if the range is long, if the images before and after it do not differ
+    by more than image noise, or if its verification has refuted the only likely candidate. At least
+    two candidates: one alone would need verification.
     """
     where = np.flatnonzero(space.possible)
     if not space.job.noise.image or len(where) < 2:  # noqa: PLR2004 - see above
@@ -328,7 +335,9 @@ def credible_range(
         return None
     positions = tuple(where[first:last].tolist())
     group = CandidateGroup(positions, float(sums[last] - sums[first]), None, None)
-    if not sides_differ(space, group):
+    likeliest = max(positions, key=lambda position: probabilities[position])
+    alone = probabilities[likeliest] >= RANGE_MASS
+    if not sides_differ(space, group) or (alone and _is_refuted(space, likeliest)):
         return None
     revisions = tuple(space.revisions[i] for i in positions)
     return Suspects(

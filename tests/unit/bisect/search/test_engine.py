@@ -211,6 +211,17 @@ def test_credible_range_is_the_shortest_with_95_percent(powers: list[float]) -> 
         assert masses[positions[0], positions[-1] + 1] >= 0.95 - 1e-9
 
 
+def test_refuted_candidate_and_its_neighbour_are_no_credible_range() -> None:
+    chances = np.zeros(41)
+    chances[18:20] = 0.97, 0.03
+    ordered = proof("r17", "r18", (13.97, 13.97), blocks=4)
+    evidence = Evidence((*RANGE_SPACE.evidence.observations, *ordered))
+    refuted = build_search_space(RANGE_SPACE.job, evidence)
+
+    assert credible_range(RANGE_SPACE, chances, Posterior({}, 0.0))
+    assert not credible_range(refuted, chances, Posterior({}, 0.0))
+
+
 def test_gain_is_searched_like_a_drop() -> None:
     found = simulated(2, 8, 5, drop=-0.08).result
 
