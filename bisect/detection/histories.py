@@ -35,6 +35,8 @@ from netbisect.bisect.stats.changepoints import (
 )
 from netbisect.bisect.stats.robust import move_sd
 
+_WINSORISED = 4.0
+"""Standard deviations at which the distance of an image from its level is winsorised."""
 _STRONG = 7.0
 """Score of a step from which it raises the prior in other series."""
 _AS_LIKELY = 2.0
@@ -216,12 +218,29 @@ def _plausible_cuts(found: Segmentation, start: int, cut: int, stop: int) -> tup
     return int(first), int(last)
 
 
+def _interval_reach(found: Segmentation, edges: Sequence[int]) -> float:
+    """Half width of a 95 % interval of a step, in its standard errors.
+
+    The prior makes the estimated scatter of noisy images too small: the scatter around the levels
+    counts if its own interval is wider. There, the estimate has one degree of freedom.
+    """
+    free = len(found.y) - len(edges) + 1
+    reach = float(special.stdtrit(IMAGE_WEIGHT + free, 0.975))
+    if not free:
+        return reach
+    squares = 0.0
+    for start, stop in itertools.pairwise(edges):
+        off = found.y[start:stop] - found.mean(start, stop)[0]
+        squares += float(np.minimum(off**2 / found.variance[start:stop], _WINSORISED**2).sum())
+    wide = math.sqrt((1 + squares) / (1 + free))
+    return max(reach, float(special.stdtrit(1 + free, 0.975)) * wide)
+
+
 def _describe(
     images: Sequence[Sequence[Level]], found: Segmentation, cuts: Sequence[int]
 ) -> list[LevelStep]:
     edges = [0, *cuts, len(images)]
-    degrees_of_freedom = IMAGE_WEIGHT + len(images) - len(cuts) - 1
-    reach = float(special.stdtrit(degrees_of_freedom, 0.975))
+    reach = _interval_reach(found, edges)
     described = []
     places = [
         _plausible_cuts(found, *trio) for trio in zip(edges, edges[1:], edges[2:], strict=False)
