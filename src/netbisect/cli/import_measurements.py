@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 import click
 
+from netbisect.bisect.model.metric import metric_of, scenario_of
 from netbisect.cli.input.detection import read_measurements
 from netbisect.cli.input.measurements import Measurements
 from netbisect.reports.render import words
@@ -58,9 +59,10 @@ def import_measurements(path: str, database: str) -> None:
     measurements = read_measurements(path)
     if measurements.refused:
         raise click.ClickException("\n".join([*measurements.refused, "nothing was imported"]))
-    for sentence in measurements.misordered():
+    for sentence in measurements.doubtful():
         click.echo(sentence, err=True)
     ledger = open_ledger(database)
+    _check_metrics(ledger, measurements)
     known = ledger.commits.numbers()
     numbers = {
         branch: _numbers(ledger, branch, order, known.get(branch, {}))
@@ -70,6 +72,20 @@ def import_measurements(path: str, database: str) -> None:
     if summary.known:
         summary.skipped += _contradictions(ledger, measurements)
     _report(summary)
+
+
+def _check_metrics(ledger: Ledger, measurements: Measurements) -> None:
+    """Refuses a metric with another unit or direction than in an earlier import."""
+    stored = defaultdict[tuple[str, str], set[str]](set)
+    for one in ledger.series.names():
+        stored[scenario_of(one.scenario), metric_of(one.scenario).name].add(one.scenario)
+    for name in measurements.series():
+        known = stored.get((scenario_of(name.scenario), metric_of(name.scenario).name))
+        if known and name.scenario not in known:
+            raise click.ClickException(
+                f"{name.scenario}: an earlier import has {min(known)}; expected the same unit and "
+                "direction"
+            )
 
 
 def _contradictions(ledger: Ledger, measurements: Measurements) -> Iterator[str]:
