@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from netbisect.bisect.model.entities import Level, SeriesName
 from netbisect.store.netbenches.files import Imported, NetbenchesError, images_of, parsed
@@ -98,13 +98,16 @@ class Histories:
                 "images of patched or renamed revisions are series of their own: "
                 f"{len(self._patched)} ({_names(dict.fromkeys(self._patched))})"
             )
-        single = [name.title for name, points in self._points.items() if len(points) == 1]
-        if single:
-            yield f"series with a single image show no change: {len(single)} ({_names(single)})"
 
 
-def few_boots(series: Mapping[SeriesName, Iterable[Level]]) -> Iterator[str]:
-    """A sentence about revisions with one value, which may be an outlier as well as a shift."""
+def few_measurements(series: Mapping[SeriesName, Sequence[Level]]) -> Iterator[str]:
+    """Sentences about series with one revision, and about revisions with one value.
+
+    Such a value may be an outlier as well as a shift.
+    """
+    single = [name.title for name, levels in series.items() if len(levels) == 1]
+    if single:
+        yield f"series with a single revision show no change: {len(single)} ({_names(single)})"
     once = {name: sum(len(level.ln_pps) == 1 for level in series[name]) for name in series}
     if total := sum(once.values()):
         names = _names([name.title for name, count in once.items() if count])

@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from netbisect.bisect.detection import events
 from netbisect.bisect.detection.events import ShiftEvent
 from netbisect.bisect.model.entities import SeriesName
+from netbisect.bisect.model.metric import METRIC_MARK
 from netbisect.cli.input import suggestion, without_number
 from netbisect.cli.input.detection import DetectionInput, of_database, of_files
 from netbisect.cli.listing import json_option, print_json
@@ -97,8 +98,8 @@ def detect(
 def _chosen(known: Collection[SeriesName], patterns: Sequence[str]) -> set[SeriesName]:
     found = set() if patterns else set(known)
     for pattern in patterns:
-        parts = (pattern, f"{pattern}/*")
-        like = {one for one in known if any(fnmatchcase(one.title, part) for part in parts)}
+        ends = ("", "/*", ".*" if METRIC_MARK in pattern else f"{METRIC_MARK}*")
+        like = {one for one in known if any(fnmatchcase(one.title, pattern + end) for end in ends)}
         if not like:
             raise click.ClickException(
                 f"there is no series {pattern!r}{suggestion(pattern, (one.title for one in known))}"

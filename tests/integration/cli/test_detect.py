@@ -121,7 +121,6 @@ def test_series_are_selected_by_patterns(file: Path) -> None:
 def test_since_takes_a_revision_or_a_day(file: Path) -> None:
     file.write_text(line(points((15, 1.0), (15, 0.9), (15, 1.0))))
 
-    assert len(listed(run(file, "--json"))) == 2
     for since in ("r301501", "r303000", "301600"):
         assert listed(run(file, "--json", "--since", since)) == [
             ("improvement", "r302900", "r303000", 1)
@@ -152,7 +151,7 @@ def test_since_takes_a_revision_or_a_day(file: Path) -> None:
             {"v": [600000]},
             f"revisions with a single value, which may be an outlier: 1 (in {SERIES}/head)",
         ),
-        ({"patch": "D123"}, "series of their own: 1 (r300300+d123)"),
+        ({"patch": "D123"}, "1 (r300300+d123)\nseries with a single revision show no change: 1"),
         ("x", "point 4 is 'x', not an object: it was left out"),
     ],
 )

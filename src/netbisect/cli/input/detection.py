@@ -13,9 +13,7 @@ import click
 from netbisect.bisect.model.entities import Level, SeriesName
 from netbisect.cli.input import asv
 from netbisect.cli.input.measurements import Measurements, is_measurements
-from netbisect.steps.service.database_thread import open_ledger
-from netbisect.store.db.database import database_exists
-from netbisect.store.netbenches.histories import Histories, few_boots
+from netbisect.store.netbenches.histories import Histories, few_measurements
 
 _EXPECTED = (
     "expected JSON lines with hw, nic, dir, cfg, pktgen and points, or "
@@ -115,20 +113,23 @@ def _shown(name: str) -> str:
 
 def _of_histories(histories: Histories) -> DetectionInput:
     series = histories.series()
-    notes = [*histories.remarks(), *few_boots(series), _NO_TIMES]
+    notes = [*histories.remarks(), *few_measurements(series), _NO_TIMES]
     return DetectionInput(series, histories.numbers(), notes, histories.refused)
 
 
 def _of_measurements(measurements: Measurements) -> DetectionInput:
     series = measurements.series()
     untimed = () if measurements.timed else (_NO_TIMES,)
-    notes = [*measurements.misordered(), *few_boots(series), *untimed]
+    notes = [*measurements.doubtful(), *few_measurements(series), *untimed]
     skipped = [f"{row}; skipped" for row in measurements.refused]
     return DetectionInput(series, measurements.order, notes, skipped)
 
 
 def of_database(address: str) -> DetectionInput:
     """The series of a database. Raises StoreError."""
+    from netbisect.steps.service.database_thread import open_ledger  # noqa: PLC0415 - an extra
+    from netbisect.store.db.database import database_exists  # noqa: PLC0415 - see above
+
     if not database_exists(address):
         raise click.ClickException(
             f"there is no database {address}; expected a FILE of histories or --database"
@@ -141,5 +142,5 @@ def of_database(address: str) -> DetectionInput:
     }
     if not series:
         raise click.ClickException(f"no measurements in the database {address}")
-    notes = [*ledger.samples.excluded(), *few_boots(series)]
+    notes = [*ledger.samples.excluded(), *few_measurements(series)]
     return DetectionInput(series, ledger.commits.numbers(), notes, ())

@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -51,6 +51,10 @@ class Measurements:
         """Positions of revisions by branch, in the order of their first rows."""
         self._metrics: dict[tuple[str, str], SeriesMetric] = {}
         self._rows: defaultdict[SeriesName, dict[str, list[_Row]]] = defaultdict(dict)
+        self._counted: Counter[_Row] = Counter()
+        """Rows of earlier files."""
+        self._repeated: list[str] = []
+        """Messages about rows that are in two files."""
         self._times: defaultdict[str, list[float]] = defaultdict(list)
         """By branch, of the first rows of its revisions."""
 
@@ -66,13 +70,22 @@ class Measurements:
     def take(self, records: Iterable[Record]) -> int:
         """Adds rows; invalid ones are refused. Returns the number of both."""
         count = 0
+        own, repeated = Counter[_Row](), list[str]()
         for count, (where, record) in enumerate(records, 1):  # noqa: B007 - the last one counts
             try:
                 if isinstance(record, ValueError):
                     raise record
-                self._add(_row(record))
+                row = _row(record)
+                if own[row] < self._counted[row]:
+                    repeated.append(where)
+                else:
+                    self._add(row)
+                own[row] += 1
             except ValueError as error:
                 self._refused[str(error)].append(where)
+        self._counted |= own
+        if repeated:
+            self._repeated.append(f"{_places(repeated)}also in an earlier file; counted once")
         return count
 
     def _add(self, row: _Row) -> None:
@@ -94,10 +107,7 @@ class Measurements:
     @property
     def refused(self) -> list[str]:
         """Messages about invalid rows; those with the same fault have one."""
-        return [
-            where + (f" and {words.count(len(more), 'later row')}: " if more else ": ") + problem
-            for problem, (where, *more) in self._refused.items()
-        ]
+        return [_places(rows) + problem for problem, rows in self._refused.items()]
 
     def series(self) -> dict[SeriesName, list[Level]]:
         """Levels by series, in the order of the revisions."""
@@ -110,8 +120,9 @@ class Measurements:
             for name, revisions in sorted(self._rows.items(), key=lambda item: str(item[0]))
         }
 
-    def misordered(self) -> Iterator[str]:
-        """Messages about branches whose times, or whose series, are in another order."""
+    def doubtful(self) -> Iterator[str]:
+        """Messages about rows in two files, and branches or series in another order."""
+        yield from self._repeated
         for branch, times in self._times.items():
             older = sum(before > after for before, after in itertools.pairwise(times))
             if 3 * older >= len(times):  # fewer may be old revisions measured late
@@ -166,6 +177,12 @@ def is_measurements(first: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return "metric" in record and "points" not in record
+
+
+def _places(rows: list[str]) -> str:
+    """The beginning of a message about rows."""
+    first, *more = rows
+    return first + (f" and {words.count(len(more), 'later row')}: " if more else ": ")
 
 
 def _records(lines: Iterable[str], name: str) -> Iterator[Record]:
@@ -252,7 +269,8 @@ def _time(value: object) -> float | None:
         return None
     text = str(value)
     try:
-        seconds = float(text)
+        # Eight digits are a day: 20260301.
+        seconds = None if re.fullmatch(r"[12]\d{7}", text) else float(text)
     except ValueError:
         seconds = None
     try:
