@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import email_validator
-
-# Labs have domains of their own, such as .internal, and a service may run on localhost.
-email_validator.SPECIAL_USE_DOMAIN_NAMES.clear()
-
 
 def check_mail_address(text: str) -> None:
     """Checks an address without DNS queries; ValueError for Unicode or a display name, too."""
+    import email_validator  # noqa: PLC0415 - `netbisect detect FILE` does without
+
+    # Labs have domains of their own, such as .internal, and a service may run on localhost.
+    email_validator.SPECIAL_USE_DOMAIN_NAMES.clear()
     try:
         email_validator.validate_email(
             text, check_deliverability=False, globally_deliverable=False, allow_smtputf8=False

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from netbisect.steps.service.database_thread import open_existing_ledger, open_service_ledger
 from netbisect.steps.service.settings import SETTINGS, Settings, load_settings
-from netbisect.store.ledger import Ledger
+
+if TYPE_CHECKING:
+    from netbisect.store.ledger import Ledger
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -84,8 +85,10 @@ def open_chosen(folder: Path | None, database: str | None = None) -> tuple[Ledge
 
     Raises UsageError if both are given, FileError and StoreError.
     """
+    from netbisect.steps.service import database_thread  # noqa: PLC0415 - an extra
+
     path = settings_file(folder, database)
     if database is not None:
-        return open_existing_ledger(database), None
+        return database_thread.open_existing_ledger(database), None
     settings = load_settings(path)
-    return open_service_ledger(settings), settings
+    return database_thread.open_service_ledger(settings), settings

@@ -257,7 +257,8 @@ def test_first_word_is_completed_without_importing_the_commands() -> None:
         "import sys; from netbisect.cli.main import main; "
         "found = main.shell_complete(main.make_context('netbisect', [], resilient_parsing=True), "
         "'s'); print([one.value for one in found]); "
-        "assert not {'buildbot', 'sqlalchemy', 'numpy'} & set(sys.modules)"
+        "assert not {'buildbot', 'sqlalchemy', 'numpy'} & set(sys.modules); "
+        "import netbisect.cli.detect; assert not {'twisted', 'sqlalchemy'} & set(sys.modules)"
     )
     done = captured([sys.executable, "-c", code], check=True, timeout=60)
 

@@ -92,6 +92,14 @@ def _discard(stream: TextIO) -> None:
         stream.close()
 
 
+def _not_installed(command: str, error: ImportError) -> click.ClickException:
+    extra = _COMMANDS[command].extra
+    return click.ClickException(
+        f"`netbisect {command}` needs more than is installed here ({error}): "
+        f"pip install 'netbisect[{extra}]'"
+    )
+
+
 class _LazyGroup(click.Group):
     """A group that imports only the command that is called."""
 
@@ -125,10 +133,7 @@ class _LazyGroup(click.Group):
         try:
             module = importlib.import_module(name if "." in name else f"netbisect.cli.{name}")
         except ImportError as error:
-            raise click.ClickException(
-                f"`netbisect {cmd_name}` needs more than is installed here ({error}): "
-                f"pip install 'netbisect[{place.extra}]'"
-            ) from error
+            raise _not_installed(cmd_name, error) from error
         commands = (one for one in vars(module).values() if isinstance(one, click.Command))
         return next(one for one in commands if one.name == cmd_name)
 
@@ -139,6 +144,8 @@ class _LazyGroup(click.Group):
                 sys.stdout.flush()  # here, where a closed pipe is handled
         except UserError as error:
             raise click.ClickException(str(error)) from error
+        except ImportError as error:
+            raise _not_installed(ctx.invoked_subcommand or "", error) from error
         except KeyboardInterrupt:  # the status 1 of click is a result of some commands
             click.echo("Interrupted.", err=True)
             sys.exit(128 + signal.SIGINT)
