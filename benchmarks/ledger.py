@@ -24,9 +24,8 @@ import click
 from benchmarks.site.ledger import BRANCH, DAY, FIRST, Plan, bed, fill, night, scenario
 from netbisect.steps.queries import badges
 from netbisect.steps.queries.documents import DocumentQueries
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import MailSettings, Settings
-from netbisect.store.ledger import Ledger
+from netbisect.store.ledger import Ledger, open_ledger
 
 _TIMES = 4
 

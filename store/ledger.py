@@ -5,6 +5,8 @@ Every method of a repository is one short transaction, so threads and processes 
 
 from __future__ import annotations
 
+from netbisect.store.db.database import StoreError, database_exists, open_database
+from netbisect.store.db.schema import migrate
 from netbisect.store.db.sessions import EventRepository, Transactions
 from netbisect.store.repositories.actions import ActionRepository
 from netbisect.store.repositories.alerts import AlertRepository
@@ -26,7 +28,7 @@ from netbisect.store.repositories.tokens import TokenRepository
 
 
 class Ledger(Transactions):
-    """Stores and reads data; create it with `Ledger(open_database(url))` after `migrate`."""
+    """Stores and reads data; `open_ledger` opens it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,3 +50,17 @@ class Ledger(Transactions):
         self.samples = SampleRepository(self)
         self.series = SeriesRepository(self)
         self.tokens = TokenRepository(self)
+
+
+def open_ledger(url: str, domain: str = "netbisect.invalid") -> Ledger:
+    """Opens a database and migrates it; new Message-IDs have this domain. Raises StoreError."""
+    engine = open_database(url)
+    migrate(engine)
+    return Ledger(engine, domain=domain)
+
+
+def open_existing_ledger(url: str) -> Ledger:
+    """The same for a database that must exist: a mistyped name is no empty database."""
+    if not database_exists(url):
+        raise StoreError(f"there is no database {url}")
+    return open_ledger(url)

@@ -15,11 +15,11 @@ from netbisect.reports.documents import api
 from netbisect.steps.requests.api import read, write
 from netbisect.steps.requests.http_client import HttpClient
 from netbisect.steps.requests.service import RequestService
-from netbisect.steps.service.database_thread import open_history, open_service_ledger
 from netbisect.steps.service.options import folder_option, settings_file
 from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.secrets import read_password
 from netbisect.steps.service.settings import load
+from netbisect.steps.service.storage import open_history, open_service_ledger
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 T = TypeVar("T")

@@ -36,10 +36,10 @@ from netbisect.steps.policy.request_spec import (
 from netbisect.steps.queries import request_answer
 from netbisect.steps.queries.request_status import RequestQueries
 from netbisect.steps.requests.validation import resolve_request
-from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.numeric import histories
 from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.settings import MOST_BOOTS, Settings
+from netbisect.steps.service.storage import open_history
 from netbisect.store.db.records import JobRecord, Request
 from netbisect.store.git.resolve import whereabouts
 from netbisect.store.ledger import Ledger

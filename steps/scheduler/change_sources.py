@@ -15,8 +15,9 @@ from twisted.python import log
 from netbisect.steps.master.builders import bench_builder
 from netbisect.steps.scheduler.followups import open_nights
 from netbisect.steps.scheduler.scheduler import SCHEDULER_NAME
-from netbisect.steps.service.database_thread import database_thread, open_history
+from netbisect.steps.service.database_thread import database_thread
 from netbisect.steps.service.settings import Settings
+from netbisect.steps.service.storage import open_history
 from netbisect.steps.service.watchdog import WatchedWait, run_in_thread
 from netbisect.store.git.mirror import HistoryError, Mirror
 from netbisect.store.git.raw_commit import RawCommit
@@ -111,7 +112,7 @@ class Nightly(schedulers.Nightly):
 
     @async_to_deferred
     async def addBuildsetForSourceStampsWithDefaults(self, *_: object, **__: object) -> None:
-        history = open_history(self.settings, self.lab)
+        history = open_history(self.settings, self.lab, log.msg)
 
         def work(ledger: Ledger) -> str:
             lines = open_nights(ledger, history, self.settings, [self.testbed], [self.night_branch])

@@ -44,9 +44,9 @@ from netbisect.steps.policy.repeats import is_repeat, repeat_night
 from netbisect.steps.queries import changes, request_files
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.request_status import RequestQueries
-from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.numeric import confirmation
 from netbisect.steps.service.settings import Settings
+from netbisect.steps.service.storage import open_history
 from netbisect.store.db.records import Alert, JobRecord, JobState, Quarantine, Request, RequestState
 from netbisect.store.git.history import History
 from netbisect.store.git.mirror import HistoryError

@@ -23,7 +23,6 @@ import click
 
 from netbisect.errors import UserError
 from netbisect.steps.service import private_files, stalls, tls
-from netbisect.steps.service.database_thread import open_history, open_ledger
 from netbisect.steps.service.secrets import (
     make_passwords,
     read_htpasswd,
@@ -33,9 +32,11 @@ from netbisect.steps.service.secrets import (
 from netbisect.steps.service.settings import SETTINGS as SETTINGS  # noqa: PLC0414 - re-exported
 from netbisect.steps.service.settings import MailSettings, Settings, WebSettings, load
 from netbisect.steps.service.shipped_files import fill_template
+from netbisect.steps.service.storage import open_history
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.schema import has_all_migrations
 from netbisect.store.git.history import History, HistoryError, NoCommitError
+from netbisect.store.ledger import open_ledger
 from netbisect.workers.config.builder import Overlay
 from netbisect.workers.config.lab import Lab
 from netbisect.workers.config.toml import FileError

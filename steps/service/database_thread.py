@@ -8,20 +8,12 @@ from functools import partial
 from typing import Literal, TypeVar
 
 from twisted.internet import defer, threads
-from twisted.python import log
 
 from netbisect.steps.service.settings import Settings
+from netbisect.steps.service.storage import open_service_ledger
 from netbisect.steps.service.watchdog import WatchedWait
-from netbisect.store.db.database import (
-    StoreError,
-    database_exists,
-    open_database,
-    retried_while_unavailable,
-)
-from netbisect.store.db.schema import migrate
-from netbisect.store.git.history import History
+from netbisect.store.db.database import retried_while_unavailable
 from netbisect.store.ledger import Ledger
-from netbisect.workers.config.lab import Lab
 
 T = TypeVar("T")
 Purpose = Literal["", "reads", "revisions", "requests", "digest"]
@@ -63,33 +55,6 @@ def _name(work: Callable[..., object]) -> str:
     function = getattr(work, "func", work)  # of a partial
     name: str = getattr(function, "__qualname__", repr(function))
     return name.replace("<locals>.", "")
-
-
-def open_history(
-    settings: Settings, lab: Lab, progress: Callable[[str], None] = log.msg
-) -> History:
-    """Opens the history of the tree; `progress` gets lines about a long fetch."""
-    source = lab.source
-    return History(settings.mirror, source.repository, source.revisions, progress=progress)
-
-
-def open_service_ledger(settings: Settings) -> Ledger:
-    """Opens the database of a service. Raises StoreError."""
-    return open_ledger(settings.database, settings.mail.sender.rpartition("@")[2])
-
-
-def open_ledger(url: str, domain: str = "netbisect.invalid") -> Ledger:
-    """Opens a database and migrates it; new Message-IDs have this domain. Raises StoreError."""
-    engine = open_database(url)
-    migrate(engine)
-    return Ledger(engine, domain=domain)
-
-
-def open_existing_ledger(url: str) -> Ledger:
-    """The same for a database that must exist: a mistyped name is no empty database."""
-    if not database_exists(url):
-        raise StoreError(f"there is no database {url}")
-    return open_ledger(url)
 
 
 def database_thread(settings: Settings, purpose: Purpose = "") -> DatabaseThread:

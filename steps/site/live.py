@@ -17,8 +17,8 @@ from netbisect.reports.site.overview import Overview, RunningJob
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.service import stalls
-from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import MOST_BOOTS, Settings
+from netbisect.steps.service.storage import open_service_ledger
 from netbisect.steps.site import revision_names
 from netbisect.steps.site.build import AlertIndex, PageBuilder
 from netbisect.steps.site.folder import SiteRevisionError

@@ -15,9 +15,9 @@ from netbisect.steps.policy import profiles
 from netbisect.steps.queries.progress import measured_sides
 from netbisect.steps.queries.request_files import addresses
 from netbisect.steps.queries.request_status import RequestQueries
-from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.numeric import measurement
 from netbisect.steps.service.settings import Settings
+from netbisect.steps.service.storage import open_history
 from netbisect.steps.site.build import PageBuilder
 from netbisect.store.db.records import JobRecord
 from netbisect.workers.config.lab import Lab

@@ -14,12 +14,11 @@ from netbisect.reports.site.files import JOB_KINDS, pair_page
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.queries.progress import progress_of
 from netbisect.steps.service import compute
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.site import revision_names
 from netbisect.steps.site.build import AlertIndex, PageBuilder, PagesOfTestbed
 from netbisect.steps.site.folder import Pair, SiteError, put
 from netbisect.steps.site.index_pages import IndexPages, overview
-from netbisect.store.ledger import Ledger
+from netbisect.store.ledger import Ledger, open_ledger
 
 _WORTH_IT = 24
 """Least number of series for several processes: each needs two seconds for its imports."""

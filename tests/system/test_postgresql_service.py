@@ -13,7 +13,7 @@ from twisted.internet import defer, reactor, task, threads
 
 from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.model.results import Culprit, NightlyResult
-from netbisect.steps.service.database_thread import open_ledger
+from netbisect.store.ledger import open_ledger
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("postgresql")]
 

@@ -14,7 +14,8 @@ from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import table
 from netbisect.steps.policy.alert_actions import ACTIONS, AlertCommand, act
 from netbisect.steps.queries.documents import DocumentQueries, alert_summaries
-from netbisect.steps.service.options import database_options, ledger_of
+from netbisect.steps.service.ledger_options import ledger_of
+from netbisect.steps.service.options import database_options
 from netbisect.store.db.database import NotFoundError
 from netbisect.store.db.records import Alert
 from netbisect.store.ledger import Ledger

@@ -15,15 +15,10 @@ from netbisect.reports.documents.json_schema import Document
 from netbisect.steps.queries import digest
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.health import judge
-from netbisect.steps.service.database_thread import open_service_ledger
-from netbisect.steps.service.options import (
-    database_options,
-    folder_option,
-    ledger_of,
-    open_chosen,
-    settings_file,
-)
+from netbisect.steps.service.ledger_options import ledger_of, open_chosen
+from netbisect.steps.service.options import database_options, folder_option, settings_file
 from netbisect.steps.service.settings import load
+from netbisect.steps.service.storage import open_service_ledger
 from netbisect.store.db.database import StoreError
 from netbisect.store.ledger import Ledger
 

@@ -13,7 +13,8 @@ from netbisect.reports.console import health as console
 from netbisect.reports.documents.json_schema import as_text
 from netbisect.steps.queries.health import judge, new_epochs
 from netbisect.steps.service import stalls
-from netbisect.steps.service.options import database_options, open_chosen
+from netbisect.steps.service.ledger_options import open_chosen
+from netbisect.steps.service.options import database_options
 
 
 @click.command(epilog="Example: netbisect health --json --folder /var/netbisect")

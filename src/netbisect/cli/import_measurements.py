@@ -14,9 +14,8 @@ from netbisect.bisect.model.metric import metric_of, scenario_of
 from netbisect.cli.input.detection import read_measurements
 from netbisect.cli.input.measurements import Measurements
 from netbisect.reports.render import words
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.options import database_option
-from netbisect.store.ledger import Ledger
+from netbisect.store.ledger import Ledger, open_ledger
 from netbisect.store.netbenches import importer
 from netbisect.store.netbenches.files import Parser
 from netbisect.store.netbenches.importer import ImportSummary

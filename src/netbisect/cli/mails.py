@@ -11,9 +11,10 @@ import click
 from netbisect.cli.listing import day, json_option, print_fields, print_table, without_subcommand
 from netbisect.errors import UserError
 from netbisect.steps.policy.mail_answers import MAIL_MAX, execute
-from netbisect.steps.service.database_thread import open_service_ledger
-from netbisect.steps.service.options import folder_option, ledger_of, settings_file
+from netbisect.steps.service.ledger_options import ledger_of
+from netbisect.steps.service.options import folder_option, settings_file
 from netbisect.steps.service.settings import load_settings
+from netbisect.steps.service.storage import open_service_ledger
 from netbisect.store.ledger import Ledger
 
 

@@ -10,9 +10,9 @@ import click
 from netbisect.cli.listing import json_option, print_json
 from netbisect.steps.scheduler.followups import open_nights
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_history, open_service_ledger
 from netbisect.steps.service.options import folder_argument
 from netbisect.steps.service.settings import load, load_settings
+from netbisect.steps.service.storage import open_history, open_service_ledger
 
 
 @click.command(epilog="Example: netbisect check /var/netbisect")

@@ -9,9 +9,9 @@ import click
 
 from netbisect.steps.queries.metrics import gather
 from netbisect.steps.service import control, stalls
-from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.options import folder_argument
 from netbisect.steps.service.settings import load
+from netbisect.steps.service.storage import open_service_ledger
 
 
 @click.command(epilog="Example: netbisect metrics --output /var/lib/node_exporter/netbisect.prom")

@@ -10,9 +10,9 @@ import click
 from netbisect.bisect.model.jobs import ProfileJob
 from netbisect.bisect.model.results import Unfinished
 from netbisect.steps.policy import profiles
-from netbisect.steps.service.database_thread import open_history, open_service_ledger
 from netbisect.steps.service.options import folder_option, settings_file
 from netbisect.steps.service.settings import Settings, load
+from netbisect.steps.service.storage import open_history, open_service_ledger
 from netbisect.store.db.records import JobRecord
 from netbisect.store.git.resolve import commit_named
 from netbisect.store.ledger import Ledger

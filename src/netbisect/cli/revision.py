@@ -13,9 +13,9 @@ from netbisect.reports.documents.api import NamedCommit, Refusal, RevisionMatche
 from netbisect.reports.documents.json_schema import as_plain
 from netbisect.reports.render import words
 from netbisect.steps.queries.revision import answer, refusal
-from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.options import folder_option, settings_file
 from netbisect.steps.service.settings import load
+from netbisect.steps.service.storage import open_history
 from netbisect.store.git.grammar import RevisionError
 from netbisect.store.git.resolve import resolve
 

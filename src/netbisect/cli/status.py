@@ -15,9 +15,9 @@ from netbisect.reports.render import words
 from netbisect.steps.master import progress
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.service.control import SETTINGS, master_pid
-from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.options import folder_argument
 from netbisect.steps.service.settings import load, load_settings
+from netbisect.steps.service.storage import open_service_ledger
 
 _POLL_SECONDS = 0.3
 

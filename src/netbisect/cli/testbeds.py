@@ -18,9 +18,9 @@ from netbisect.cli.listing import (
 from netbisect.login import login_name
 from netbisect.reports.render import words
 from netbisect.steps.scheduler.quarantine import quarantine_testbed
-from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.options import folder_option, settings_file
 from netbisect.steps.service.settings import Settings, load
+from netbisect.steps.service.storage import open_service_ledger
 from netbisect.store.db.records import Quarantine
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab

@@ -10,7 +10,8 @@ from netbisect.reports.render import words
 from netbisect.reports.render.plaintext import WIDTH
 from netbisect.steps.requests import tokens
 from netbisect.steps.requests.validation import USER_NAME, is_user_name
-from netbisect.steps.service.options import folder_option, ledger_of
+from netbisect.steps.service.ledger_options import ledger_of
+from netbisect.steps.service.options import folder_option
 from netbisect.steps.service.rights import RIGHTS, Right, parse_rights
 from netbisect.store.ledger import Ledger
 

@@ -17,8 +17,8 @@ from netbisect.reports.render import words
 from netbisect.steps.master import progress
 from netbisect.steps.scheduler.followups import open_nights
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import Settings, load
+from netbisect.steps.service.storage import open_service_ledger
 from netbisect.store.git.history import History
 from netbisect.store.ledger import Ledger
 from netbisect.workers.config.lab import Lab

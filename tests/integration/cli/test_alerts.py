@@ -18,10 +18,10 @@ from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import Effect
 from netbisect.steps.service.control import SETTINGS
-from netbisect.steps.service.database_thread import open_ledger, open_service_ledger
 from netbisect.steps.service.settings import load_settings
+from netbisect.steps.service.storage import open_service_ledger
 from netbisect.store.db.records import AlertSeries
-from netbisect.store.ledger import Ledger
+from netbisect.store.ledger import Ledger, open_ledger
 
 CONFIRMED = "confirmed by interleaved boots"
 DROP = Effect(FORWARDING, math.log(0.9), math.log(0.88), math.log(0.92), 1e-6, 5, 6)

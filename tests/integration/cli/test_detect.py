@@ -17,7 +17,7 @@ from ledger_facts import measured
 from programs import netbisect
 
 from netbisect.bisect.model.entities import Commit, Conditions, Fact, Kernel
-from netbisect.steps.service.database_thread import open_ledger
+from netbisect.store.ledger import open_ledger
 
 HISTORIES = Path(__file__).parents[4] / "shared" / "netbenches" / "histories.jsonl"
 PAGE = (Path(__file__).parents[3] / "docs" / "detection.md").read_text()

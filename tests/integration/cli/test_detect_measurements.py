@@ -18,7 +18,7 @@ from programs import netbisect
 
 from netbisect.bisect.model.entities import Commit
 from netbisect.cli.input.comparison import of_ledger
-from netbisect.steps.service.database_thread import open_ledger
+from netbisect.store.ledger import open_ledger
 
 HEADER = "testbed,metric,revision,value,unit,direction"
 

@@ -19,8 +19,8 @@ from netbisect.demo.lab.setup import free_ports
 from netbisect.demo.tree.create import create
 from netbisect.demo.tree.story import story
 from netbisect.steps.service import compute, control
-from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import load
+from netbisect.steps.service.storage import open_service_ledger
 from netbisect.workers.cli.main import main as lab_main
 from netbisect.workers.config.toml import FileError
 

@@ -13,8 +13,8 @@ from programs import netbisect
 
 from netbisect.bisect.model.mail import Mail
 from netbisect.steps.service.control import SETTINGS
-from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import load_settings
+from netbisect.steps.service.storage import open_service_ledger
 
 
 def test_ctrl_c_ends_the_wait_without_a_verdict(own_service: Path) -> None:

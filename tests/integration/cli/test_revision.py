@@ -10,8 +10,8 @@ from click.testing import Result
 from programs import netbisect
 
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_history
 from netbisect.steps.service.settings import load
+from netbisect.steps.service.storage import open_history
 from netbisect.store.git.history import History
 
 

@@ -17,9 +17,9 @@ from netbisect.bisect.model.jobs import NightlyJob, ProfileJob
 from netbisect.bisect.model.mail import Mail
 from netbisect.bisect.model.results import ProfileResult, Unfinished
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_ledger, open_service_ledger
 from netbisect.steps.service.settings import load, load_settings
-from netbisect.store.ledger import Ledger
+from netbisect.steps.service.storage import open_service_ledger
+from netbisect.store.ledger import Ledger, open_ledger
 
 
 def change(folder: Path, old: str, new: str) -> None:

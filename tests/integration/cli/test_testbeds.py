@@ -12,8 +12,8 @@ import pytest
 from programs import netbisect
 
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load
+from netbisect.store.ledger import open_ledger
 
 run = partial(netbisect, "testbeds")
 

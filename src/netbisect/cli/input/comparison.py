@@ -18,7 +18,7 @@ from netbisect.reports.model.compared import ComparedScenario, Set
 from netbisect.reports.model.types import short_hash
 from netbisect.reports.render.ministat import Variant
 from netbisect.reports.render.ministat_input import read_points
-from netbisect.steps.service.database_thread import open_ledger
+from netbisect.store.ledger import open_ledger
 from netbisect.store.netbenches import files
 from netbisect.store.netbenches.files import Parser
 from netbisect.workers.config.toml import load

@@ -24,8 +24,9 @@ from sqlalchemy import text
 
 from netbisect.bisect.model.entities import Boot
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_ledger, open_service_ledger
 from netbisect.steps.service.settings import load
+from netbisect.steps.service.storage import open_service_ledger
+from netbisect.store.ledger import open_ledger
 
 
 def boot(name: str) -> Boot:

@@ -20,9 +20,9 @@ from twisted.trial import unittest
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.entities import Boot, Kernel, Sample
 from netbisect.steps.master.lab_step import LabStep
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import MailSettings, Settings
 from netbisect.store.db import database, postgresql
+from netbisect.store.ledger import open_ledger
 
 KERNEL = Kernel("a" * 40, "GENERIC", "amd64", "id", "key", "n8-aaaaaaaaaaaa", 1, 1.0, 2.0)
 BOOT = Boot("boot", "c2558", "key", "a" * 40, 5.0, 60.0)

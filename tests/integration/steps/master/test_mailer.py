@@ -25,9 +25,9 @@ from netbisect.bisect.model.mail import Mail
 from netbisect.demo.lab.setup import free_ports
 from netbisect.demo.mailbox import MailKeeper, read
 from netbisect.steps.master import mailer
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import MailSettings, Settings
 from netbisect.store.db.records import MailState, OutboxMail
+from netbisect.store.ledger import open_ledger
 from netbisect.store.repositories.outbox import OutboxRepository
 from netbisect.workers.config.toml import FileError
 

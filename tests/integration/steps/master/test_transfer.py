@@ -12,8 +12,8 @@ from ledger_facts import bisect_job, intend
 from netbisect.bisect.model.entities import Kernel, Noise
 from netbisect.bisect.model.results import Unfinished
 from netbisect.steps.master.transfer import accept, prune
-from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import MailSettings, Settings
+from netbisect.steps.service.storage import open_service_ledger
 from netbisect.workers.build.artifacts import ARCHIVE, ArtefactStore, key_of
 
 

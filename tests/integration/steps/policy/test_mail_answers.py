@@ -19,8 +19,8 @@ from netbisect.bisect.model.mail import Mail
 from netbisect.steps.master.mailer import compose
 from netbisect.steps.policy import mail_answers
 from netbisect.steps.policy.mail_answers import execute, read_maildir
-from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import Settings, load_settings
+from netbisect.steps.service.storage import open_service_ledger
 from netbisect.store.ledger import Ledger
 
 ANN = "ann@lab.invalid"

@@ -18,9 +18,8 @@ from netbisect.bisect.model.entities import Boot, Commit, Conditions, Fact, Kern
 from netbisect.bisect.model.jobs import CompareJob, NightlyJob
 from netbisect.bisect.model.results import Confirmed, Effect, NotConfirmed
 from netbisect.steps.queries.health import judge, new_epochs
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.db.records import Outcome
-from netbisect.store.ledger import Ledger
+from netbisect.store.ledger import Ledger, open_ledger
 
 FORWARDING, PF = "inet4-forwarding", "inet4-pf-stateful"
 DAY = 86400.0

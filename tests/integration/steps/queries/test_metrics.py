@@ -17,8 +17,8 @@ from netbisect.bisect.model.results import NightlyResult
 from netbisect.reports.documents.prometheus import Metric, text
 from netbisect.steps.queries.metrics import gather
 from netbisect.steps.service import control, stalls
-from netbisect.steps.service.database_thread import open_service_ledger
 from netbisect.steps.service.settings import load
+from netbisect.steps.service.storage import open_service_ledger
 
 GOOD = "a" * 40
 

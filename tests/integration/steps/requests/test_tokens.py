@@ -19,7 +19,6 @@ from service_fixtures import SETTINGS
 
 from netbisect.steps.requests import tokens
 from netbisect.steps.requests.rate_limit import LoginBackoff
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.rights import Right, parse_rights
 from netbisect.steps.service.secrets import read_htpasswd
 from netbisect.steps.service.settings import load_settings
@@ -32,7 +31,7 @@ from netbisect.steps.web.login import (
     user_name,
     user_rights,
 )
-from netbisect.store.ledger import Ledger
+from netbisect.store.ledger import Ledger, open_ledger
 from netbisect.workers.config.toml import FileError
 
 

@@ -17,9 +17,9 @@ from netbisect.reports.documents import api
 from netbisect.steps.policy.request_spec import InvalidRequestError
 from netbisect.steps.requests.service import RequestService
 from netbisect.steps.service.control import SETTINGS
-from netbisect.steps.service.database_thread import open_history, open_service_ledger
 from netbisect.steps.service.rights import Right, User
 from netbisect.steps.service.settings import load
+from netbisect.steps.service.storage import open_history, open_service_ledger
 from netbisect.store.db.records import RequestState
 from netbisect.workers.build.patches import MOST_BYTES
 

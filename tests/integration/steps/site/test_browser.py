@@ -12,7 +12,7 @@ from accessibility import CHROMIUM, MISSING, browse, findings
 
 from netbisect.reports.site import revisions
 from netbisect.steps.queries.documents import DocumentQueries
-from netbisect.steps.service.database_thread import open_ledger
+from netbisect.store.ledger import open_ledger
 
 PAGES = (
     "index.html",

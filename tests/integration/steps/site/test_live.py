@@ -34,11 +34,11 @@ from netbisect.steps.queries.digest import gather
 from netbisect.steps.queries.documents import DocumentQueries
 from netbisect.steps.queries.lab_context import LabContext
 from netbisect.steps.service import control
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.steps.service.settings import load
 from netbisect.steps.site.folder import SiteRevisionError
 from netbisect.steps.site.live import LivePages
 from netbisect.store.db.records import ActionStage, Alert, AlertSeries, JobRecord, Outcome
+from netbisect.store.ledger import open_ledger
 
 pytestmark = pytest.mark.xdist_group("site")  # one process fills the database
 HOSTILE = "]]> <script>alert(1)</script> \x07 \u202e & \"'"

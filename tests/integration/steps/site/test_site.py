@@ -23,9 +23,8 @@ from netbisect.reports.render.templating import environment
 from netbisect.reports.site.files import slug
 from netbisect.reports.site.plots import spark
 from netbisect.steps.queries.documents import DocumentQueries
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.db.database import open_database
-from netbisect.store.ledger import Ledger
+from netbisect.store.ledger import Ledger, open_ledger
 
 pytestmark = pytest.mark.xdist_group("site")  # one process creates the site
 

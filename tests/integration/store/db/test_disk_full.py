@@ -16,9 +16,8 @@ from waiting import wait_until
 
 from netbisect.bisect.model.entities import Reaction
 from netbisect.bisect.model.jobs import NightlyJob
-from netbisect.steps.service.database_thread import open_ledger
 from netbisect.store.db.database import DatabaseError
-from netbisect.store.ledger import Ledger
+from netbisect.store.ledger import Ledger, open_ledger
 from netbisect.workers.build.logged_process import LoggedCommands
 from netbisect.workers.config.builder import Builder
 from netbisect.workers.config.testbed import Console
