@@ -208,6 +208,11 @@ def file(settings: Settings, name: str) -> str | None:
     return retried_while_unavailable(lambda: _pages_of(settings).file(name))
 
 
+def unread(settings: Settings) -> int:
+    """Reads series for a moment; returns the number of those to be read."""
+    return retried_while_unavailable(lambda: _pages_of(settings).overview().unread)
+
+
 def search(settings: Settings, names: Sequence[str]) -> tuple[str, str]:
     """The file about one or two revisions; or "" and why there is none."""
     try:

@@ -10,6 +10,7 @@ from typing import Any
 
 from buildbot.www.plugin import Application
 from twisted.internet import defer, threads
+from twisted.python import log
 from twisted.web import http, server
 from twisted.web.server import Request
 
@@ -42,6 +43,7 @@ _TYPES = {"html": "text/html", "json": "application/json", "svg": "image/svg+xml
 _TITLES = {http.NOT_FOUND: "Not found", HTTPStatus.TOO_MANY_REQUESTS: "Too many searches"}
 _one_at_a_time = defer.DeferredLock()
 """Requests that wait for the compute process take no thread."""
+_reading_ahead = defer.DeferredLock()
 
 
 def page_resource(application: Application, name: str) -> PageResource:
@@ -54,6 +56,14 @@ async def _in_turn(work: Callable[[], Any]) -> Any:
     """Runs a call of the compute process in a thread, after those before it."""
     async with _one_at_a_time:
         return await threads.deferToThread(work)
+
+
+async def _read_ahead(settings: Settings) -> None:
+    """Reads the series that the overview lacks, in turn with other pages."""
+    if not _reading_ahead.locked:
+        async with _reading_ahead:
+            while await _in_turn(lambda: _live.unread(settings)):
+                pass
 
 
 async def _send_message(
@@ -95,6 +105,8 @@ class PageResource(ProtectedResource):
             await _refuse(request, http.NOT_FOUND, settings, why)
         else:
             send(request, _TYPES[self.name.rpartition(".")[2]], text)
+        if self.name == "index.html":  # the next request reports an error
+            defer.ensureDeferred(_read_ahead(settings)).addErrback(lambda why: log.msg(why.value))
 
 
 class FormResource(PageResource):

@@ -81,8 +81,7 @@ def test_a_renewed_page_keeps_the_focus_and_scrolled_tables(tmp_path: Path) -> N
         jobs().focus();
         {LIVE.read_text()}</script>"""
     )
-    printed = browse(path, tmp_path.parent / "browser", "--dump-dom").stdout
-    assert "<title>new,77,PRE</title>" in printed
+    assert "<title>new,77,PRE</title>" in browse(path, tmp_path / "browser", "--dump-dom").stdout
 
 
 @pytest.mark.long

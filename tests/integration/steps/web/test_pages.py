@@ -109,12 +109,14 @@ class PagesTest(ApiMaster):
         path = "plugins/netbisect/index.html"
         with mock.patch.object(pages, "_live") as live:
             live.file.side_effect = slow
+            live.unread.side_effect = [2, 1, 0]
             waiting = defer.ensureDeferred(self.call("GET", path))
             waiting.addErrback(lambda _: None)
             await threads.deferToThread(begun.wait, 60)
             waiting.cancel()
             await self.call("GET", "plugins/netbisect/metrics")  # the master has seen the end
             gone.set()
+            await self.until(lambda: live.unread.call_count == 3)  # series are read ahead
             after = await self.call("GET", path)
 
         assert await treq.text_content(after) == "late"
