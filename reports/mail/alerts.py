@@ -11,17 +11,13 @@ from netbisect.reports.render import summary, words
 from netbisect.reports.render.templating import environment
 
 
-def mail(document: ChangeDocument, trouble: str = "") -> Mail:
-    """Mail about a confirmed drop or, in its thread, about the result of its search.
-
-    `trouble` is the reason why there is no search.
-    """
+def mail(document: ChangeDocument) -> Mail:
+    """Mail about a confirmed drop or, in its thread, about the result of its search."""
     name = "mail.txt" if document.outcome in summary.UNDECIDED else "outcome.txt"
     text = environment.get_template(name).render(
         document=document,
-        opening=opening.first_lines(document, is_searched=not trouble),
+        opening=opening.first_lines(document),
         place=_place(document),
-        trouble=trouble,
     )
     return Mail(opening.subject(document), text)
 

@@ -48,24 +48,25 @@ def _commits(document: ChangeDocument) -> str:
     return named + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
 
 
-def first_lines(document: ChangeDocument, *, is_searched: bool = True) -> list[tuple[str, str]]:
+def first_lines(document: ChangeDocument) -> list[tuple[str, str]]:
     """Change, size, confidence, committer, and action; a change in the other direction, if any."""
-    unsearched = f"a drop on {document.branch}; no search for its commit"
     effects = document.differences
     other = words.opposite(effects)
     much = f"{words.change(effects[0])}, " if effects else ""
     lines = [
-        ("what", _what(document) if is_searched else unsearched),
+        ("what", _what(document)),
         ("how much", f"{much}{document.title(document.lead)} on {document.testbed}"),
         *([("but", f"{words.change(other)}, {document.title(other.scenario)}")] if other else []),
         ("how sure", _certainty(document)),
-        ("committed by", _committer(document) if is_searched else "not known"),
-        ("to do", _to_do(document) if is_searched else 'see "Next" below'),
+        ("committed by", _committer(document)),
+        ("to do", _to_do(document)),
     ]
     return [(name, _cut(words.clean(value), _VALUE_MAX)) for name, value in lines]
 
 
 def _what(document: ChangeDocument) -> str:
+    if document.unsearched:
+        return f"a drop on {document.branch}; no search for its commit"
     texts = {
         "culprit": f"commit {_commits(document)}",
         "several": f"commit {_commits(document)}",
@@ -107,7 +108,7 @@ def _committer(document: ChangeDocument) -> str:
         day = words.day_known(commit.at)
         same = document.committer in {"", commit.email}
         return f"{author}, {day}" if same else f"{document.committer}, {day}; author: {author}"
-    if found:
+    if found or document.unsearched:
         return "not known"
     if document.outcome in {"not-reproduced", "drift"}:
         return "not applicable"
@@ -119,6 +120,8 @@ def _committer(document: ChangeDocument) -> str:
 def _to_do(document: ChangeDocument) -> str:
     if document.outcome in {"culprit", "several"}:
         return "fix, revert or accept it" + ("; test a fix from its page" if document.alert else "")
+    if document.unsearched:
+        return 'see "Next" below'
     return _TO_DO.get(document.outcome, "nothing yet; the commit follows as a reply")
 
 

@@ -138,6 +138,7 @@ class ChangeDocument:
     closed_at: Time | None
     outcome: Compared | Searched
     sentence: Annotated[str, "Outcome, for display."]
+    unsearched: Annotated[str, "Why there is no search for the commit of a drop, or empty."] = ""
     differences: Annotated[
         tuple[Difference, ...], "Published differences, the leading scenario first."
     ]

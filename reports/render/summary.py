@@ -111,13 +111,15 @@ def why(document: ChangeDocument) -> list[str]:
     """The rule behind the verdict with its numbers, a paragraph each."""
     paragraphs = [proof(document.retest[0])] if document.retest else []
     record = len({step.revision for step in steps(document)})
-    if record:
+    if record and document.chances:
         paragraphs.append(
             f"The search tested {words.count(record, 'revision')} of "
             f"{len(document.candidates) + 1}, each time the one with the largest expected "
             "information per cost. Every boot updates the probabilities of all candidates, "
             "according to the noise of the testbed."
         )
+    elif document.unsearched:
+        paragraphs.append(document.unsearched)
     paragraphs += [_verified(document, one) for one in document.culprits]
     if document.outcome == "running":
         paragraphs.append("The search is running; the results below are preliminary.")

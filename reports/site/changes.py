@@ -87,7 +87,7 @@ def _drawn(document: ChangeDocument) -> dict[str, Any]:
         "trend": chart.trend(document),
         "pictures": [(document.title(name), chart.boxplot(document, name)) for name in shown],
         "undrawn": len(document.titles) - len(shown),
-        "search": chart.path(document),
+        "search": chart.path(document) if isinstance(document, BisectionDocument) else "",
     }
 
 

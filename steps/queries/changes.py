@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from netbisect.bisect.model import serialization
 from netbisect.bisect.model.alert_change import change_of
+from netbisect.bisect.model.alert_state import AlertState
 from netbisect.bisect.model.entities import Commit
 from netbisect.bisect.model.jobs import BisectJob, CompareJob
 from netbisect.bisect.model.results import (
@@ -42,6 +43,7 @@ from netbisect.steps.queries.lab_context import LabContext, known_commit, known_
 from netbisect.store.db.database import StoreError
 from netbisect.store.db.records import Alert, JobRecord
 from netbisect.store.ledger import Ledger
+from netbisect.store.repositories.alert_changes import SERVICE
 
 Change: TypeAlias = ComparisonDocument | BisectionDocument
 
@@ -267,6 +269,7 @@ def _shared(
         "sentence": words.sentence(result, ledger.commits.label, lab.title)
         if result is not None
         else "No result yet.",
+        "unsearched": _unsearched(ledger, alert),
         "chances": Chances(posterior.none, posterior.two, posterior.drift) if posterior else None,
         "steps": tuple(replace(step, place=place) for place, step in enumerate(steps, 1)),
         "spent": ledger.costs.of_jobs([one.id for one in records]),
@@ -285,6 +288,15 @@ def _shared(
         "shown": shown,
         "stand_ins": change_evidence.stand_ins(evidence, steps, sides),
     }
+
+
+def _unsearched(ledger: Ledger, alert: Alert | None) -> str:
+    """Why there is no search for the commit of an alert; "" if there is one, or none is due."""
+    if alert is None or alert.bisection is not None:
+        return ""
+    ended = (SERVICE, AlertState.NO_CULPRIT)
+    found = [one.what for one in ledger.alerts.changes(alert.id) if (one.who, one.state) == ended]
+    return found[-1] if found else ""
 
 
 def _unaffected(

@@ -261,10 +261,10 @@ class Followups:
             else:
                 closing.change_alert(alert.id, what=trouble, state=AlertState.NO_CULPRIT)
             address = context.alert_link(alert.id)
-            mail = alerts.mail(replace(document, alert=alert.id, address=address), trouble)
+            document = replace(document, alert=alert.id, address=address, unsearched=trouble)
             closing.post(
                 f"alert:{alert.id}:{record.id}",
-                mail,
+                alerts.mail(document),
                 recipients(self.settings.mail, job.branch, job.testbed),
                 alert=alert.id,
             )

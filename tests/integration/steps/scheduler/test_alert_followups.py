@@ -240,6 +240,9 @@ def test_a_fetch_for_a_search_ends_before_the_watchdog_ends_the_master(
     [mail] = alerts.ledger.mails.waiting()
     assert "a drop on main; no search for its commit\n" in mail.body
     assert "\nNext\n\n  No search for the commit: 'f" in mail.body
+    page = page_of(alerts, alerts.ledger.alerts.get(1))
+    assert page.count("No search for the commit: ") == 2, "the evidence and the history"
+    assert "The search" not in page
 
 
 def test_an_alert_goes_from_open_to_culprit_found_with_two_mails(
