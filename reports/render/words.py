@@ -46,7 +46,7 @@ _ALMOST_SURE = 0.999
 """Maximum probability shown: no measurement is certain."""
 _RARE = 1e-6
 _UNKNOWN = math.log(100)
-"""Intervals beyond a factor of 100 are not shown."""
+"""Intervals and increases beyond a factor of 100 are not shown."""
 
 
 def clean(text: str) -> str:
@@ -178,7 +178,8 @@ def change(effect: Measured) -> str:
         effect = Effect("", -effect.ln_ratio, -effect.high, -effect.low, 1.0, 0, 0)
     value = _hundredths(effect.ln_ratio)
     if not (abs(effect.low) < _UNKNOWN and abs(effect.high) < _UNKNOWN):
-        return f"{_signed(value, _digits(value))} % (no interval)"
+        more = "over " if effect.ln_ratio > _UNKNOWN else ""
+        return f"{more}{_signed(value, _digits(value))} % (no interval)"
     low, high = _hundredths(effect.low), _hundredths(effect.high)
     digits = _digits(value, low, high)
     low_text, high_text = _signed(low, digits), _signed(high, digits)

@@ -19,6 +19,7 @@ from typing import IO
 
 import click
 
+from netbisect.bisect.model.metric import LEAST, MOST
 from netbisect.localbisect.repository import LOCATION
 from netbisect.reports.render.words import clean
 from netbisect.workers.transport.lifetime import signal_group
@@ -34,8 +35,6 @@ _LOG_CHARACTERS = 4000
 _MESSAGE_CHARACTERS = 200
 _LINE_CHARACTERS = 100_000
 """Characters searched for numbers, from the end of a line; a line may have the whole output."""
-_LEAST, _MOST = 1e-30, 1e30
-"""Limits of a number; the likelihoods of larger ratios overflow."""
 _UNIT = (
     r" ?(?:(?P<prefix>[kKMGT])(?P<binary>i(?=[bB]|\b))?"
     r"(?i:b|bits?|bytes?|bps|p|pps|pkts?|packets|hz|ops?|iops|flops|[rqt]ps|req(?:uest)?s?)?"
@@ -267,8 +266,8 @@ def parse_value(text: str, metric: str) -> float:
         value = _seconds(digits) if time_ else float(digits) * _factor(unit)
     except ValueError:
         raise ValueError(f"{found!r} at --metric, not a number") from None
-    if not _LEAST <= value <= _MOST:
-        raise ValueError(f"{found}, expected a number from {_LEAST:g} to {_MOST:g}")
+    if not LEAST <= value <= MOST:
+        raise ValueError(f"{found}, expected a number from {LEAST:g} to {MOST:g}")
     return value
 
 

@@ -105,6 +105,7 @@ def test_rows_may_have_times(database: str) -> None:
     [
         ("ci,cpu,c30,fast,%,lower", "-:92 and 1 later row: value 'fast': expected a number"),
         ('ci,cpu,c30,"50,0",%,lower', "expected a number above 0 with a decimal point"),
+        ("ci,cpu,c30,1e31,%,lower", "value '1e31': expected a number from 1e-30 to 1e+30"),
         ("ci,cpu,c30,50,,lower", "no unit"),
         ("ci,cpu,c30,50,1/s,lower", "unit '1/s': expected letters such as ns or bit/s, or %"),
         ("ci,CPU use,c30,50,%,lower", "metric 'CPU use': expected lower-case letters"),

@@ -17,7 +17,15 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from netbisect.bisect.model.entities import Level, SeriesName
-from netbisect.bisect.model.metric import NAME, UNIT, SeriesMetric, metric_of, scenario_of
+from netbisect.bisect.model.metric import (
+    LEAST,
+    MOST,
+    NAME,
+    UNIT,
+    SeriesMetric,
+    metric_of,
+    scenario_of,
+)
 from netbisect.reports.render import words
 from netbisect.store.netbenches.files import Imported, NetbenchesRun
 from netbisect.store.netbenches.names import NetbenchesRevision
@@ -258,9 +266,10 @@ def _value(text: object) -> float:
         value = float(str(text))
     except ValueError:
         value = math.nan
-    if not 0 < value < math.inf:
+    if not LEAST <= value <= MOST:
+        limits = f"from {LEAST:g} to {MOST:g}" if value > 0 else "above 0"
         hint = " with a decimal point" if "," in str(text) else ""
-        raise ValueError(f"value {text!r}: expected a number above 0{hint}")
+        raise ValueError(f"value {text!r}: expected a number {limits}{hint}")
     return value
 
 

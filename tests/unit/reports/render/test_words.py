@@ -82,6 +82,7 @@ def test_numbers_have_a_unit_and_significant_digits(
         (1.003, 0.991, 1.016, "+0.3 % (-0.9 to +1.6)"),
         (0.9966, 0.9941, 0.9991, "-0.34 % (-0.59 to -0.09)"),
         (2.82, 2.61, 3.05, "+182 % (+161 to +205)"),
+        (1000, 900, 1100, "over +9900 % (no interval)"),
     ],
 )
 def test_effect_and_interval_have_the_same_digits(
