@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from netbisect.bisect.stats.robust import LEAST_BOOT_SD
 from netbisect.bisect.stats.sequential import (
     BLOCK,
     COMPARES_ENDS,
+    KNOWN_WEIGHT,
     LEAST_SECONDS,
     PRIOR_WEIGHT,
     BlockBoot,
@@ -76,13 +78,28 @@ class KernelComparison:
         if self.both_signs:
             mixture = np.concatenate([mixture, -mixture])
         scale, weight = self._noise(space)
-        return block_test(
-            self._blocks(space),
+        blocks = self._blocks(space)
+        tested = block_test(
+            blocks,
             space.job.noise_of,
             lambda runs: scale * _boot_sd(space.job, runs),
             weight,
             mixture,
         )
+        unknown = any(space.job.noise_of(one).boot_weight < KNOWN_WEIGHT for one in blocks)
+        if tested is None or not unknown:
+            return tested
+        return replace(tested, log_ratio=tested.log_ratio - 2 * math.log(self._number(space)))
+
+    def _number(self, space: SearchSpace) -> int:
+        """Number of this comparison among the verifications of the search, from 1.
+
+        The n-th one needs n**2 times the likelihood ratio: the levels of the search are then at
+        most alpha * pi**2 / 6 together, however many candidates a posterior proposes that is misled
+        by an unknown noise.
+        """
+        earlier = takewhile(lambda r: r.order != self.why, space.evidence.observations)
+        return 1 + len({r.order for r in earlier if r.fresh and r.order.startswith(VERIFIES)})
 
     def next_trial(
         self, space: SearchSpace, posterior: Posterior, prices: Prices, in_flight: InFlight

@@ -76,14 +76,22 @@ def test_noise_is_learned_from_the_search(scatter: float, outlier: float, shown:
 
 
 @pytest.mark.parametrize(
-    ("testbed", "blocks", "shown"), [("apu", 1, True), ("new", 1, False), ("new", 2, True)]
+    ("testbed", "blocks", "others", "drop", "shown"),
+    [
+        ("apu", 1, 1, 0.05, True),
+        ("new", 1, 0, 0.05, False),
+        ("new", 2, 0, 0.03, True),
+        ("new", 2, 1, 0.03, False),
+    ],
 )
 def test_testbed_with_unknown_noise_needs_four_pairs(
-    testbed: str, blocks: int, shown: bool
+    testbed: str, blocks: int, others: int, drop: float, shown: bool
 ) -> None:
+    """And a larger ratio after the verification of another candidate."""
     job = bisection(6)
     job = replace(job, others={"new": replace(job.noise, boot_weight=0)})
-    boots = proof("r2", "r3", (14.0, 13.95), blocks, testbed)
+    boots = proof("r4", "r5", (14.0, 14.0))[:others]
+    boots += proof("r2", "r3", (14.0, 14.0 - drop), blocks, testbed)
     space, compared = comparison(job, Evidence(boots))
     tested = compared.result(space)
 
