@@ -33,7 +33,7 @@ COMMITS = 4
 
 def spec_of(commits: int, **more: Any) -> SearchSpec:
     """A search among commits; the subject of the first is Change 1."""
-    line = tuple(CandidateCommit(f"{i:040x}", f"Change {i}", 1.0) for i in range(1, commits + 1))
+    line = tuple(CandidateCommit(f"{i:0<40x}", f"Change {i}", 1.0) for i in range(1, commits + 1))
     return SearchSpec("0" * 40, line[-1].revision, ("true",), line, commits, **more)
 
 
@@ -53,7 +53,7 @@ def searched(
         entries.append(move)
         if isinstance(move, Trial):
             number, revision = str(len(entries)), move.revision
-            level = -drop * (int(revision, 16) >= culprit) + sd * random.normal()
+            level = -drop * (int(revision[0]) >= culprit) + sd * random.normal()
             level -= last_drop * (revision == spec.bad)
             level -= math.log(1.5) * (random.random() < slow_share)
             value = 1000 * math.exp(level)
@@ -138,7 +138,7 @@ def test_verified_commit_is_the_result_of_a_spent_budget() -> None:
     found = explain.result_without_budget(result.entries[:last], "the budget is spent")
 
     assert isinstance(found, Culprit)
-    assert int(found.revision, 16) in (culprit, COMMITS)
+    assert int(found.revision[0]) in (culprit, COMMITS)
     earlier = explain.result_without_budget(result.entries[:ends], "the budget is spent")
     assert "is spent. The difference of the ends so far: -" in str(earlier)
 
@@ -161,7 +161,7 @@ def test_real_drop_is_never_reported_as_no_change() -> None:
     named = [(one.culprits, culprit) for one, culprit in found if one.status is ExitStatus.FOUND]
     assert len(named) >= 6
     for culprits, culprit in named:
-        assert [int(one.revision, 16) for one in culprits] == [culprit]
+        assert [int(one.revision[0]) for one in culprits] == [culprit]
 
 
 @pytest.mark.long
@@ -170,7 +170,7 @@ def test_a_third_of_slow_runs_does_not_hide_a_drop() -> None:
     found = [searched(seed, 0.06, 0.007, slow_share=0.33) for seed in (1, 2)]
 
     for one, culprit in found:
-        assert [int(named.revision, 16) for named in one.culprits] == [culprit]
+        assert [int(named.revision[0]) for named in one.culprits] == [culprit]
         effect = one.culprits[0].effects[0]
         assert effect.low < effect.ln_ratio < effect.high < 0
         assert sum(isinstance(entry, Trial) for entry in one.entries) < 150
