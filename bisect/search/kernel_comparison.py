@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
 import numpy as np
 
 from netbisect.bisect.model.detection_results import ALPHA
-from netbisect.bisect.model.evidence import Prices, kernel_name
+from netbisect.bisect.model.evidence import Observation, Prices, kernel_name
 from netbisect.bisect.model.in_flight import InFlight, Wait
 from netbisect.bisect.model.jobs import BisectJob
 from netbisect.bisect.model.results import Posterior, Trial
@@ -99,7 +100,7 @@ class KernelComparison:
         by an unknown noise.
         """
         earlier = takewhile(lambda r: r.order != self.why, space.evidence.observations)
-        return 1 + len({r.order for r in earlier if r.fresh and r.order.startswith(VERIFIES)})
+        return 1 + len(verifications(earlier))
 
     def next_trial(
         self, space: SearchSpace, posterior: Posterior, prices: Prices, in_flight: InFlight
@@ -170,6 +171,11 @@ class KernelComparison:
             return _expected_pairs(boot_sd, weight, 2 * self.least) * (boot + run * runs)
 
         return min(range(1, _MOST_RUNS + 1), key=price)
+
+
+def verifications(observations: Iterable[Observation]) -> set[str]:
+    """The reasons of the trials that verify candidates, one for each candidate."""
+    return {r.order for r in observations if r.fresh and r.order.startswith(VERIFIES)}
 
 
 def max_boots(job: BisectJob, prices: Prices) -> int:

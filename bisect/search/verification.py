@@ -20,11 +20,17 @@ from netbisect.bisect.search.kernel_comparison import (
     VERIFIES,
     KernelComparison,
     max_boots,
+    verifications,
 )
 from netbisect.bisect.search.search_space import SearchSpace, Target, spread_of_boots
 from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.effect import code_interval, effects
-from netbisect.bisect.stats.sequential import BLOCK, COMPARES_ENDS, SequentialTest
+from netbisect.bisect.stats.sequential import (
+    BLOCK,
+    COMPARES_ENDS,
+    KNOWN_WEIGHT,
+    SequentialTest,
+)
 
 NAMING_THRESHOLD = 0.99
 """Probability at which a verified candidate, or group of candidates, is named."""
@@ -32,6 +38,9 @@ RANGE_MASS = 0.95
 """Probability of a range of suspects within which image noise hides the culprit."""
 PROOF_THRESHOLD = 0.8
 """Probability at which verification begins: its boots are as informative as others."""
+_MOST_VERIFICATIONS = 5
+"""Maximum candidates that a search with an unknown noise may have begun to verify before it reports
+a range: more show that the posterior errs."""
 _INTERVAL = 3.92
 """Width of a 95 % interval in standard errors."""
 _CLEAR_OF_IMAGES = 6.0
@@ -315,11 +324,15 @@ def credible_range(
     """The shortest range that contains the culprit with probability `RANGE_MASS`.
 
     None without image noise, if the range is long, if the images before and after it do not differ
-    by more than image noise, or if its verification has refuted the only likely candidate. At least
-    two candidates: one alone would need verification.
+    by more than image noise, or if its verification has refuted the only likely candidate. With an
+    unknown noise, also if many candidates were to be verified: the noise misleads the posterior. At
+    least two candidates: one alone would need verification.
     """
-    where = np.flatnonzero(space.possible)
-    if not space.job.noise.image or len(where) < 2:  # noqa: PLR2004 - see above
+    where, noise = np.flatnonzero(space.possible), space.job.noise
+    if not noise.image or len(where) < 2:  # noqa: PLR2004 - see above
+        return None
+    tried = len(verifications(space.evidence.observations))
+    if noise.boot_weight < KNOWN_WEIGHT and tried > _MOST_VERIFICATIONS:
         return None
     sums = np.concatenate([[0.0], np.cumsum(probabilities[where])])
     start = np.arange(len(where) - 1)

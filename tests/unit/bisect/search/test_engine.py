@@ -212,14 +212,18 @@ def test_credible_range_is_the_shortest_with_95_percent(powers: list[float]) -> 
 
 
 def test_refuted_candidate_and_its_neighbour_are_no_credible_range() -> None:
+    """Nor are others, with an unknown noise, once six candidates were to be verified."""
     chances = np.zeros(41)
     chances[18:20] = 0.97, 0.03
-    ordered = proof("r17", "r18", (13.97, 13.97), blocks=4)
-    evidence = Evidence((*RANGE_SPACE.evidence.observations, *ordered))
-    refuted = build_search_space(RANGE_SPACE.job, evidence)
+    tried = tuple(proof(f"r{i}", f"r{i + 1}", (14.0, 14.0))[0] for i in range(6))
+    refuted = proof("r17", "r18", (13.97, 13.97), blocks=4)
 
-    assert credible_range(RANGE_SPACE, chances, Posterior({}, 0.0))
-    assert not credible_range(refuted, chances, Posterior({}, 0.0))
+    cases = (20, tried, True), (0, tried[1:], True), (0, tried, False), (20, refuted, False)
+    for weight, boots, expected in cases:
+        job = replace(RANGE_SPACE.job, noise=Noise(0.002, 0.004, boot_weight=weight))
+        evidence = Evidence((*RANGE_SPACE.evidence.observations, *boots))
+        found = credible_range(build_search_space(job, evidence), chances, Posterior({}, 0.0))
+        assert (found is not None) == expected
 
 
 def test_gain_is_searched_like_a_drop() -> None:

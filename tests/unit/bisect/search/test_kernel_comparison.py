@@ -71,8 +71,7 @@ def test_noise_is_learned_from_the_search(scatter: float, outlier: float, shown:
     tested = compared.result(space)
 
     assert tested is not None
-    assert tested.pairs == 2
-    assert tested.shown == shown
+    assert (tested.pairs, tested.shown) == (2, shown)
 
 
 @pytest.mark.parametrize(
@@ -96,8 +95,7 @@ def test_testbed_with_unknown_noise_needs_four_pairs(
     tested = compared.result(space)
 
     assert tested is not None
-    assert tested.pairs == 2 * blocks
-    assert tested.shown == shown
+    assert (tested.pairs, tested.shown) == (2 * blocks, shown)
 
 
 def test_only_boots_of_the_comparison_count() -> None:
