@@ -240,6 +240,10 @@ class Level:
         return math.fsum(self.ln_pps) / len(self.ln_pps)
 
 
+KNOWN_WEIGHT = 20.0
+"""Degrees of freedom of a known noise: two modes would have been seen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Noise:
     """Noise of a testbed in one scenario, as standard deviations of ln pps."""
@@ -258,6 +262,11 @@ class Noise:
     """Degrees of freedom of `image`, including the prior."""
     boot_weight: float = 100.0
     """Degrees of freedom of `boot`, without a prior; 100 or more for a noise that is known."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the noise of a boot is known well enough to exclude two modes."""
+        return self.boot_weight >= KNOWN_WEIGHT
 
     def variance_of_boot(self, runs: int = 1) -> float:
         """Variance of the mean ln pps of `runs` runs of one boot, over all modes."""

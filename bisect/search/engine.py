@@ -42,7 +42,6 @@ from netbisect.bisect.search.verification import (
     verify,
 )
 from netbisect.bisect.stats.arrays import Floats
-from netbisect.bisect.stats.sequential import KNOWN_WEIGHT
 
 _CLEAR = 5.5
 """Ratio of the effect to the standard deviation of the mean of the runs, at the first boot of an
@@ -103,7 +102,7 @@ def decide(
     shows a change, and may overestimate it. With an unknown noise, so does one that finds no
     change: if boots have two modes, a retest may have taken their distance for the effect.
     """
-    unknown = space.job.noise.boot_weight < KNOWN_WEIGHT
+    unknown = not space.job.noise.is_known
     move = _decide(space, joint, prices, in_flight)
     for _ in range(_HALVINGS):
         used = _fresh_boots(space) >= max_boots(space.job, prices)

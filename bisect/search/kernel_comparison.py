@@ -26,7 +26,6 @@ from netbisect.bisect.stats.robust import LEAST_BOOT_SD
 from netbisect.bisect.stats.sequential import (
     BLOCK,
     COMPARES_ENDS,
-    KNOWN_WEIGHT,
     LEAST_SECONDS,
     PRIOR_WEIGHT,
     BlockBoot,
@@ -87,8 +86,8 @@ class KernelComparison:
             weight,
             mixture,
         )
-        unknown = any(space.job.noise_of(one).boot_weight < KNOWN_WEIGHT for one in blocks)
-        if tested is None or not unknown:
+        known = all(space.job.noise_of(testbed).is_known for testbed in blocks)
+        if tested is None or known:
             return tested
         return replace(tested, log_ratio=tested.log_ratio - 2 * math.log(self._number(space)))
 

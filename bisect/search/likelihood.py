@@ -16,7 +16,6 @@ from netbisect.bisect.model.entities import Noise
 from netbisect.bisect.search.search_space import MeasuredImage, SearchSpace
 from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.robust import LEAST_BOOT_SD, location
-from netbisect.bisect.stats.sequential import KNOWN_WEIGHT
 
 _FINEST = 20.0
 """Maximum ratio of the effect to the standard deviation of a boot; more would change no move."""
@@ -77,7 +76,7 @@ def noise_hypotheses(space: SearchSpace, levels: Floats) -> list[NoiseHypothesis
     outlier = max(_OUTLIER_RATIO * math.sqrt(noise.variance_of_boot()), abs(space.job.effect))
     doubt = 1 / math.sqrt(2 * max(noise.image_weight, 1.0))
     own = [space.job.noise_of(name) for name in space.testbeds]
-    known = noise.boot_weight >= KNOWN_WEIGHT
+    known = noise.is_known
     return [
         NoiseHypothesis(
             noise.image * math.exp(image * doubt),

@@ -25,12 +25,7 @@ from netbisect.bisect.search.kernel_comparison import (
 from netbisect.bisect.search.search_space import SearchSpace, Target, spread_of_boots
 from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.effect import code_interval, effects
-from netbisect.bisect.stats.sequential import (
-    BLOCK,
-    COMPARES_ENDS,
-    KNOWN_WEIGHT,
-    SequentialTest,
-)
+from netbisect.bisect.stats.sequential import BLOCK, COMPARES_ENDS, SequentialTest
 
 NAMING_THRESHOLD = 0.99
 """Probability at which a verified candidate, or group of candidates, is named."""
@@ -332,7 +327,7 @@ def credible_range(
     if not noise.image or len(where) < 2:  # noqa: PLR2004 - see above
         return None
     tried = len(verifications(space.evidence.observations))
-    if noise.boot_weight < KNOWN_WEIGHT and tried > _MOST_VERIFICATIONS:
+    if not noise.is_known and tried > _MOST_VERIFICATIONS:
         return None
     sums = np.concatenate([[0.0], np.cumsum(probabilities[where])])
     start = np.arange(len(where) - 1)

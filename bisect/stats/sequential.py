@@ -45,8 +45,6 @@ COMPARES_ENDS = "compares the two ends, interleaved"
 """Reason of the trials that compare the ends of a range."""
 LEAST_SECONDS = 600.0
 """Time that a search, and each of its tests, may always take."""
-KNOWN_WEIGHT = 20.0
-"""Degrees of freedom of a known noise: two modes would have been seen."""
 _LEAST_PAIRS = 4
 """Pairs from which the variance can show or refute an effect with an unknown noise: if boots have
 two modes, one side is slow in all its boots and the other in none with a probability of at most
@@ -233,7 +231,7 @@ def block_test(
     differences = [x for own in whole.values() for x in own.differences]
     sd = boot_sd(min(own.runs for own in whole.values()))
     pairs, alternatives = tuple(differences), tuple(effects.tolist())
-    if all(noise_of(testbed).boot_weight >= KNOWN_WEIGHT for testbed in whole):
+    if all(noise_of(testbed).is_known for testbed in whole):
         return _by_variance(pairs, sd, weight, alternatives)
     # Whether a block may be disturbed depends on the noise.
     return _with_symmetry(sequential_test(differences, sd, weight, effects), pairs, alternatives)

@@ -7,10 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from netbisect.bisect.model.entities import Noise
+from netbisect.bisect.model.entities import KNOWN_WEIGHT, Noise
 from netbisect.bisect.stats.sequential import (
     BLOCK,
-    KNOWN_WEIGHT,
     PRIOR_WEIGHT,
     BlockBoot,
     Blocks,
