@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-LEAST, MOST = 1e-30, 1e30
+LEAST_VALUE, MOST_VALUE = 1e-30, 1e30
 """Limits of a number; the likelihoods of larger ratios overflow."""
 METRIC_MARK = "~"
 """Separates the name of a scenario from a metric."""

@@ -19,7 +19,7 @@ from typing import IO
 
 import click
 
-from netbisect.bisect.model.metric import LEAST, MOST
+from netbisect.bisect.model.metric import LEAST_VALUE, MOST_VALUE
 from netbisect.localbisect.repository import LOCATION
 from netbisect.reports.render.words import clean
 from netbisect.workers.transport.lifetime import signal_group
@@ -266,8 +266,8 @@ def parse_value(text: str, metric: str) -> float:
         value = _seconds(digits) if time_ else float(digits) * _factor(unit)
     except ValueError:
         raise ValueError(f"{found!r} at --metric, not a number") from None
-    if not LEAST <= value <= MOST:
-        raise ValueError(f"{found}, expected a number from {LEAST:g} to {MOST:g}")
+    if not LEAST_VALUE <= value <= MOST_VALUE:
+        raise ValueError(f"{found}, expected a number from {LEAST_VALUE:g} to {MOST_VALUE:g}")
     return value
 
 

@@ -127,7 +127,7 @@ def _of_measurements(measurements: Measurements) -> DetectionInput:
 
 def of_database(address: str) -> DetectionInput:
     """The series of a database. Raises StoreError."""
-    from netbisect.store.db.database import database_exists  # noqa: PLC0415 - see above
+    from netbisect.store.db.database import database_exists  # noqa: PLC0415 - an extra
     from netbisect.store.ledger import open_ledger  # noqa: PLC0415 - an extra
 
     if not database_exists(address):

@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 
 from netbisect.bisect.model.entities import Level, SeriesName
 from netbisect.bisect.model.metric import (
-    LEAST,
-    MOST,
+    LEAST_VALUE,
+    MOST_VALUE,
     NAME,
     UNIT,
     SeriesMetric,
@@ -266,8 +266,8 @@ def _value(text: object) -> float:
         value = float(str(text))
     except ValueError:
         value = math.nan
-    if not LEAST <= value <= MOST:
-        limits = f"from {LEAST:g} to {MOST:g}" if value > 0 else "above 0"
+    if not LEAST_VALUE <= value <= MOST_VALUE:
+        limits = f"from {LEAST_VALUE:g} to {MOST_VALUE:g}" if value > 0 else "above 0"
         hint = " with a decimal point" if "," in str(text) else ""
         raise ValueError(f"value {text!r}: expected a number {limits}{hint}")
     return value
