@@ -209,7 +209,7 @@ def file(settings: Settings, name: str) -> str | None:
 
 
 def unread(settings: Settings) -> int:
-    """Reads series for a moment; returns the number of those to be read."""
+    """Reads some of the changed series; returns how many remain."""
     return retried_while_unavailable(lambda: _pages_of(settings).overview().unread)
 
 
