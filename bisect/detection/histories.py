@@ -34,6 +34,7 @@ from netbisect.bisect.stats.changepoints import (
     segment_boots,
 )
 from netbisect.bisect.stats.robust import move_sd
+from netbisect.bisect.stats.run_modes import shift_slow_runs
 
 _WINSORISED = 4.0
 """Standard deviations at which the distance of an image from its level is winsorised."""
@@ -112,9 +113,11 @@ def analyze_jointly(
         if len(long) >= _POOLED:
             shared = _shared_noise(long)
             priors |= {key: shared for key in members if len(boots[key]) <= _FEW}
-    alone = {
-        key: segment_boots(boots[key], modes[key], priors[key], unit=units[key]) for key in series
-    }
+    alone = {}
+    for key in series:
+        if boots[key].shape[1] == 1:
+            boots[key] = shift_slow_runs(boots[key][:, 0], priors[key], STEP_PROBABILITY)[:, None]
+        alone[key] = segment_boots(boots[key], modes[key], priors[key], unit=units[key])
     strong = {
         key: {
             images[key][cut][0].revision

@@ -29,7 +29,7 @@ TAIL = 5.0
 """Degrees of freedom of the offset of an image."""
 STUDENT_SCALE = 0.857
 """Scale of Student's t that fits normal offsets, in their standard deviations."""
-_SCATTERS = 0.002 * 30 ** (np.arange(11) / 7)
+SCATTERS = 0.002 * 30 ** (np.arange(11) / 7)
 """Scales of the offsets tried, ln pps: to 26 %, of single runs of a noisy program."""
 CORRELATIONS = (0.0, 0.25, 0.5)
 """Correlations of neighbouring images tried."""
@@ -37,9 +37,9 @@ _STEP, _REACH = 0.001, 0.04
 """Grid of levels, ln pps: half of the least scatter; its distance from the nearest image."""
 _SPREAD = 0.1
 """Scale of the levels around their median, Cauchy distribution, ln pps."""
-_PLAUSIBLE = 0.01
+PLAUSIBLE = 0.01
 """Least probability of a new level at a place of a cut."""
-_LATEST = 120
+LATEST = 120
 """Latest images that tell scatter and correlation."""
 _LEAST_BOOTS = 3
 """Minimum boots of a segment."""
@@ -79,26 +79,32 @@ def partition(
         steps: Prior probability of a new level at each image.
         correlations: Possible correlations of neighbouring images, equally likely.
     """
-    near = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
-    grid = np.unique(np.round((y[:, None] + near) / _STEP)) * _STEP
-    levels = _STEP / (math.pi * _SPREAD) / (1 + ((grid - np.median(y)) / _SPREAD) ** 2)
+    levels, grid = level_grid(y)
     off = y[:, None] - grid
-    scatters, rho = (x.ravel() for x in np.meshgrid(_SCATTERS, correlations, indexing="ij"))
-    latest = slice(max(len(y) - _LATEST, 0), len(y))
+    scatters, rho = (x.ravel() for x in np.meshgrid(SCATTERS, correlations, indexing="ij"))
+    latest = slice(max(len(y) - LATEST, 0), len(y))
     sd = np.sqrt(scatters**2 + least[latest, None])
     alone = np.full(len(y), steps.min())  # the scatter does not depend on other series
-    evidence, _ = _recursions(levels, *_densities(off[latest], sd, rho), alone[latest])
+    evidence, _ = recursions(levels, *_densities(off[latest], sd, rho), alone[latest])
     # Log-normal prior; the variance of ln s with n degrees of freedom is 1 / 2n.
     evidence -= prior[1] * np.log(scatters / prior[0]) ** 2
     best = int(np.argmax(evidence))
-    scatter = _peak(evidence.reshape(len(_SCATTERS), -1)[:, best % len(correlations)])
+    scatter = _peak(evidence.reshape(len(SCATTERS), -1)[:, best % len(correlations)])
     variance = scatter**2 + least
     variance += _noisy_stretches(y, variance)
     fresh, kept = _densities(off, np.sqrt(variance)[:, None], rho[[best]])
-    _, chances = _recursions(levels, fresh, kept, steps)
-    places = np.array([0, *np.flatnonzero(chances[:, 0] > _PLAUSIBLE), len(y)])
-    cuts = _best_cuts(levels * fresh[:, 0], kept[:, 0], boots, steps, places)
+    _, chances = recursions(levels, fresh, kept, steps)
+    places = np.array([0, *np.flatnonzero(chances[:, 0] > PLAUSIBLE), len(y)])
+    cuts = best_cuts(levels * fresh[:, 0], kept[:, 0], boots, steps, places)
     return Partition(cuts, variance, float(rho[best]))
+
+
+def level_grid(y: Floats) -> tuple[Floats, Floats]:
+    """Prior probabilities of possible levels near the images, and these levels, ln pps."""
+    near = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
+    grid = np.unique(np.round((y[:, None] + near) / _STEP)) * _STEP
+    prior = _STEP / (math.pi * _SPREAD) / (1 + ((grid - np.median(y)) / _SPREAD) ** 2)
+    return prior, grid
 
 
 def _noisy_stretches(y: Floats, variance: Floats) -> Floats:
@@ -115,10 +121,10 @@ def _peak(evidence: Floats) -> float:
     """The most likely scatter, by a parabola through the best of the grid and its neighbours."""
     best = int(np.argmax(evidence))
     if not 0 < best < len(evidence) - 1:
-        return float(_SCATTERS[best])
+        return float(SCATTERS[best])
     below, top, above = evidence[best - 1 : best + 2]
     shift = (above - below) / (2 * (2 * top - above - below) or 1.0)
-    return float(_SCATTERS[best] * (_SCATTERS[1] / _SCATTERS[0]) ** shift)
+    return float(SCATTERS[best] * (SCATTERS[1] / SCATTERS[0]) ** shift)
 
 
 def _densities(off: Floats, sd: Floats, rho: Floats) -> tuple[Floats, Floats]:
@@ -134,18 +140,19 @@ def _densities(off: Floats, sd: Floats, rho: Floats) -> tuple[Floats, Floats]:
     Returns:
         Student's t: n by k by m, both.
     """
-    fresh = _student(off[:, None], sd[..., None])
+    fresh = student(off[:, None], sd[..., None])
     given = off[1:, None] - rho[:, None] * off[:-1, None]
-    kept = _student(given, (sd[1:] * np.sqrt(1 - rho**2))[..., None])
+    kept = student(given, (sd[1:] * np.sqrt(1 - rho**2))[..., None])
     return fresh, np.concatenate([fresh[:1], kept])
 
 
-def _student(off: Floats, sd: Floats) -> Floats:
+def student(off: Floats, sd: Floats) -> Floats:
+    """Density of Student's t with `TAIL` degrees of freedom, times a constant."""
     wide = 1 + (off / sd) ** 2 / TAIL
     return 1 / (wide * wide * wide * sd)  # the power (TAIL + 1) / 2, fast
 
 
-def _recursions(prior: Floats, fresh: Floats, kept: Floats, steps: Floats) -> tuple[Floats, Floats]:
+def recursions(prior: Floats, fresh: Floats, kept: Floats, steps: Floats) -> tuple[Floats, Floats]:
     """Log evidence of each scatter, and the probability of a new level at each image."""
     n, k, _ = fresh.shape
     begun = prior * fresh
@@ -162,7 +169,7 @@ def _recursions(prior: Floats, fresh: Floats, kept: Floats, steps: Floats) -> tu
     return np.log(scale).sum(axis=0), chances
 
 
-def _best_cuts(
+def best_cuts(
     begun: Floats, kept: Floats, boots: Floats, steps: Floats, places: NDArray[np.intp]
 ) -> tuple[int, ...]:
     """Cuts of the most likely partition, of the places between the first and the last.
