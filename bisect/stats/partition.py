@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
 from netbisect.bisect.stats.arrays import Floats
 from netbisect.bisect.stats.log_space import log_sum
@@ -37,7 +36,7 @@ _STEP, _REACH = 0.001, 0.04
 """Grid of levels, ln pps: half of the least scatter; its distance from the nearest image."""
 _SPREAD = 0.1
 """Scale of the levels around their median, Cauchy distribution, ln pps."""
-PLAUSIBLE = 0.01
+_PLAUSIBLE = 0.01
 """Least probability of a new level at a place of a cut."""
 LATEST = 120
 """Latest images that tell scatter and correlation."""
@@ -94,8 +93,7 @@ def partition(
     variance += _noisy_stretches(y, variance)
     fresh, kept = _densities(off, np.sqrt(variance)[:, None], rho[[best]])
     _, chances = recursions(levels, fresh, kept, steps)
-    places = np.array([0, *np.flatnonzero(chances[:, 0] > PLAUSIBLE), len(y)])
-    cuts = best_cuts(levels * fresh[:, 0], kept[:, 0], boots, steps, places)
+    cuts = best_cuts(levels * fresh[:, 0], kept[:, 0], boots, steps, chances[:, 0])
     return Partition(cuts, variance, float(rho[best]))
 
 
@@ -170,17 +168,18 @@ def recursions(prior: Floats, fresh: Floats, kept: Floats, steps: Floats) -> tup
 
 
 def best_cuts(
-    begun: Floats, kept: Floats, boots: Floats, steps: Floats, places: NDArray[np.intp]
+    begun: Floats, kept: Floats, boots: Floats, steps: Floats, chances: Floats
 ) -> tuple[int, ...]:
-    """Cuts of the most likely partition, of the places between the first and the last.
+    """Cuts of the most likely partition, at plausible images.
 
     Args:
         begun: Densities of the first image of a segment, with the prior of the levels, n by m.
         kept: Densities of the later images, n by m.
         boots: Boots of each image.
         steps: Prior probability of a new level at each image.
-        places: Indices of images.
+        chances: Probability of a new level at each image.
     """
+    places = np.array([0, *np.flatnonzero(chances > _PLAUSIBLE), len(boots)])
     first, sums = np.log(begun), np.cumsum(np.log(kept), axis=0)
     sums = np.concatenate([np.zeros_like(sums[:1]), sums])
     passed = np.concatenate([[0.0], np.cumsum(boots)])

@@ -66,9 +66,8 @@ def shift_slow_runs(y: Floats, prior: tuple[float, float], step: float) -> Float
         return y
     densities, levels, grid = _mixture(y, scatters[[scale]], share, gap)
     _, chances = partition.recursions(levels, densities, densities, steps)
-    places = np.array([0, *np.flatnonzero(chances[:, 0] > partition.PLAUSIBLE), len(y)])
     likely = densities[:, 0]
-    cuts = partition.best_cuts(levels * likely, likely, np.ones(len(y)), steps, places)
+    cuts = partition.best_cuts(levels * likely, likely, np.ones(len(y)), steps, chances[:, 0])
     fast = np.empty(len(y))
     for start, stop in itertools.pairwise([0, *cuts, len(y)]):
         fast[start:stop] = grid[np.argmax(np.log(likely[start:stop]).sum(axis=0))]

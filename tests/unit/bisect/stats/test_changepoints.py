@@ -28,7 +28,7 @@ def cuts_without_preselection(
     monkeypatch: pytest.MonkeyPatch, levels: list[Level]
 ) -> tuple[int, ...]:
     with monkeypatch.context() as patch:
-        patch.setattr(partition, "PLAUSIBLE", -1.0)
+        patch.setattr(partition, "_PLAUSIBLE", -1.0)
         return segment(levels).cuts
 
 
